@@ -1,0 +1,77 @@
+"""A node of the PageIndex, its lines, and how its id is made."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class NodeKind(StrEnum):
+    """What a node stands for."""
+
+    FOLDER = "folder"
+    FILE = "file"
+    SECTION = "section"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A run of lines of one file, 1-based and inclusive, counted in the file on disk."""
+
+    first: int
+    """The first line, at least 1."""
+    last: int
+    """The last line, at least `first`."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.last:
+            raise ValueError(f"not a span of lines: {self.first}-{self.last}")
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    def overlap(self, other: "Span") -> int:
+        """The number of lines that both spans hold; 0 when they are apart."""
+        return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A folder, a file, or a section of a file.
+
+    The tree (parent, children) is kept in `DocumentTree` alone.
+    """
+
+    id: str
+    """`path#slug/slug`: the file's path and the slugs of the headings down to this one, `~2` for a repeated heading
+    among siblings. A file's id is its path, a folder's its path with a closing `/` (the indexed folder itself: `/`)."""
+    kind: NodeKind
+    path: str
+    """The file (for a folder: the folder), relative to the indexed folder, with `/` on every system."""
+    title: str
+    """The heading's text without markup; for a file: its front matter title, else its first level-1 heading, else its
+    file name without the ending; for a folder: its name."""
+    level: int
+    """The heading level, 1 to 6; 0 for a file or a folder."""
+    breadcrumb: tuple[str, ...]
+    """Titles of the file and the headings above this node, outermost first, its own title excluded; a title that only
+    repeats the one before it is left out. Empty for files and folders."""
+    span: Span | None
+    """The lines of `text`. The spans of a file's nodes partition its lines. None when the node has no line of its own:
+    a folder, an empty file, a file that opens with a heading."""
+    text: str
+    """Exactly the lines of `span` (decoded, line ends as LF): the heading line included, child sections excluded.
+    A file node's text begins with its front matter, if it has one."""
+    front_matter_lines: int = 0
+    """How many lines at the beginning of `text` are front matter (its fences counted); 0 for sections."""
+    anchor: str = ""
+    """What a link's `#fragment` names this node by: the heading's `{#id}`, else its slug as GitHub makes it, unique in
+    its file (`-1`, `-2` ... appended to repeats). Empty for files and folders."""
+    summary: str = ""
+    """A short extractive summary; see `summary.py`."""
+
+    @property
+    def body(self) -> str:
+        """The text without the front matter."""
+        return "".join(self.text.splitlines(keepends=True)[self.front_matter_lines :])

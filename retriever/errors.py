@@ -1,0 +1,76 @@
+"""Every error that this package raises on purpose.
+
+RetrieverError                  what went wrong, and what to do about it; the command line prints it and exits 1
+├── UsageError                  the caller asked for something that cannot be; exit 2
+│   ├── ProfileError            one or more mistakes in a profile, all of them reported
+│   └── QuestionError           an empty question, or one that no stage can read
+├── DocumentsError              the folder of documents is missing, unreadable or holds no document
+├── IndexUnusableError          the index cannot be used
+│   ├── NoIndexError            there is none yet
+│   ├── IndexVersionError       it was made by a newer version
+│   ├── IndexLockedError        another process is writing to it
+│   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
+│   └── StorageError            the disk is full, read-only or failing
+├── GenerationError             a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
+└── EncoderError                the embedding model cannot be loaded, reached or believed
+"""
+
+
+class RetrieverError(Exception):
+    """What went wrong, and what to do about it, in one or two sentences."""
+
+
+class UsageError(RetrieverError):
+    """The caller asked for something that cannot be."""
+
+
+class ProfileError(UsageError):
+    """One or more mistakes in a profile.
+
+    Attributes:
+        mistakes: one line each, `place: key.path: what is wrong`.
+    """
+
+    def __init__(self, mistakes: tuple[str, ...]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+class QuestionError(UsageError):
+    """An empty question, or one that no stage can read."""
+
+
+class DocumentsError(RetrieverError):
+    """The folder of documents is missing, unreadable or holds no document."""
+
+
+class IndexUnusableError(RetrieverError):
+    """The index cannot be used."""
+
+
+class NoIndexError(IndexUnusableError):
+    """There is no index yet."""
+
+
+class IndexVersionError(IndexUnusableError):
+    """The index was made by a newer version of this program."""
+
+
+class IndexLockedError(IndexUnusableError):
+    """Another process is writing to the index."""
+
+
+class IndexDamagedError(IndexUnusableError):
+    """index.sqlite cannot be read."""
+
+
+class StorageError(IndexUnusableError):
+    """The disk is full, read-only or failing."""
+
+
+class GenerationError(RetrieverError):
+    """A derived folder cannot be opened; everything in it can be rebuilt."""
+
+
+class EncoderError(RetrieverError):
+    """The embedding model cannot be loaded, reached or believed."""
