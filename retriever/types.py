@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from pageindex.node import Span
 
-FloatMatrix = npt.NDArray[np.float32]
+if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
+    import numpy as np
+    import numpy.typing as npt
+
+FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""
 
 
@@ -53,3 +54,185 @@ class Encoder(Protocol):
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """As `encode_documents`, for questions (some models want another prefix)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A node in a ranking."""
+
+    node_id: str
+    score: float
+    """On the ranking's scale; higher is better."""
+    origin: str = ""
+    """What brought it in: the lines of the chunk that matched, or the hit whose neighbour it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What one arm found: each node once, best first, ties by node id."""
+
+    arm: str
+    """`dense`, `lexical` or `neighbors`."""
+    scale: str
+    """What the scores are: `cosine`, `bm25`, `decayed cosine` ..."""
+    weight: float
+    """Its weight in the fusion, at least 0."""
+    items: tuple[Ranked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What one arm says for one node."""
+
+    arm: str
+    rank: int
+    """In that arm's ranking, from 1."""
+    score: float
+    scale: str
+    share: float
+    """The part of the fused score that came from here; the shares of a candidate add up to its score."""
+    origin: str = ""
+    """As in `Ranked`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node after the fusion."""
+
+    node_id: str
+    score: float
+    evidence: tuple[Evidence, ...]
+    """Largest share first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A section that answers, ready to be cited."""
+
+    rank: int
+    """From 1."""
+    node_id: str
+    folder: str
+    """The indexed folder, absolute."""
+    file: str
+    """Relative to `folder`, with `/` on every system."""
+    span: Span
+    """The section's own lines in the file."""
+    title: str
+    breadcrumb: tuple[str, ...]
+    """Titles above it, outermost first."""
+    snippet: str
+    """The passage that matched best, one paragraph, at most about 300 characters, an ellipsis where it was cut."""
+    summary: str
+    """At most `final_summary_chars` characters, cut at a word with an ellipsis."""
+    text: str
+    """The section's own text, at most `final_text_chars` characters."""
+    text_cut: bool
+    """Whether `text` is shorter than the section."""
+    score: float
+    scale: str
+    """What the score is: `rrf` (a sum of weights / (k + rank); comparable within one answer only)."""
+    evidence: tuple[Evidence, ...]
+    """Largest share first."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`."""
+        return f"{self.file}:{self.span}"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """What was searched, and how fresh it is."""
+
+    path: str
+    """The index's folder."""
+    folders: tuple[str, ...]
+    """The indexed folders, absolute."""
+    generation: int
+    documents: int
+    sections: int
+    """Nodes that have lines of their own: what can be cited."""
+    chunks: int
+    refreshed_files: int = 0
+    """Files re-indexed just before this answer."""
+    stale_files: int = 0
+    """Files that changed on disk and that this answer does not know yet."""
+    skipped_files: int = 0
+    """Files that could not be read; `status` names them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of a search."""
+
+    name: str
+    milliseconds: float
+    note: str
+    """What it found, or why it was skipped, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """How an answer was made."""
+
+    stages: tuple[Stage, ...]
+    """In the order in which they ran."""
+    rankings: tuple[Ranking, ...]
+    """What each arm found, before the fusion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The sections found for a question, and how sure, fresh and complete that is."""
+
+    question: str
+    profile: str
+    hits: tuple[Hit, ...]
+    """Best first; empty when nothing was found."""
+    matched_words: tuple[str, ...]
+    """The question's words as its lexical arm reads them (stems), for marking them in a text."""
+    index: IndexState
+    degraded: tuple[str, ...]
+    """One sentence for each stage that was skipped or failed, with its reason; empty when all went well."""
+    trace: Trace
+
+
+class Progress(Protocol):
+    """Told how far long work has come; its stages are `reading`, `embedding` and `writing`."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage of `total` units begins."""
+
+    def advance(self, stage: str, done: int) -> None:
+        """`done` units of it are done by now."""
+
+    def finish(self, stage: str) -> None:
+        """It is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What indexing did."""
+
+    path: str
+    """The index's folder."""
+    folders: tuple[str, ...]
+    """All folders that it holds, absolute."""
+    added: int
+    """New files; a moved one counts here and in `removed` too."""
+    changed: int
+    moved: int
+    removed: int
+    unchanged: int
+    documents: int
+    sections: int
+    chunks: int
+    embedded: int
+    """Texts that the encoder read."""
+    reused_vectors: int
+    """Texts of new chunks whose vectors were there already."""
+    skipped: tuple[tuple[str, str], ...]
+    """Files that could not be read, and why."""
+    seconds: float
+    generation: int

@@ -1,0 +1,153 @@
+"""Reading and looking around in an index, without a question: the tree, a section, some lines."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pageindex.node import Span
+from pageindex.tree import DocumentTree
+from retriever.errors import UsageError
+from retriever.locations import absolute
+from retriever.store import reading
+from retriever.store.reading import StoredNode
+
+_LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Lines of a document, as they were indexed."""
+
+    node_id: str
+    """The node that holds the first of the lines."""
+    folder: str
+    """The indexed folder, absolute."""
+    file: str
+    """Relative to `folder`."""
+    span: Span
+    text: str
+    """The lines of `span`, each with its line end."""
+    title: str
+    """The node's."""
+    breadcrumb: tuple[str, ...]
+    """The node's."""
+
+
+def whole_tree(connection: sqlite3.Connection) -> DocumentTree:
+    """Every node of the index, folders included, with its links."""
+    tree = DocumentTree()
+    prefixes = reading.prefixes(connection)
+    keys = list(prefixes)
+    for stored in reading.nodes_of_documents(connection, keys):
+        parent = stored.parent_id or tree.add_folders(prefixes[stored.document_key], stored.node.path)
+        tree.add(stored.node, parent)
+    for key in keys:
+        for source_id, target_id, _ in reading.link_targets(connection, key):
+            tree.link(source_id, target_id)
+    return tree
+
+
+def find_node(connection: sqlite3.Connection, tree: DocumentTree, reference: str) -> str:
+    """The id of the node that a reference names: a node id, or the path of a file or a folder.
+
+    Raises:
+        UsageError: there is no such node.
+    """
+    for node_id in _possible_ids(connection, reference):
+        for known in (node_id, f"{node_id.rstrip('/')}/"):
+            if known in tree:
+                return known
+    raise _not_there(reference)
+
+
+def read_passage(connection: sqlite3.Connection, reference: str) -> Passage:
+    """The lines that a reference names.
+
+    Args:
+        connection: in a snapshot.
+        reference: a node id (with all that is below it), a path, `path:first-last` or `path:line`; a path is relative
+            to an indexed folder or to the current one, or absolute.
+
+    Raises:
+        UsageError: there is no such node, path or line.
+    """
+    found = _find(connection, reference)
+    if found is not None:
+        return _passage(found, _span_below(found))
+    match = _LINES.fullmatch(reference)
+    found = _find(connection, match["path"]) if match else None
+    if found is None or match is None:
+        raise _not_there(reference)
+    return _passage(found, _span_of_lines(found, int(match["first"]), int(match["last"] or match["first"])))
+
+
+def _not_there(reference: str) -> UsageError:
+    return UsageError(f"{reference!r} is not in the index; `hybrid_retrieve.py tree` shows what is")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A node that a reference names, and its document."""
+
+    folder: str
+    """The indexed folder, absolute."""
+    nodes: Sequence[StoredNode]
+    """All nodes of the document, in document order."""
+    place: int
+    """The named node's among them."""
+
+    @property
+    def last_line(self) -> int:
+        """The document's; 0 for an empty one."""
+        return max((stored.node.span.last for stored in self.nodes if stored.node.span), default=0)
+
+
+def _find(connection: sqlite3.Connection, reference: str) -> _Found | None:
+    for node_id in _possible_ids(connection, reference):
+        key = reading.document_of_node(connection, node_id)
+        if key is not None:
+            nodes = list(reading.nodes_of_documents(connection, [key]))
+            place = next(place for place, stored in enumerate(nodes) if stored.node.id == node_id)
+            return _Found(reading.folder_of(connection, [key])[key], nodes, place)
+    return None
+
+
+def _possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
+    """The reference as an id, then as a path that the current folder sees."""
+    yield reference
+    path, sign, slugs = reference.partition("#")
+    if "\0" in path:
+        return
+    for folder in reading.folders(connection):
+        place = absolute(path)
+        if place.is_relative_to(folder.path):
+            inside = place.relative_to(folder.path).as_posix()
+            yield folder.prefix + ("" if inside == "." else inside) + sign + slugs
+
+
+def _span_below(found: _Found) -> Span | None:
+    """The lines of the node and of all that is below it; None when they have none."""
+    named = found.nodes[found.place].node
+    below = {named.id}
+    spans = [named.span] if named.span else []
+    for stored in found.nodes[found.place + 1 :]:
+        if stored.parent_id in below:
+            below.add(stored.node.id)
+            spans += [stored.node.span] if stored.node.span else []
+    return Span(spans[0].first, spans[-1].last) if spans else None
+
+
+def _span_of_lines(found: _Found, first: int, last: int) -> Span:
+    if not 1 <= first <= last <= found.last_line:
+        raise UsageError(f"{found.nodes[0].node.path} has the lines 1-{found.last_line}, not {first}-{last}")
+    return Span(first, last)
+
+
+def _passage(found: _Found, span: Span | None) -> Passage:
+    if span is None:
+        raise UsageError(f"{found.nodes[found.place].node.path} is empty")
+    text = "".join(stored.node.text for stored in found.nodes if stored.node.span)
+    lines = text.split("\n")[span.first - 1 : span.last]
+    holder = next(stored.node for stored in found.nodes if stored.node.span and stored.node.span.last >= span.first)
+    return Passage(holder.id, found.folder, holder.path, span, "\n".join([*lines, ""]), holder.title, holder.breadcrumb)

@@ -1,0 +1,73 @@
+"""Where an index is when nobody says: one for each set of folders, in the user's data folder."""
+
+import os
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from retriever.disk import writing_to
+from retriever.errors import NoIndexError, UsageError
+
+INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
+LAST_NAME = "last"
+
+
+def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
+    """The index's folder, absolute; it need not exist.
+
+    Args:
+        docs: the folders to be searched, absolute; empty for those of the index used last.
+        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs`.
+
+    Raises:
+        NoIndexError: nothing was named, and nothing has been indexed yet.
+    """
+    named = index if index is not None else os.environ.get(INDEX_VARIABLE)
+    if named is not None and str(named):
+        return absolute(named)
+    if docs:
+        return _home() / _name(docs)
+    try:
+        return _home() / (_home() / LAST_NAME).read_text(encoding="utf-8").strip()
+    except OSError:
+        raise NoIndexError("nothing has been indexed yet; begin with: hybrid_retrieve.py index FOLDER") from None
+
+
+def remember(index: Path) -> None:
+    """Makes an index in the user's data folder the one that is meant when nothing is named.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    last = _home() / LAST_NAME
+    if index.parent != _home() or (last.is_file() and last.read_text(encoding="utf-8") == index.name):
+        return
+    with writing_to(last):
+        draft = last.with_suffix(f".{os.getpid()}")
+        draft.write_text(index.name, encoding="utf-8")
+        draft.replace(last)
+
+
+def absolute(path: str | Path) -> Path:
+    """The path without `~`, links and `..`.
+
+    Raises:
+        UsageError: it is no path.
+    """
+    try:
+        return Path(path).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{str(path)!r} is no folder: {error}") from error
+
+
+def _home() -> Path:
+    from platformdirs import user_data_path
+
+    return user_data_path("hybrid-retrieve", appauthor=False) / "indexes"
+
+
+def _name(docs: Sequence[Path]) -> str:
+    """The first folder's name, for people, and a digest of all of them, in any order."""
+    paths = "\n".join(sorted(map(str, docs)))
+    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in docs[0].name)[:40]
+    return f"{readable or 'root'}-{sha256(os.fsencode(paths)).hexdigest()[:8]}"

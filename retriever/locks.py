@@ -1,0 +1,98 @@
+"""Who may write to an index, and which generations are being read. Locks die with the process that held them."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.errors import IndexLockedError, StorageError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+LOCK_NAME = "writer.lock"
+HOLDER_NAME = "writer.pid"
+READERS_NAME = "readers.lock"
+
+
+@contextmanager
+def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
+    """Only one process writes to an index at a time.
+
+    Args:
+        index: the index's folder; made when it is not there.
+        wait_s: how long to wait for another writer, in seconds.
+
+    Raises:
+        IndexLockedError: another process still writes; the message has its pid.
+        StorageError: the folder cannot be written.
+    """
+    lock = _acquired(index, wait_s)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _acquired(index: Path, wait_s: float) -> "BaseFileLock":
+    from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
+
+    lock = FileLock(index / LOCK_NAME, timeout=wait_s, mode=0o600)
+    try:
+        index.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock.acquire()
+        (index / HOLDER_NAME).write_text(str(os.getpid()), encoding="ascii")
+    except Timeout as error:
+        raise IndexLockedError(
+            f"process {_holder(index)} is writing to the index {index}; try again when it has finished"
+        ) from error
+    except OSError as error:
+        lock.release()
+        raise StorageError(
+            f"the index {index} cannot be written: {error.strerror}; name another with --index"
+        ) from error
+    return lock
+
+
+def _holder(index: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (index / HOLDER_NAME).read_text(encoding="ascii").strip() or "?"
+    return "?"
+
+
+def share_generation(generation: Path) -> FileIO:
+    """Marks a generation as being read until the file is closed.
+
+    Raises:
+        FileNotFoundError: the generation is gone.
+    """
+    file = FileIO(generation / READERS_NAME, "r")
+    if not _flock(file, shared=True):
+        file.close()
+        raise FileNotFoundError(generation)
+    return file
+
+
+def is_read(generation: Path) -> bool:
+    """Whether some process reads this generation."""
+    try:
+        with FileIO(generation / READERS_NAME, "r") as file:
+            return not _flock(file, shared=False)
+    except OSError:
+        return False
+
+
+def _flock(file: FileIO, *, shared: bool) -> bool:
+    """Takes the lock if it is free. Windows has no flock, and does not remove what is open."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return True
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""An index open for questions: the rows of index.sqlite, and what the generation in force derives from them."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.errors import GenerationError
+from retriever.generation import Generation, lexical_tokens
+from retriever.store import reading
+from retriever.store.database import foreign_errors, open_database, snapshot
+from retriever.stored_tree import StoredTree
+
+if TYPE_CHECKING:
+    from retriever.lexical import LexicalIndex
+    from retriever.vectors import VectorSearch
+
+
+class OpenIndex:
+    """Follows the index through its generations; used by one thread at a time.
+
+    Raises:
+        NoIndexError: there is no index in that folder.
+        IndexUnusableError: or one of its other kinds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = open_database(path)
+        self._view: View | None = None
+
+    @contextmanager
+    def view(self, *, substitute: bool = False) -> Iterator["View"]:
+        """One consistent state, whatever a writer does meanwhile.
+
+        Args:
+            substitute: whether to answer from index.sqlite alone, without the generation.
+
+        Raises:
+            GenerationError: the generation cannot be opened, or fails in use; what the caller does not handle
+                closes it.
+        """
+        with foreign_errors(self.path), snapshot(self._connection):
+            number = reading.generation_number(self._connection)
+            if self._view is None or self._view.key != (number, substitute):
+                self._close_view()
+                self._view = View(self.path, self._connection, number, substitute=substitute)
+            try:
+                yield self._view
+            except GenerationError:
+                self._close_view()
+                raise
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._close_view()
+        self._connection.close()
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+
+
+@dataclass
+class View:
+    """One state of an index; its parts are opened when they are first used."""
+
+    index: Path
+    connection: sqlite3.Connection
+    """In a snapshot of that state."""
+    number: int
+    """The generation in force; 0 before the first."""
+    substitute: bool
+    """Whether index.sqlite stands in for the generation."""
+    _opened: list[Generation] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[int, bool]:
+        """Views with one key are of one state."""
+        return self.number, self.substitute
+
+    @cached_property
+    def tree(self) -> StoredTree:
+        """The documents that searches touch."""
+        return StoredTree(self.connection)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the encoder whose vectors these are; empty without vectors."""
+        return reading.meta(self.connection, "fingerprint") or ""
+
+    @cached_property
+    def counts(self) -> reading.Counts:
+        """How much there is of everything."""
+        return reading.counts(self.connection)
+
+    @cached_property
+    def lexical(self) -> "LexicalIndex":
+        """BM25 over the nodes."""
+        return self._lexical_of_rows() if self.substitute else self._generation.lexical
+
+    @cached_property
+    def chroma(self) -> "VectorSearch":
+        """The chunks' vectors in ChromaDB, or what stands in for it."""
+        return self.scan if self.substitute else self._generation.vectors
+
+    @cached_property
+    def scan(self) -> "VectorSearch":
+        """The exact scan over all vectors."""
+        from retriever.vectors import ExactIndex
+
+        keys, _, matrix = reading.chunk_vectors(self.connection, self.fingerprint)
+        return ExactIndex(keys, matrix)
+
+    @cached_property
+    def _generation(self) -> Generation:
+        generation = Generation(self.index, self.number)
+        self._opened.append(generation)
+        return generation
+
+    def _lexical_of_rows(self) -> "LexicalIndex":
+        """Built anew where nothing is in the way; its files are mapped, so they can go at once where systems allow."""
+        from retriever.lexical import LexicalIndex, build_lexical
+
+        with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
+            nodes = reading.rankable_nodes(self.connection)
+            build_lexical(Path(folder) / "lexical", {stored.key: lexical_tokens(stored.node) for stored in nodes})
+            return LexicalIndex.open(Path(folder) / "lexical")
+
+    def close(self) -> None:
+        """Lets go of the generation, so that a writer may remove it."""
+        for generation in self._opened:
+            generation.close()

@@ -1,0 +1,293 @@
+"""What is in index.sqlite, as values. Call inside one `snapshot` what must belong together."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pageindex.node import Node, NodeKind, Span
+from retriever.types import FloatMatrix
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFolder:
+    """An indexed folder."""
+
+    key: int
+    path: str
+    """Absolute."""
+    prefix: str
+    """Before the path in the ids of its nodes; empty for the first folder of an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDocument:
+    """A document as it was when it was indexed."""
+
+    key: int
+    """0 while it has none."""
+    path: str
+    """Relative to its folder."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    """0 when it was too young to be trusted."""
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A node and where it belongs."""
+
+    key: int
+    document_key: int
+    parent_id: str | None
+    """None for the file's own node."""
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk and the node that it was cut from."""
+
+    key: int
+    node_id: str
+    document_key: int
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much is in an index."""
+
+    documents: int
+    sections: int
+    """Nodes with lines of their own."""
+    chunks: int
+    broken_links: int
+    skipped: int
+
+
+def meta(connection: sqlite3.Connection, key: str) -> str | None:
+    """A value that the index keeps about itself."""
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def generation_number(connection: sqlite3.Connection) -> int:
+    """The generation in force; 0 before the first."""
+    return int(meta(connection, "generation") or 0)
+
+
+def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
+    """The settings that were given when the folders were indexed: a layer of a profile."""
+    content: dict[str, object] = json.loads(meta(connection, "settings") or "{}")
+    return content
+
+
+def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
+    """The indexed folders, in the order in which they came."""
+    rows = connection.execute("SELECT folder_key, path, prefix FROM folders ORDER BY folder_key")
+    return tuple(StoredFolder(*row) for row in rows)
+
+
+def documents(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
+    """The documents of a folder by path, in the order of the paths."""
+    rows = connection.execute(
+        "SELECT document_key, path, size, mtime_ns, digest FROM documents WHERE folder_key = ? ORDER BY path",
+        (folder_key,),
+    )
+    return {row[1]: StoredDocument(*row) for row in rows}
+
+
+def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
+    """Files of a folder that could not be read, by path, with the size and time that they had then."""
+    rows = connection.execute(
+        "SELECT 0, path, size, mtime_ns, '' FROM skipped WHERE folder_key = ? AND mtime_ns > 0 ORDER BY path",
+        (folder_key,),
+    )
+    return {row[1]: StoredDocument(*row) for row in rows}
+
+
+def prefixes(connection: sqlite3.Connection) -> dict[int, str]:
+    """Document keys to the prefixes of their nodes' ids, by folder and path."""
+    rows = connection.execute(
+        "SELECT document_key, prefix FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
+    )
+    return dict(rows)
+
+
+def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None:
+    """The key of the document that a node belongs to; None for no such node."""
+    row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
+    """Document keys to the absolute paths of their folders."""
+    rows = connection.execute(
+        "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
+        " WHERE document_key IN (SELECT value FROM json_each(?))",
+        (_keys(document_keys),),
+    )
+    return dict(rows)
+
+
+def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
+    """What could not be read, and why, by path."""
+    return tuple(connection.execute("SELECT path, reason FROM skipped ORDER BY folder_key, path"))
+
+
+def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
+    """What of the documents could not be decoded or understood, by path."""
+    rows = connection.execute(
+        "SELECT path, value FROM documents, json_each(warnings) ORDER BY folder_key, path, json_each.key"
+    )
+    return tuple(rows)
+
+
+def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
+    """How many chunks have a vector."""
+    row = connection.execute(
+        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
+        (fingerprint,),
+    ).fetchone()
+    return int(row[0])
+
+
+def counts(connection: sqlite3.Connection) -> Counts:
+    """How much there is of everything."""
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
+        " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL),"
+        " (SELECT count(*) FROM skipped)"
+    ).fetchone()
+    return Counts(*row)
+
+
+def nodes_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> Iterator[StoredNode]:
+    """All nodes of these documents, document by document, in document order."""
+    rows = connection.execute(
+        f"SELECT {NODE_COLUMNS} FROM nodes JOIN documents USING (document_key)"
+        " WHERE document_key IN (SELECT value FROM json_each(?)) ORDER BY document_key, node_key",
+        (_keys(document_keys),),
+    )
+    return (_stored_node(row) for row in rows)
+
+
+def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
+    """The nodes that have lines of their own, by key: all of them, or those of these keys."""
+    query = f"SELECT {NODE_COLUMNS} FROM nodes JOIN documents USING (document_key) WHERE first_line IS NOT NULL"
+    if node_keys is None:
+        rows = connection.execute(query + " ORDER BY node_key")
+    else:
+        query += " AND node_key IN (SELECT value FROM json_each(?)) ORDER BY node_key"
+        rows = connection.execute(query, (_keys(node_keys),))
+    return (_stored_node(row) for row in rows)
+
+
+def keys_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> tuple[list[int], list[int]]:
+    """The keys of the rankable nodes and of the chunks of these documents."""
+    chosen = (_keys(document_keys),)
+    nodes = connection.execute(
+        "SELECT node_key FROM nodes WHERE first_line IS NOT NULL"
+        " AND document_key IN (SELECT value FROM json_each(?)) ORDER BY node_key",
+        chosen,
+    )
+    chunk_rows = connection.execute(
+        "SELECT chunk_key FROM chunks JOIN nodes USING (node_key)"
+        " WHERE document_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
+        chosen,
+    )
+    return [row[0] for row in nodes], [row[0] for row in chunk_rows]
+
+
+def documents_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, tuple[str, int]]:
+    """Node keys to (node id, document key); keys that are not there are left out."""
+    rows = connection.execute(
+        "SELECT node_key, node_id, document_key FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
+        (_keys(node_keys),),
+    )
+    return {key: (node_id, document_key) for key, node_id, document_key in rows}
+
+
+def link_targets(connection: sqlite3.Connection, document_key: int) -> list[tuple[str, str, int]]:
+    """(source id, target id, the target's document key) of each working link of a document, in its order."""
+    rows = connection.execute(
+        "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
+        " JOIN links ON links.source_key = source.node_key JOIN nodes AS target ON target.node_id = links.target_id"
+        " WHERE source.document_key = ? ORDER BY source.node_key, links.position",
+        (document_key,),
+    )
+    return list(rows)
+
+
+def chunks(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
+    """Chunks by key; keys that are not there are left out."""
+    rows = connection.execute(
+        f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
+        " WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
+        (_keys(chunk_keys),),
+    )
+    return {row[0]: _stored_chunk(row) for row in rows}
+
+
+def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
+    """All chunks of these nodes, in the order of the text."""
+    rows = connection.execute(
+        f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
+        " WHERE node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
+        (json.dumps(list(node_ids)),),
+    )
+    return (_stored_chunk(row) for row in rows)
+
+
+def chunk_vectors(
+    connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
+) -> tuple[list[int], list[str], FloatMatrix]:
+    """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None."""
+    query = (
+        "SELECT chunk_key, node_id, vector FROM chunks JOIN nodes USING (node_key)"
+        " JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
+    )
+    if chunk_keys is None:
+        rows = connection.execute(query + " ORDER BY chunk_key", (fingerprint,)).fetchall()
+    else:
+        query += " WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key"
+        rows = connection.execute(query, (fingerprint, _keys(chunk_keys))).fetchall()
+    import numpy as np  # 100 ms: not for who reads no vectors
+
+    data = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4")
+    return [row[0] for row in rows], [row[1] for row in rows], data.reshape(len(rows), -1 if rows else 0)
+
+
+def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:
+    """Hashes of the texts whose vectors are there."""
+    rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
+    return {row[0] for row in rows}
+
+
+NODE_COLUMNS = (
+    "node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line,"
+    " text, front_matter_lines, anchor, summary"
+)
+CHUNK_COLUMNS = "chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
+
+
+def _stored_node(row: tuple[Any, ...]) -> StoredNode:
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
+    span = None if first is None else Span(first, last)
+    node = Node(node_id, NodeKind(kind), path, title, level, tuple(json.loads(breadcrumb)), span, *rest)
+    return StoredNode(key, document_key, parent_id, node)
+
+
+def _stored_chunk(row: tuple[Any, ...]) -> StoredChunk:
+    key, node_id, document_key, first, last, text = row
+    return StoredChunk(key, node_id, document_key, Span(first, last), text)
+
+
+def _keys(keys: Iterable[int]) -> str:
+    """A list for json_each: SQLite takes only 32,766 variables in a statement."""
+    return json.dumps([int(key) for key in keys])

@@ -1,0 +1,80 @@
+-- Keys are never used twice (AUTOINCREMENT): a generation that still knows a deleted key cannot show another row for it.
+CREATE TABLE meta (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE folders (
+    folder_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    path TEXT NOT NULL UNIQUE,   -- absolute
+    prefix TEXT NOT NULL UNIQUE  -- before the path in every node id; empty for the first folder
+) STRICT;
+
+CREATE TABLE documents (
+    document_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
+    path TEXT NOT NULL,          -- relative to the folder
+    size INTEGER NOT NULL,       -- bytes
+    mtime_ns INTEGER NOT NULL,   -- 0: too young when it was read to be trusted, so compare by digest next time
+    digest TEXT NOT NULL,
+    title TEXT NOT NULL,
+    aliases TEXT NOT NULL,       -- JSON list: other names that wikilinks may use
+    warnings TEXT NOT NULL,      -- JSON list: what of it could not be decoded or understood
+    UNIQUE (folder_key, path)
+) STRICT;
+
+CREATE TABLE nodes (
+    node_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    node_id TEXT NOT NULL UNIQUE,
+    document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    parent_id TEXT,              -- null for the file's own node
+    kind TEXT NOT NULL,
+    level INTEGER NOT NULL,
+    title TEXT NOT NULL,
+    breadcrumb TEXT NOT NULL,    -- JSON list of titles, outermost first
+    first_line INTEGER,          -- null for a node without lines
+    last_line INTEGER,
+    text TEXT NOT NULL,
+    front_matter_lines INTEGER NOT NULL,
+    anchor TEXT NOT NULL,
+    summary TEXT NOT NULL
+) STRICT;
+CREATE INDEX nodes_of_document ON nodes (document_key, node_key);
+
+CREATE TABLE links (
+    source_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    position INTEGER NOT NULL,   -- among the links of its node
+    line INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    target_path TEXT NOT NULL,
+    target_anchor TEXT NOT NULL,
+    target_id TEXT,              -- null: it leads to no node
+    problem TEXT,                -- why not; null when it leads to a node or to a file that is no document
+    PRIMARY KEY (source_key, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE chunks (
+    chunk_key INTEGER PRIMARY KEY AUTOINCREMENT,
+    node_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    first_line INTEGER NOT NULL,
+    last_line INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    text_hash BLOB NOT NULL      -- of what the encoder reads
+) STRICT;
+CREATE INDEX chunks_of_node ON chunks (node_key);
+
+CREATE TABLE vectors (
+    fingerprint TEXT NOT NULL,   -- of the encoder
+    text_hash BLOB NOT NULL,
+    vector BLOB NOT NULL,        -- float32, little-endian, a unit vector
+    PRIMARY KEY (fingerprint, text_hash)
+) STRICT;
+
+CREATE TABLE skipped (
+    folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
+    path TEXT NOT NULL,
+    size INTEGER NOT NULL,       -- of a file that could not be read, so that only a change makes it worth a new try;
+    mtime_ns INTEGER NOT NULL,   -- both 0 for what was left out unread
+    reason TEXT NOT NULL,
+    PRIMARY KEY (folder_key, path)
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,150 @@
+"""Changes to index.sqlite. Every function belongs inside a `transaction` of the one writer."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from hashlib import blake2b
+
+from pageindex.corpus import Skipped
+from pageindex.document import Document
+from pageindex.links import Link, LinkKind
+from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
+from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.types import Chunk, FloatMatrix
+
+
+def text_hash(text: str) -> bytes:
+    """What names a text's vector: 16 bytes."""
+    return blake2b(text.encode("utf-8"), digest_size=16).digest()
+
+
+def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
+    """A value that the index keeps about itself."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFolder:
+    """A folder that is not there yet, with its key."""
+    row = (folder.path, folder.prefix)
+    return replace(folder, key=_insert(connection, "folders (path, prefix)", row))
+
+
+def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: Document) -> int:
+    """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
+    lists = [json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)]
+    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, document.title, *lists)
+    document_key = _insert(connection, DOCUMENT_COLUMNS, row)
+    node_keys = {}
+    for placed in document.nodes:
+        node = placed.node
+        first, last = (node.span.first, node.span.last) if node.span else (None, None)
+        breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
+        place = (
+            node.id,
+            document_key,
+            placed.parent_id,
+            node.kind.value,
+            node.level,
+            node.title,
+            breadcrumb,
+            first,
+            last,
+        )
+        content = (node.text, node.front_matter_lines, node.anchor, node.summary)
+        node_keys[node.id] = _insert(connection, NODE_COLUMNS, (*place, *content))
+    for position, (node_id, link) in enumerate(document.links):
+        link_row = (node_keys[node_id], position, link.line, link.kind, link.target_path, link.anchor)
+        _insert(connection, "links (source_key, position, line, kind, target_path, target_anchor)", link_row)
+    return document_key
+
+
+def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:
+    """The chunks of nodes that are there."""
+    connection.executemany(
+        "INSERT INTO chunks (node_key, first_line, last_line, text, text_hash)"
+        " VALUES ((SELECT node_key FROM nodes WHERE node_id = ?), ?, ?, ?, ?)",
+        (
+            (chunk.node_id, chunk.span.first, chunk.span.last, chunk.text, text_hash(chunk.embedded_text))
+            for chunk in chunks
+        ),
+    )
+
+
+def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:
+    """The documents with their nodes, links and chunks; vectors stay, for the text may come back."""
+    connection.executemany("DELETE FROM documents WHERE document_key = ?", ((key,) for key in document_keys))
+
+
+def set_stat(connection: sqlite3.Connection, stats: Iterable[StoredDocument]) -> None:
+    """New sizes and times of documents whose content is what it was."""
+    connection.executemany(
+        "UPDATE documents SET size = ?, mtime_ns = ? WHERE document_key = ?",
+        ((stat.size, stat.mtime_ns, stat.key) for stat in stats),
+    )
+
+
+def set_skipped(
+    connection: sqlite3.Connection,
+    folder_key: int,
+    unreadable: Iterable[tuple[StoredDocument, str]],
+    skipped: Iterable[Skipped],
+) -> None:
+    """What of a folder could not be read, in place of what was noted before."""
+    connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
+    rows = [(folder_key, item.path, item.size, item.mtime_ns, reason) for item, reason in unreadable]
+    rows += [(folder_key, item.path, 0, 0, item.reason) for item in skipped]
+    connection.executemany("INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
+    """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
+    targets = LinkTargets(*_link_targets(connection, folder))
+    rows = connection.execute(
+        "SELECT path, line, target_path, target_anchor, links.kind, source_key, position FROM links"
+        " JOIN nodes ON node_key = source_key JOIN documents USING (document_key) WHERE folder_key = ?",
+        (folder.key,),
+    ).fetchall()
+    resolved = []
+    for path, line, target_path, anchor, kind, *key in rows:
+        found = resolve_link(Link(line, target_path, anchor, LinkKind(kind)), path, targets)
+        problem = found.value if isinstance(found, Broken) and found is not Broken.NOT_A_DOCUMENT else None
+        resolved.append((None if isinstance(found, Broken) else found, problem, *key))
+    connection.executemany(
+        "UPDATE links SET target_id = ?, problem = ? WHERE source_key = ? AND position = ?", resolved
+    )
+
+
+def _link_targets(
+    connection: sqlite3.Connection, folder: StoredFolder
+) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Anchors by document, and documents by note name; see `LinkTargets`."""
+    anchors: dict[str, dict[str, str]] = {}
+    rows = connection.execute(
+        "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key)"
+        " WHERE folder_key = ? ORDER BY node_key",
+        (folder.key,),
+    )
+    for path, anchor, node_id in rows:
+        anchors.setdefault(path, {}).setdefault(anchor, node_id)
+    aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
+    return anchors, note_names((path, json.loads(names)) for path, names in aliases)
+
+
+def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
+    """Vectors (n, d) by the hashes of their texts; those that are there already stay as they are."""
+    rows = ((fingerprint, key, row.astype("<f4").tobytes()) for key, row in zip(hashes, matrix, strict=True))
+    connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+
+
+DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, aliases, warnings)"
+NODE_COLUMNS = (
+    "nodes (node_id, document_key, parent_id, kind, level, title, breadcrumb, first_line, last_line,"
+    " text, front_matter_lines, anchor, summary)"
+)
+
+
+def _insert(connection: sqlite3.Connection, into: str, row: tuple[object, ...]) -> int:
+    cursor = connection.execute(f"INSERT INTO {into} VALUES ({', '.join('?' * len(row))})", row)
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid

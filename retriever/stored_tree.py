@@ -1,0 +1,72 @@
+"""The tree of the documents that a search touches, read from the index as it is needed."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from pageindex.node import Node
+from pageindex.tree import DocumentTree
+from retriever.store import reading
+
+
+class StoredTree:
+    """A DocumentTree that grows by whole documents, so that an answer costs what it touches, not what is indexed.
+
+    What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
+    links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
+    Belongs to one generation; every method must be called in a snapshot of that.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._tree = DocumentTree()
+        self._sections: dict[int, list[Node]] = {}
+        self._document_keys: dict[str, int] = {}
+        self._linked: set[int] = set()
+
+    def load(self, document_keys: Iterable[int]) -> None:
+        """Reads the documents that are not there yet."""
+        new = sorted(set(document_keys) - self._sections.keys())
+        for stored in reading.nodes_of_documents(self._connection, new):
+            self._tree.add(stored.node, stored.parent_id)
+            self._document_keys[stored.node.id] = stored.document_key
+            self._sections.setdefault(stored.document_key, [])
+            if stored.node.span:
+                self._sections[stored.document_key].append(stored.node)
+
+    def sections(self, document_key: int) -> Sequence[Node]:
+        """The nodes of a loaded document that have lines, in document order."""
+        return self._sections[document_key]
+
+    def document_key(self, node_id: str) -> int:
+        """The document that a loaded node belongs to."""
+        return self._document_keys[node_id]
+
+    def node(self, node_id: str) -> Node:
+        """A loaded node."""
+        return self._tree.node(node_id)
+
+    def parent(self, node_id: str) -> Node | None:
+        """The node that contains it; None for a file."""
+        return self._tree.parent(node_id)
+
+    def children(self, node_id: str) -> Sequence[Node]:
+        """The nodes that it contains, in document order."""
+        return self._tree.children(node_id)
+
+    def siblings(self, node_id: str) -> Sequence[Node]:
+        """The other children of its parent, nearest first; a file has none."""
+        return self._tree.siblings(node_id)
+
+    def links(self, node_id: str) -> Sequence[Node]:
+        """The nodes that it links to, in the order of the links."""
+        self._load_links(self._document_keys[node_id])
+        return self._tree.links(node_id)
+
+    def _load_links(self, document_key: int) -> None:
+        if document_key in self._linked:
+            return
+        self._linked.add(document_key)
+        links = reading.link_targets(self._connection, document_key)
+        self.load(target for _, _, target in links)
+        for source_id, target_id, _ in links:
+            self._tree.link(source_id, target_id)

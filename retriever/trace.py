@@ -1,0 +1,38 @@
+"""How an answer is made, noted while it is made."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from retriever.types import Ranking, Stage, Trace
+
+
+@dataclass(slots=True)
+class Note:
+    """What a stage says of itself."""
+
+    text: str = ""
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Collects the stages of one search, and what of it was skipped or failed."""
+
+    stages: list[Stage] = field(default_factory=list)
+    rankings: list[Ranking] = field(default_factory=list)
+    degraded: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[Note]:
+        """Times what happens inside; a stage that raises is noted too."""
+        note = Note()
+        started = time.perf_counter()
+        try:
+            yield note
+        finally:
+            self.stages.append(Stage(name, (time.perf_counter() - started) * 1000, note.text))
+
+    def trace(self) -> Trace:
+        """What was collected."""
+        return Trace(tuple(self.stages), tuple(self.rankings))
