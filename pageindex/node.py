@@ -55,8 +55,8 @@ class Node:
     level: int
     """The heading level, 1 to 6; 0 for a file or a folder."""
     breadcrumb: tuple[str, ...]
-    """Titles of the file and the headings above this node, outermost first, its own title excluded; a title that only
-    repeats the one before it is left out. Empty for files and folders."""
+    """Titles of the file and the headings above this node, outermost first. No title of `(*breadcrumb, title)` repeats
+    the one before it: a first heading equal to the file's title has an empty breadcrumb. Empty for files, folders."""
     span: Span | None
     """The lines of `text`. The spans of a file's nodes partition its lines. None when the node has no line of its own:
     a folder, an empty file, a file that opens with a heading."""
@@ -74,4 +74,25 @@ class Node:
     @property
     def body(self) -> str:
         """The text without the front matter."""
-        return "".join(self.text.splitlines(keepends=True)[self.front_matter_lines :])
+        pieces = self.text.split("\n", self.front_matter_lines)  # not splitlines(): U+2028 and the like end no line
+        return pieces[-1] if len(pieces) > self.front_matter_lines else ""
+
+    @property
+    def citation(self) -> str:
+        """`path:first-last`; the path alone when the node has no line of its own. Not escaped for a terminal."""
+        return f"{self.path}:{self.span}" if self.span else self.path
+
+
+def file_id(prefix: str, path: str) -> str:
+    """The id of the file at `path`; `prefix` tells the folders of one index apart."""
+    return prefix + path
+
+
+def folder_id(prefix: str, path: str) -> str:
+    """The id of the folder at `path`, with its closing `/`; the indexed folder itself is the empty path."""
+    return f"{prefix}{path}/"
+
+
+def section_id(parent_id: str, parent_is_file: bool, slug: str) -> str:
+    """The id of the section called `slug` (unique among its siblings) below a file or another section."""
+    return f"{parent_id}{'#' if parent_is_file else '/'}{slug}"

@@ -1,0 +1,299 @@
+"""A folder on disk as a sorted list of documents, and the text of each.
+
+Nothing here trusts the folder: links that leave it are not followed, only regular files are opened, and whatever is
+not read is named with its reason. Ignore rules are in `ignore.py`.
+
+CorpusError
+├── UnreadableFolderError       the folder to be indexed is missing or cannot be listed
+├── UnreadableDocumentError     one file cannot be read as text
+└── IgnorePatternError          a pattern of the caller is no gitignore pattern (raised by `ignore.py`)
+"""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pageindex.decoding import NotTextError, decode, digest_of
+from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
+
+DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".txt")
+MAX_FILE_BYTES = 10_000_000
+"""No document written by people is that long; a longer one is data."""
+
+
+class UnreadableFolderError(CorpusError):
+    """The folder to be indexed is missing or cannot be listed."""
+
+
+class UnreadableDocumentError(CorpusError):
+    """One file cannot be read as text.
+
+    Attributes:
+        reason: why, as a clause without the file's name.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusOptions:
+    """Which files of a folder are documents."""
+
+    suffixes: tuple[str, ...] = DOCUMENT_SUFFIXES
+    """Endings of document names, lower case, with their dot; names are compared without regard to case."""
+    ignore: tuple[str, ...] = ()
+    """gitignore patterns relative to the folder; they win over every .gitignore."""
+    max_file_bytes: int = MAX_FILE_BYTES
+    """A larger file is skipped by name, unread."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A document as the folder lists it, not yet read."""
+
+    path: str
+    """Relative to the indexed folder, `/` on every system."""
+    absolute: Path
+    """Where it is."""
+    size: int
+    """Bytes."""
+    mtime_ns: int
+    """Nanoseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that could have been a document and was not read."""
+
+    path: str
+    """Relative to the indexed folder; bytes that are not UTF-8 as `\\xNN`. Not escaped for a terminal."""
+    reason: str
+    """Why, as a clause."""
+
+
+_Found = TypeVar("_Found", SourceFile, Skipped)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a folder holds."""
+
+    files: tuple[SourceFile, ...]
+    """Sorted by path."""
+    skipped: tuple[Skipped, ...]
+    """Sorted by path. What is hidden, ignored or not named like a document is not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentText:
+    """The text of one document."""
+
+    text: str
+    """Decoded; every line end is LF, and lines are counted as an editor counts them."""
+    digest: str
+    """SHA-256 of the bytes on disk, 64 hex digits."""
+    size: int
+    """Bytes on disk."""
+    mtime_ns: int
+    """As it was when these bytes were read."""
+    warnings: tuple[str, ...]
+    """What was replaced to make it text, as clauses."""
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The state of one listing."""
+
+    root: str
+    options: CorpusOptions
+    files: list[SourceFile] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    """Links that stay inside the folder: (path, path of what they point at)."""
+    folders: set[str] = field(default_factory=set)
+    """Paths of the folders that were listed."""
+
+    def skip(self, path: str, reason: str) -> None:
+        """Name what is not read."""
+        self.skipped.append(Skipped(printable_path(path), reason))
+
+
+def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
+    """The documents below `root`; one stat for each of them and none for other files.
+
+    Hidden names (with a leading dot) and ignored ones are passed over. A link that stays inside the folder adds
+    nothing, because what it points at is listed under its own path.
+
+    Raises:
+        UnreadableFolderError: `root` itself cannot be listed.
+        IgnorePatternError: one of `options.ignore` is no pattern.
+    """
+    walk = _Walk(os.path.realpath(root), options or CorpusOptions())
+    rules = IgnoreRules.of_caller(walk.options.ignore)
+    pending: list[tuple[str, IgnoreRules]] = [("", rules)]
+    while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
+        folder, rules = pending.pop()
+        pending.extend(_list_folder(walk, folder, rules))
+    _name_lost_links(walk)
+    return Listing(_by_path(walk.files), _by_path(walk.skipped))
+
+
+def _by_path(found: list[_Found]) -> tuple[_Found, ...]:
+    return tuple(sorted(found, key=lambda item: item.path))
+
+
+def _list_folder(walk: _Walk, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
+    """Note the folder's documents; yield the folders in it, with the rules that hold there."""
+    try:
+        with os.scandir(os.path.join(walk.root, folder)) as found:  # noqa: PTH118 - a third of the time of Path
+            entries = list(found)
+    except OSError as error:
+        if not folder:
+            raise UnreadableFolderError(f"{walk.root}: {_os_reason(error)}") from error
+        walk.skip(folder, f"the folder cannot be listed: {_os_reason(error)}")
+        return
+    walk.folders.add(folder)
+    if any(entry.name == ".gitignore" for entry in entries):
+        rules = _with_gitignore(walk, folder, rules)
+    for entry in entries:
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        if not entry.name.startswith(".") and _note_entry(walk, entry, path, rules):
+            yield path, rules
+
+
+def _note_entry(walk: _Walk, entry: os.DirEntry[str], path: str, rules: IgnoreRules) -> bool:
+    """Note a document or a link; True for a folder to be listed."""
+    if entry.is_dir(follow_symlinks=False):
+        return not rules.ignores(f"{path}/") and _has_utf8_name(walk, entry.name, path)
+    if entry.is_symlink():
+        if not rules.ignores(path) and not rules.ignores(f"{path}/"):
+            _note_link(walk, entry, path)
+    elif _is_document(entry.name, walk.options) and not rules.ignores(path):
+        _note_file(walk, entry, path)
+    return False
+
+
+def _with_gitignore(walk: _Walk, folder: str, rules: IgnoreRules) -> IgnoreRules:
+    """The rules inside a folder that has a .gitignore."""
+    path = f"{folder}/.gitignore" if folder else ".gitignore"
+    try:
+        raw = _read_regular(os.path.join(walk.root, path), MAX_FILE_BYTES)[0]  # noqa: PTH118 - as in _list_folder
+    except OSError as error:
+        walk.skip(path, f"its patterns are not obeyed: {_os_reason(error)}")
+        return rules
+    patterns, mistakes = read_ignore_file(raw.decode("utf-8", "replace"))
+    for mistake in mistakes:
+        walk.skip(path, mistake)
+    return rules.below(folder, patterns)
+
+
+def _note_file(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
+    """Add a file with a document's name, or say why not."""
+    if not _has_utf8_name(walk, entry.name, path):
+        return
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError as error:
+        walk.skip(path, _os_reason(error))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        walk.skip(path, "not a regular file")
+    elif status.st_size > walk.options.max_file_bytes:
+        walk.skip(path, f"{status.st_size:,} bytes, more than the limit of {walk.options.max_file_bytes:,}")
+    else:
+        walk.files.append(SourceFile(path, Path(entry.path), status.st_size, status.st_mtime_ns))
+
+
+def _note_link(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
+    """Remember a link that stays inside the folder, or say why it is not followed."""
+    try:
+        target = os.path.realpath(entry.path, strict=True)
+        is_folder = entry.is_dir()
+    except FileNotFoundError:
+        walk.skip(path, "a link to nothing")
+        return
+    except OSError as error:
+        walk.skip(path, f"a link that cannot be followed: {_os_reason(error)}")
+        return
+    if not is_folder and not _is_document(entry.name, walk.options):
+        return
+    if target != walk.root and not target.startswith(walk.root.rstrip(os.sep) + os.sep):
+        walk.skip(path, "a link that leaves the folder")
+    else:
+        walk.links.append((path, os.path.relpath(target, walk.root).replace(os.sep, "/")))
+
+
+def _name_lost_links(walk: _Walk) -> None:
+    """Name the links whose target is not listed either; a silent one would lose what it points at."""
+    listed = {file.path for file in walk.files} | walk.folders | {"."}
+    for path, target in walk.links:
+        if target not in listed:
+            walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
+
+
+def _is_document(name: str, options: CorpusOptions) -> bool:
+    return name.lower().endswith(options.suffixes)
+
+
+def _has_utf8_name(walk: _Walk, name: str, path: str) -> bool:
+    """Whether a name can be stored and printed; names one that cannot."""
+    if name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name):
+        return True
+    walk.skip(path, "its name is not UTF-8")
+    return False
+
+
+def printable_path(path: str) -> str:
+    r"""The path with bytes that are not UTF-8 as `\xNN`."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
+    """The text of a listed file, read in one go.
+
+    Raises:
+        UnreadableDocumentError: it vanished, is no regular file any more, is too large, is not text, or changed while
+            it was read, twice.
+    """
+    try:
+        for _ in range(2):
+            raw, before, after = _read_regular(file.absolute, max_file_bytes)
+            if before == after and len(raw) == before[0]:
+                decoded = decode(raw)
+                return DocumentText(decoded.text, digest_of(raw), *before, decoded.warnings)
+    except NotTextError as error:
+        raise UnreadableDocumentError(file.path, str(error)) from error
+    except OSError as error:
+        raise UnreadableDocumentError(file.path, _os_reason(error)) from error
+    raise UnreadableDocumentError(file.path, "it changed while it was read")
+
+
+def _read_regular(path: str | Path, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
+    """A regular file's bytes and its (size, mtime_ns) before and after they were read.
+
+    A link put in the file's place is not followed, and a pipe put there does not block.
+
+    Raises:
+        OSError: as the system gives it, and for what is no regular file or larger than `limit` bytes.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb", buffering=0) as opened:  # noqa: PTH123 - Path.open takes no flags
+        status = os.fstat(opened.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, more than the limit of {limit:,}")
+        raw = opened.read(status.st_size + 1)  # one byte more shows that it grew
+        after = os.fstat(opened.fileno())
+    return raw, (status.st_size, status.st_mtime_ns), (after.st_size, after.st_mtime_ns)
+
+
+def _os_reason(error: OSError) -> str:
+    """An error of the system as a clause."""
+    return (error.strerror or str(error)).lower()

@@ -1,0 +1,169 @@
+"""One document as nodes: its file node, its sections in the order of lines, and its links; links among documents."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pageindex.front_matter import FrontMatter
+from pageindex.links import Link, find_links
+from pageindex.markdown import Markdown, parse_markdown
+from pageindex.node import Node, NodeKind, Span, file_id, section_id
+from pageindex.outline import Section, outline
+from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
+from pageindex.summary import extractive_summary
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A node and its place."""
+
+    node: Node
+    """The node."""
+    parent_id: str | None
+    """The node that contains it; None for the file's own node, which belongs to a folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed document."""
+
+    path: str
+    """Relative to the indexed folder."""
+    id_prefix: str
+    """What its ids begin with before the path."""
+    title: str
+    """The file node's title."""
+    front_matter: FrontMatter
+    """Empty without one."""
+    nodes: tuple[Placed, ...]
+    """The file's node, then its sections in the order of lines; parents come before their children."""
+    links: tuple[tuple[str, Link], ...]
+    """(id of the node whose lines hold it, link), in the order of lines."""
+    warnings: tuple[str, ...]
+    """What was not understood, as clauses."""
+
+    @property
+    def anchors(self) -> dict[str, str]:
+        """Anchor -> node id; the empty anchor is the file's own node."""
+        return {placed.node.anchor: placed.node.id for placed in self.nodes}
+
+
+def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
+    """The nodes and links of the document at `path` (relative, with `/`) with this text (LF line ends, no NUL)."""
+    markdown = parse_markdown(text)
+    sections = outline(markdown.headings, markdown.line_count)
+    placed = tuple(_placed(path, text, id_prefix, markdown, sections))
+    warnings = (markdown.front_matter.warning,) if markdown.front_matter.warning else ()
+    links = tuple(_placed_links(placed, sections, markdown))
+    return Document(path, id_prefix, placed[0].node.title, markdown.front_matter, placed, links, warnings)
+
+
+def _placed(path: str, text: str, id_prefix: str, markdown: Markdown, sections: Sequence[Section]) -> Iterator[Placed]:
+    """The file's node, then one for each section."""
+    texts = _cut_before_lines(text, [section.span.first for section in sections])
+    children = _child_titles(sections)
+    file_node = _file_node(file_id(id_prefix, path), path, texts[0], markdown, children[0])
+    yield Placed(file_node, None)
+    nodes: list[Node] = []
+    for section, own_text, child_titles in zip(sections, texts[1:], children[1:], strict=True):
+        parent = file_node if section.parent is None else nodes[section.parent]
+        prose = own_text.split("\n", section.heading.line_count)[section.heading.line_count :]
+        nodes.append(
+            Node(
+                id=section_id(parent.id, parent is file_node, section.slug),
+                kind=NodeKind.SECTION,
+                path=path,
+                title=section.heading.title,
+                level=section.heading.level,
+                breadcrumb=_breadcrumb(parent, section.heading.title),
+                span=section.span,
+                text=own_text,
+                anchor=section.anchor,
+                summary=extractive_summary("".join(prose), child_titles, markdown.references),
+            )
+        )
+        yield Placed(nodes[-1], parent.id)
+
+
+def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
+    matter = markdown.front_matter
+    prose = text.split("\n", matter.lines)[matter.lines :]
+    return Node(
+        id=node_id,
+        kind=NodeKind.FILE,
+        path=path,
+        title=matter.title or _first_title(markdown) or PurePosixPath(path).stem,
+        level=0,
+        breadcrumb=(),
+        span=Span(1, text.count("\n") + (not text.endswith("\n"))) if text else None,
+        text=text,
+        front_matter_lines=matter.lines if matter.is_metadata else 0,
+        summary=extractive_summary("".join(prose), child_titles, markdown.references),
+    )
+
+
+def _first_title(markdown: Markdown) -> str:
+    return next((heading.title for heading in markdown.headings if heading.level == 1 and heading.title), "")
+
+
+def _breadcrumb(parent: Node, title: str) -> tuple[str, ...]:
+    """The parent's breadcrumb and title; the title is left out when the node only repeats it."""
+    return parent.breadcrumb if parent.title == title else (*parent.breadcrumb, parent.title)
+
+
+def _child_titles(sections: Sequence[Section]) -> list[list[str]]:
+    """The titles of the children of the file (first) and of each section."""
+    titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]
+    for section in sections:
+        titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
+    return titles
+
+
+def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
+    """The text in pieces, cut before each of the rising 1-based lines; one piece more than lines."""
+    pieces, start, position, line = [], 0, 0, 1
+    for wanted in lines:
+        while line < wanted:
+            position = text.index("\n", position) + 1
+            line += 1
+        pieces.append(text[start:position])
+        start = position
+    return [*pieces, text[start:]]
+
+
+def _placed_links(
+    placed: Sequence[Placed], sections: Sequence[Section], markdown: Markdown
+) -> Iterator[tuple[str, Link]]:
+    """Each link with the node whose lines hold it."""
+    firsts = [section.span.first for section in sections]
+    for link in find_links(markdown.texts, markdown.references):
+        yield placed[bisect_right(firsts, link.line)].node.id, link
+
+
+def resolved_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
+    """(node id, its link, the node that it leads to or why there is none) for documents that know of one another.
+
+    Documents with different id prefixes are different folders: no link leads from one to another.
+    """
+    targets = {prefix: _link_targets(group) for prefix, group in _by_prefix(documents)}
+    for document in documents:
+        for node_id, link in document.links:
+            yield node_id, link, resolve_link(link, document.path, targets[document.id_prefix])
+
+
+def _by_prefix(documents: Sequence[Document]) -> Iterator[tuple[str, list[Document]]]:
+    for prefix in sorted({document.id_prefix for document in documents}):
+        yield prefix, [document for document in documents if document.id_prefix == prefix]
+
+
+def _link_targets(documents: Sequence[Document]) -> LinkTargets:
+    return LinkTargets(
+        anchors={document.path: document.anchors for document in documents},
+        notes=note_names((document.path, document.front_matter.aliases) for document in documents),
+    )
+
+
+def linked_nodes(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
+    """(source, target) node ids of the links that lead somewhere; see `resolved_links`."""
+    return ((source, target) for source, _, target in resolved_links(documents) if not isinstance(target, Broken))

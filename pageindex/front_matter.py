@@ -1,0 +1,205 @@
+"""The metadata block at the beginning of a document: YAML between `---` lines or TOML between `+++` lines.
+
+Nothing in it is executed or converted: YAML is composed into nodes whose scalars are kept as they were written, so
+that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is wrong with a block is a warning.
+"""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+MAX_CHARS = 65_536
+"""Longer blocks are not read: PyYAML takes 0.7 s for 500 KB."""
+MAX_NESTING = 20
+"""Front matter written by people is two or three deep; both parsers recurse once for each level."""
+
+MAX_DOTS = 100
+"""In one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB."""
+
+_FENCES = {"---": ("---", "..."), "+++": ("+++",)}
+"""First line -> the lines that may end the block."""
+_SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp"))
+_COLLECTION_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
+Value = str | None | list["Value"] | dict[str, "Value"]
+"""A value of the block; scalars as written, None for null."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What a document says about itself before its text."""
+
+    lines: int = 0
+    """How many lines the block has, both fences counted; 0 without one."""
+    is_metadata: bool = False
+    """Whether it was understood. If not, the fields below are empty and its lines are text like any other."""
+    title: str = ""
+    """`title`, or empty."""
+    description: str = ""
+    """`description`, else `summary`, or empty."""
+    date: str = ""
+    """`date` as it was written, or empty."""
+    tags: tuple[str, ...] = ()
+    """`tags` in their order; a single string is split at commas."""
+    aliases: tuple[str, ...] = ()
+    """`aliases`: other names that wikilinks may use."""
+    warning: str = ""
+    """Why it was not understood, as a clause; empty when it was, and when there is none."""
+
+
+class _BlockError(ValueError):
+    """The block is no metadata; the message is a clause."""
+
+
+class _NodeLoader(yaml.SafeLoader):
+    """Composes nodes without aliases, deep nesting or tags of other types. Pure Python: libyaml's stack overflows."""
+
+    nesting = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Compose one value, refusing what a hostile block would use."""
+        if self.check_event(yaml.AliasEvent):
+            raise _BlockError("it uses YAML aliases")
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            raise _BlockError(f"it is nested more than {MAX_NESTING} deep")
+        node = super().compose_node(parent, index)
+        self.nesting -= 1
+        return node
+
+
+def read_front_matter(text: str) -> FrontMatter:
+    """The block that `text` (LF line ends) begins with; never raises.
+
+    A block without its closing line, one over the size limit and one that is no mapping are no front matter at all:
+    a document may simply begin with a thematic break.
+    """
+    found = _find_block(text)
+    if found is None:
+        return FrontMatter()
+    fence, block = found
+    lines = block.count("\n") + 2
+    if len(block) > MAX_CHARS:
+        return FrontMatter(warning=f"front matter longer than {MAX_CHARS:,} characters is read as text")
+    try:
+        values = _parse_toml(block) if fence == "+++" else _parse_yaml(block)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        return FrontMatter(lines, warning=f"front matter is read as text: {_first_line(error)}")
+    if values is None:
+        return FrontMatter(warning="front matter is read as text: it is no mapping")
+    return _typed(lines, values)
+
+
+def _find_block(text: str) -> tuple[str, str] | None:
+    """The opening fence and what stands between it and the closing one (with its last line end)."""
+    fence = text[:3]
+    start = text.find("\n") + 1
+    if fence not in _FENCES or text[3:start].strip(" \t\n") or not start:
+        return None
+    position = start
+    while position < len(text):
+        end = text.find("\n", position)
+        end = len(text) if end < 0 else end
+        if text[position:end].rstrip(" \t") in _FENCES[fence]:
+            return fence, text[start:position]
+        position = end + 1
+    return None
+
+
+def _parse_yaml(block: str) -> dict[str, Value] | None:
+    """The mapping of a YAML block, None if it is something else; an empty block is an empty mapping."""
+    loader = _NodeLoader(block)
+    try:
+        root = loader.get_single_node()
+    finally:
+        loader.dispose()
+    value = {} if root is None else _yaml_value(root)
+    return value if isinstance(value, dict) else None
+
+
+def _yaml_value(node: yaml.Node) -> Value:
+    """A composed node as plain values; at most MAX_NESTING deep."""
+    if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
+        raise _BlockError(f"it has a value of the type {node.tag}")
+    if isinstance(node, yaml.MappingNode):
+        return _yaml_mapping(node)
+    if isinstance(node, yaml.SequenceNode):
+        return [_yaml_value(item) for item in node.value]
+    if node.tag.endswith(":null"):
+        return None
+    return _encodable(node.value)
+
+
+def _yaml_mapping(node: yaml.MappingNode) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for key_node, value_node in node.value:
+        key = _encodable(str(key_node.value))
+        if key in values:
+            raise _BlockError(f"it has the key {key!r} twice")
+        values[key] = _yaml_value(value_node)
+    return values
+
+
+def _encodable(text: str) -> str:
+    r"""The text without lone surrogates, which an escape such as \ud800 makes."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _parse_toml(block: str) -> dict[str, Value]:
+    if max(_nesting(block), default=0) > MAX_NESTING:
+        raise _BlockError(f"it is nested more than {MAX_NESTING} deep")
+    if any(line.count(".") > MAX_DOTS for line in block.split("\n")):
+        raise _BlockError(f"it has a line with more than {MAX_DOTS} dots")
+    return {key: _toml_value(value) for key, value in tomllib.loads(block).items()}
+
+
+def _nesting(block: str) -> Iterator[int]:
+    """How many brackets are open after each bracket; those in strings count, which errs on the safe side."""
+    depth = 0
+    for char in block:
+        if char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth -= 1
+        yield depth
+
+
+def _toml_value(value: object) -> Value:
+    """What tomllib made of a value as plain values, scalars as TOML writes them."""
+    if isinstance(value, dict):
+        return {key: _toml_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_toml_value(item) for item in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _typed(lines: int, values: dict[str, Value]) -> FrontMatter:
+    """The fields that we know among the values; their names in any case."""
+    named = {key.lower(): value for key, value in values.items()}
+    return FrontMatter(
+        lines=lines,
+        is_metadata=True,
+        title=_string(named.get("title")),
+        description=_string(named.get("description")) or _string(named.get("summary")),
+        date=_string(named.get("date")),
+        tags=_strings(named.get("tags")),
+        aliases=_strings(named.get("aliases")),
+    )
+
+
+def _string(value: Value) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _strings(value: Value) -> tuple[str, ...]:
+    items = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
+    return tuple(text for text in map(_string, items) if text)
+
+
+def _first_line(error: Exception) -> str:
+    """What is wrong and, for YAML, in which line of the file."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} in line {error.problem_mark.line + 2}"
+    return str(error).split("\n", 1)[0]

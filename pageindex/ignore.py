@@ -1,0 +1,84 @@
+"""Which paths a folder's .gitignore files and the caller's patterns exclude."""
+
+from dataclasses import dataclass
+
+from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore import GitIgnorePatternError
+
+from pageindex.decoding import with_lf
+
+MAX_WILDCARDS = 3
+"""In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to
+the power of its wildcards, and whoever writes the .gitignore of a folder writes its names too."""
+
+
+class CorpusError(Exception):
+    """A folder or a file cannot be read as documents."""
+
+
+class IgnorePatternError(CorpusError):
+    """A pattern of the caller is no gitignore pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in one folder."""
+
+    caller: GitIgnoreSpec | None = None
+    """The caller's patterns: asked first."""
+    layers: tuple[tuple[int, GitIgnoreSpec], ...] = ()
+    """One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns)."""
+
+    @classmethod
+    def of_caller(cls, patterns: tuple[str, ...]) -> "IgnoreRules":
+        """Rules of patterns given by the caller.
+
+        Raises:
+            IgnorePatternError: one of them is no pattern.
+        """
+        try:
+            return cls(GitIgnoreSpec.from_lines(patterns) if patterns else None)
+        except GitIgnorePatternError as error:
+            raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
+
+    def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
+        """These rules and the ones of a .gitignore in `folder`."""
+        if not patterns:
+            return self
+        layer = (len(folder) + 1 if folder else 0, GitIgnoreSpec.from_lines(patterns))
+        return IgnoreRules(self.caller, (layer, *self.layers))
+
+    def ignores(self, path: str) -> bool:
+        """Whether a path relative to the root is excluded; a folder's path ends with `/`."""
+        asked = ((0, self.caller), *self.layers) if self.caller else self.layers
+        for skip, spec in asked:
+            verdict = spec.check_file(path[skip:]).include
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def read_ignore_file(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The patterns of a .gitignore, and its mistakes as clauses; git passes over a pattern that is none as well."""
+    patterns, mistakes = [], []
+    for number, line in enumerate(with_lf(text).split("\n"), start=1):
+        if _is_slow(line):
+            mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
+        elif not _is_pattern(line):
+            mistakes.append(f"line {number} is not obeyed: no pattern")
+        else:
+            patterns.append(line)
+    return tuple(patterns), tuple(mistakes)
+
+
+def _is_slow(pattern: str) -> bool:
+    names = pattern.split("/")
+    return names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names)
+
+
+def _is_pattern(line: str) -> bool:
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except GitIgnorePatternError:
+        return False
+    return True

@@ -1,0 +1,138 @@
+"""A short summary of a node in its own words: its first sentences, without what is no prose."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from pageindex.inline import MAX_INLINE_CHARS, References
+
+MAX_SUMMARY_CHARS = 420
+
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})")
+_NOT_PROSE = re.compile(
+    r"""[ ]{0,3}(?:
+          \#{1,6}(?:[ \t]|$)                  # a heading
+        | \|                                  # a row of a table
+        | (?:[-*_=][ \t]*+){3,}+$             # a thematic break or an underline
+        | /{3,} | :{3,} | !{3} | [?]{3}       # an admonition of MkDocs, Docusaurus, Python-Markdown
+        | \{[*%{]                             # an included file, a template
+        | \[[^\]]{1,999}+\]:                  # a definition of a reference
+        | import[ ](?:['"]|.*[ ]from[ ]['"]) | export[ ](?:const|default|function)[ ]  # the code of MDX
+        )""",
+    re.VERBOSE,
+)
+_TABLE_RULE = re.compile(r"[ \t]*:?-+:?[ \t]*\|[-:| \t]*$")
+_CODE_INDENT = re.compile(r" {4}| {0,3}\t")
+_CALLOUT = re.compile(r"[ \t]*(?:>[ \t]?)+\[!\w+\]")
+_QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)*")
+_ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
+_IMAGE = re.compile(r"!\[[^\[\]]{0,999}+\](?:\([^()\n]{0,999}+\)|\[[^\[\]]{0,999}+\])?+")
+_ATTRIBUTES = re.compile(r"(?<=[)\]])\{[:.#][^{}\n]{0,200}+\}")
+_SENTENCE_END = re.compile(r"""[.!?…]["')\]]*+\s+|(?<=[\u3002\uff01\uff1f])""")  # the last three are CJK
+_ENDINGS = (".", "!", "?", "…", ":", ";", ",", '"', "'", ")", "\u3002", "\uff01", "\uff1f")
+
+
+def extractive_summary(
+    text: str, child_titles: Sequence[str], references: References, max_chars: int = MAX_SUMMARY_CHARS
+) -> str:
+    """The first sentences of a node's own text, at most `max_chars` characters; never cut inside a word.
+
+    `text` comes without the node's heading and front matter. Code, tables, comments, images and the marks of
+    admonitions are no prose. Without prose the children's titles speak for the node; without those it is empty.
+    """
+    sentences = (sentence for paragraph in _paragraphs(text) for sentence in _sentences(paragraph, references))
+    return _joined(sentences, max_chars) or _joined(filter(None, child_titles), max_chars)
+
+
+def _joined(parts: Iterable[str], max_chars: int) -> str:
+    """As many parts as fit, with `; ` after one that has no end of its own; the first one shortened if it does not."""
+    joined = ""
+    for part in parts:
+        longer = f"{joined}{' ' if joined.endswith(_ENDINGS) else '; '}{part}" if joined else part
+        if len(longer) > max_chars:
+            return joined or _shortened(part, max_chars)
+        joined = longer
+    return joined
+
+
+def _shortened(sentence: str, max_chars: int) -> str:
+    """The words that fit, and an ellipsis; a script without spaces is cut between characters."""
+    head = sentence[:max_chars]
+    return (head[: head.rfind(" ")] if " " in head else head[:-1]) + "…"
+
+
+def _sentences(paragraph: str, references: References) -> Iterator[str]:
+    """The sentences of one paragraph as plain text."""
+    paragraph = _ATTRIBUTES.sub("", _IMAGE.sub("", paragraph[:MAX_INLINE_CHARS]))
+    text = references.plain_text(paragraph)
+    start = 0
+    for end in _SENTENCE_END.finditer(text):
+        if end.end() > start:
+            yield text[start : end.end()].strip()
+            start = end.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """The paragraphs and list items that are prose, their lines joined by line ends."""
+    lines: list[str] = []
+    in_list = False
+    for line in _prose_lines(text):
+        content = line[_quote_end(line) :]
+        item = _ITEM.match(content.lstrip(" \t"))
+        if lines and (item or not content.strip()):
+            yield "\n".join(lines)
+            lines = []
+        if item:
+            in_list = True
+            lines.append(content.lstrip(" \t")[item.end() :])
+        elif content.strip() and (lines or in_list or not _CODE_INDENT.match(content)):
+            in_list = in_list and content[0] in " \t"
+            lines.append(content.strip())
+    if lines:
+        yield "\n".join(lines)
+
+
+def _quote_end(line: str) -> int:
+    """Where the text of a quoted line begins; 0 for other lines."""
+    found = _QUOTE.match(line)
+    return found.end() if found and ">" in found[0] else 0
+
+
+def _prose_lines(text: str) -> Iterator[str]:
+    """The lines outside code fences, comments and tables; other lines that are no prose become empty ones."""
+    fence = ""
+    waiting: str | None = None  # one line behind: the second line of a table tells that the first one belongs to it
+    in_table = False
+    for line in _without_comments(text):
+        mark = _FENCE.match(line)
+        if fence or mark:
+            fence = _fence_after(fence, line, mark)
+            line = ""
+        in_table = bool(line.strip()) and (in_table or bool(_TABLE_RULE.match(line)))
+        if waiting is not None:
+            yield "" if in_table else waiting
+        waiting = "" if in_table or _NOT_PROSE.match(line) or _CALLOUT.match(line) else line
+    if waiting is not None:
+        yield waiting
+
+
+def _fence_after(fence: str, line: str, mark: re.Match[str] | None) -> str:
+    """The fence that is open after a line, empty if none; it closes with as many marks as it opened with, or more."""
+    if not fence:
+        return mark[1] if mark else ""
+    return "" if mark and mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
+
+
+def _without_comments(text: str) -> Iterator[str]:
+    """The lines of a text; what stands in HTML comments is left out."""
+    in_comment = False
+    for line in text.split("\n"):
+        kept, position = "", 0
+        while position < len(line):
+            mark = "-->" if in_comment else "<!--"
+            found = line.find(mark, position)
+            kept += "" if in_comment else line[position : found if found >= 0 else None]
+            position = len(line) if found < 0 else found + len(mark)
+            in_comment = in_comment != (found >= 0)
+        yield kept

@@ -1,0 +1,187 @@
+"""All nodes of an index as one tree of folders, files and sections, with the links between them."""
+
+from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from pageindex.node import Node, NodeKind, folder_id
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from pageindex.document import Document
+
+MAX_SHOWN_TITLE = 200
+"""Longer titles are cut where they are shown, never where they are stored."""
+_CONTAINS = "contains"
+_LINKS = "links"
+
+
+class UnknownNodeError(KeyError):
+    """There is no node with that id; the message names the nearest one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class DocumentTree:
+    """Nodes by id, in a directed graph whose edges contain (in document order), link, or both.
+
+    Methods that take an id raise UnknownNodeError for one that is not in the tree.
+    """
+
+    def __init__(self) -> None:
+        import networkx as nx  # 165 ms: paid by the first tree, not by every import
+
+        self._graph: nx.DiGraph[str] = nx.DiGraph()
+        self._roots: list[str] = []
+
+    @classmethod
+    def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
+        """The tree of parsed documents and their folders, sorted by path, with every link that leads somewhere."""
+        from pageindex.document import linked_nodes  # the parser: a tree of stored nodes does without its 60 ms
+
+        tree = cls()
+        ordered = sorted(documents, key=lambda document: (document.id_prefix, document.path))
+        for document in ordered:
+            folder = tree.add_folders(document.id_prefix, document.path)
+            for placed in document.nodes:
+                tree.add(placed.node, placed.parent_id or folder)
+        for source, target in linked_nodes(ordered):
+            tree.link(source, target)
+        return tree
+
+    def add_folders(self, id_prefix: str, document_path: str) -> str:
+        """Add the folders above a document that are not there yet; the id of the innermost."""
+        parent: str | None = None
+        parts = document_path.split("/")[:-1]
+        for depth in range(len(parts) + 1):
+            path = "/".join(parts[:depth])
+            node_id = folder_id(id_prefix, path)
+            if node_id not in self:
+                title = parts[depth - 1] if depth else id_prefix or "/"
+                self.add(Node(node_id, NodeKind.FOLDER, path, title, 0, (), None, ""), parent)
+            parent = node_id
+        return parent or folder_id(id_prefix, "")
+
+    def add(self, node: Node, parent_id: str | None) -> None:
+        """Add a node as the last child of its parent; without a parent it is a root.
+
+        Raises:
+            ValueError: there is a node with that id.
+        """
+        if node.id in self:
+            raise ValueError(f"two nodes with one id: {node.id}")
+        if parent_id is None:
+            self._roots.append(node.id)
+        else:
+            self._check(parent_id)
+        self._graph.add_node(node.id, node=node)
+        if parent_id is not None:
+            self._graph.add_edge(parent_id, node.id, **{_CONTAINS: True})
+
+    def link(self, source_id: str, target_id: str) -> None:
+        """Note that one node links to another; a second time changes nothing."""
+        self._check(source_id)
+        self._check(target_id)
+        self._graph.add_edge(source_id, target_id, **{_LINKS: True})
+
+    def node(self, node_id: str) -> Node:
+        """The node with that id."""
+        self._check(node_id)
+        node: Node = self._graph.nodes[node_id]["node"]
+        return node
+
+    def parent(self, node_id: str) -> Node | None:
+        """The node that contains this one; None for a root."""
+        self._check(node_id)
+        return next(self._along(self._graph.pred, node_id, _CONTAINS), None)
+
+    def children(self, node_id: str) -> tuple[Node, ...]:
+        """The nodes that this one contains, in document order."""
+        self._check(node_id)
+        return tuple(self._along(self._graph.succ, node_id, _CONTAINS))
+
+    def siblings(self, node_id: str) -> tuple[Node, ...]:
+        """The other children of the parent, nearest first; of two at the same distance the earlier one first."""
+        parent = self.parent(node_id)
+        if parent is None:
+            return ()
+        family = self.children(parent.id)
+        place = next(index for index, child in enumerate(family) if child.id == node_id)
+        order = sorted(range(len(family)), key=lambda index: (abs(index - place), index))
+        return tuple(family[index] for index in order[1:])
+
+    def links(self, node_id: str) -> tuple[Node, ...]:
+        """The nodes that this one links to, each once."""
+        self._check(node_id)
+        return tuple(self._along(self._graph.succ, node_id, _LINKS))
+
+    def backlinks(self, node_id: str) -> tuple[Node, ...]:
+        """The nodes that link to this one, each once."""
+        self._check(node_id)
+        return tuple(self._along(self._graph.pred, node_id, _LINKS))
+
+    def walk(self, node_id: str | None = None, depth: int | None = None) -> Iterator[Node]:
+        """A node and what it contains, parents first, in document order; all roots without an id.
+
+        `depth` is how many levels below the start are visited; None is all of them.
+        """
+        return (node for node, _, _ in self._descend(node_id, depth))
+
+    def pretty(self, node_id: str | None = None, depth: int | None = None) -> str:
+        """The tree as lines for people: title and `file:first-last`; control characters of documents are inert."""
+        return "\n".join(_drawn(node, lead, is_last) for node, lead, is_last in self._descend(node_id, depth))
+
+    def __len__(self) -> int:
+        return len(self._graph)
+
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._graph
+
+    def _descend(self, node_id: str | None, depth: int | None) -> Iterator[tuple[Node, str | None, bool]]:
+        """(node, what is drawn before its branch, None at the start, whether it is the last child), parents first."""
+        starts = self._roots if node_id is None else [node_id]
+        pending: list[tuple[Node, str | None, bool, int]] = [(self.node(start), None, True, 0) for start in starts]
+        pending.reverse()
+        while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
+            node, lead, is_last, level = pending.pop()
+            yield node, lead, is_last
+            if depth is None or level < depth:
+                below = "" if lead is None else lead + ("    " if is_last else "│   ")
+                family = self.children(node.id)[::-1]
+                pending.extend((child, below, index == 0, level + 1) for index, child in enumerate(family))
+
+    def _along(
+        self, adjacency: Mapping[str, Mapping[str, Mapping[str, object]]], node_id: str, kind: str
+    ) -> Iterator[Node]:
+        """The neighbours over edges of one kind, in the order in which the edges were added."""
+        return (self.node(other) for other, edge in adjacency[node_id].items() if kind in edge)
+
+    def _check(self, node_id: str) -> None:
+        if node_id not in self._graph:
+            raise UnknownNodeError(f"no node {printable(node_id)}{self._suggestion(node_id)}")
+
+    def _suggestion(self, node_id: str) -> str:
+        """The nearest id of the same file if that exists, else the nearest file or folder."""
+        from difflib import get_close_matches  # 15 ms, for mistakes alone
+
+        path = node_id.partition("#")[0]
+        same_file = [known for known in self._graph if known.partition("#")[0] == path]
+        near = get_close_matches(node_id, same_file or [known for known in self._graph if "#" not in known], 1, 0.3)
+        return f"; the nearest is {printable(near[0])}" if near else ""
+
+
+def printable(text: str) -> str:
+    """The text with characters that would steer a terminal, or reorder what it shows, as U+FFFD."""
+    return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in text)
+
+
+def _drawn(node: Node, lead: str | None, is_last: bool) -> str:
+    """One line of the tree."""
+    branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
+    title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
+    place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation
+    return f"{branch}{printable(title)}  {printable(place)}"

@@ -1,0 +1,62 @@
+"""Documents that break parsers: each must be read, without loss, in time that grows with its length alone.
+
+The timeout of the test run is the limit of time: anything quadratic here takes minutes.
+"""
+
+import pytest
+
+from pageindex.document import parse_document
+from pageindex.markdown import parse_markdown
+
+BAD = {
+    "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),
+    "1,000 headings of one name": ("# Same\n" * 1000, 1001),
+    "lists nested 10,000 deep in one line": ("- " * 10_000 + "x\n\n# After\n", 2),
+    "lists nested 1,000 deep": ("".join("  " * n + "- x\n" for n in range(1000)) + "\n# After\n", 2),
+    "quotes nested 200,000 deep": (">" * 200_000 + " x\n\n# After\n", 2),
+    "lines that continue deep quotes": (">" * 200 + " x\n" + "a\n" * 10_000 + "\n# After\n", 2),
+    "100,000 open brackets": ("[" * 100_000 + "\n\n# After\n", 2),
+    "100,000 open brackets in a heading": ("# " + "[" * 100_000, 2),
+    "open brackets in a short heading": ("# " + "[" * 1900, 2),
+    "nested images in a heading": ("# " + "![" * 300 + "a" + "](b)" * 300, 2),
+    "stars in a heading": ("# " + "*a **a " * 270, 2),
+    "links without an end": ("[](<" * 50_000, 1),
+    "links with a title without an end": ('[](a "(' * 50_000, 1),
+    "wikilinks without an end": ("[[a|" * 50_000, 1),
+    "backtick runs of every length": ("".join("`" * n + " " for n in range(1500)) + "[a]", 1),
+    "backslashes and backticks": ("\\" * 100_000 + "`" + "[a]" + "\\`" * 50_000, 1),
+    "100,000 signs of tags": ("<" * 100_000, 1),
+    "comments without an end": ("<!-- " * 50_000, 1),
+    "an unclosed fence": ("# A\n```\n" + "# no\n" * 50_000, 2),
+    "an unclosed HTML block": ("# A\n<script>\n" + "# no\n\n" * 50_000, 2),
+    "50,000 lines": ("a\n" * 50_000, 1),
+    "200,000 blank lines": ("\n" * 200_000, 1),
+    "20,000 list items": ("- a\n" * 20_000, 1),
+    "a line of 50 MB": ("x" * 50_000_000, 1),
+    "a heading of 1 MB": ("# " + "**word** " * 110_000, 2),
+    "a table of 20,000 columns": ("|a" * 20_000 + "|\n" + "|-" * 20_000 + "|\n", 1),
+    "20,000 definitions": ("".join(f"[a{n}]: b\n" for n in range(20_000)), 1),
+    "a definition whose title does not end": ('[a]: b "\n' * 20_000, 1),
+    "braces in a heading": ("# " + "{" * 100_000 + "}", 2),
+    "spaces": ("# a" + " " * 200_000 + "b\n\nc." + " " * 200_000 + "d", 2),
+    "dashes and stars": ("- - - - " * 5000 + "x\n" + "* * " * 5000 + "x", 1),
+}
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("name", BAD)
+def test_read_without_loss(name: str) -> None:
+    text, nodes = BAD[name]
+    document = parse_document("a.md", text)
+    assert len(document.nodes) == nodes
+    assert "".join(placed.node.text for placed in document.nodes) == text
+
+
+def test_a_long_heading_gives_a_short_id() -> None:
+    document = parse_document("a.md", f"# {'x' * 200_000}\n# {'x' * 200_000}\n")
+    assert [len(placed.node.id) for placed in document.nodes] == [4, 105, 107]
+    assert len(document.nodes[1].node.title) == 200_000
+
+
+def test_the_text_of_list_items_is_not_kept() -> None:
+    assert parse_markdown("- a\n" * 10_000).texts == ()

@@ -1,0 +1,263 @@
+"""Folders as lists of documents: what is listed, what is named as skipped, and what bytes become."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pageindex.corpus import (
+    CorpusOptions,
+    SourceFile,
+    UnreadableDocumentError,
+    UnreadableFolderError,
+    list_files,
+    read_document,
+)
+from pageindex.ignore import IgnorePatternError
+
+AS_ROOT = os.geteuid() == 0
+
+
+def make(root: Path, *names: str, content: bytes = b"text\n") -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+
+def paths(root: Path, *ignore: str) -> list[str]:
+    return [file.path for file in list_files(root, CorpusOptions(ignore=ignore)).files]
+
+
+def skipped(root: Path, options: CorpusOptions | None = None) -> dict[str, str]:
+    return {item.path: item.reason for item in list_files(root, options).skipped}
+
+
+def source(path: Path) -> SourceFile:
+    status = path.stat()
+    return SourceFile(path.name, path, status.st_size, status.st_mtime_ns)
+
+
+def test_documents_sorted_hidden_and_other_files_passed_over(tmp_path: Path) -> None:
+    make(tmp_path, "b.md", "a/z.MDX", "a/a.txt", "c.markdown", "x.py", ".hidden.md", ".git/x.md", "a/.obsidian/y.md")
+    listing = list_files(tmp_path)
+    assert [file.path for file in listing.files] == ["a/a.txt", "a/z.MDX", "b.md", "c.markdown"]
+    assert listing.skipped == ()
+    assert listing.files[2].absolute == tmp_path / "b.md"
+    assert listing.files[2].size == 5
+    assert list_files(tmp_path, CorpusOptions(suffixes=(".py",))).files[0].path == "x.py"
+
+
+def test_gitignore_at_every_level_and_the_callers_patterns(tmp_path: Path) -> None:
+    make(tmp_path, "keep.md", "drafts/a.md", "docs/tmp.md", "docs/keep.md", "docs/deep/tmp.md", "node_modules/p/R.md")
+    make(tmp_path, ".gitignore", content=b"node_modules/\n/drafts\ntmp.md\r\n# comment\n")
+    make(tmp_path, "docs/.gitignore", content=b"!tmp.md\n/deep\n")
+    assert paths(tmp_path) == ["docs/keep.md", "docs/tmp.md", "keep.md"]
+    assert paths(tmp_path, "keep.md") == ["docs/tmp.md"]
+    assert paths(tmp_path, "!drafts") == ["docs/keep.md", "docs/tmp.md", "drafts/a.md", "keep.md"]
+
+
+def test_a_gitignore_that_is_slow_or_wrong_is_named(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "aaaa.md", ".gitignore", content=b"*a*a*a*a*b\n!\naaaa.md\n")
+    assert paths(tmp_path) == ["a.md"]
+    assert [(item.path, item.reason) for item in list_files(tmp_path).skipped] == [
+        (".gitignore", "line 1 is not obeyed: more than 3 wildcards in one name"),
+        (".gitignore", "line 2 is not obeyed: no pattern"),
+    ]
+    with pytest.raises(IgnorePatternError, match="not a gitignore pattern"):
+        list_files(tmp_path, CorpusOptions(ignore=("!",)))
+
+
+def test_links(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    make(root, "docs/a.md", "docs/data.csv", ".hidden/h.md")
+    make(outside, "secret.md")
+    (root / "inside.md").symlink_to("docs/a.md")
+    (root / "inside").symlink_to("docs")
+    (root / "docs/up").symlink_to("..")
+    (root / "picture.png").symlink_to("docs/data.csv")
+    (root / "leaves.md").symlink_to(outside / "secret.md")
+    (root / "leaves").symlink_to(outside)
+    (root / "loop.md").symlink_to("loop.md")
+    (root / "gone.md").symlink_to("nothing.md")
+    (root / "lost.md").symlink_to(".hidden/h.md")
+    assert paths(root) == ["docs/a.md"]
+    reasons = skipped(root)
+    assert reasons.pop("loop.md").startswith("a link that cannot be followed")
+    assert reasons == {
+        "gone.md": "a link to nothing",
+        "leaves": "a link that leaves the folder",
+        "leaves.md": "a link that leaves the folder",
+        "lost.md": "a link to .hidden/h.md, which is hidden, ignored or not read",
+    }
+
+
+def test_pipes_sockets_and_large_files_are_named_and_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(tmp_path / "s.md"))
+    with (tmp_path / "large.md").open("wb") as large:
+        large.truncate(1 << 40)  # sparse: it takes no room
+    assert skipped(tmp_path) == {
+        "pipe.md": "not a regular file",
+        "s.md": "not a regular file",
+        "large.md": "1,099,511,627,776 bytes, more than the limit of 10,000,000",
+    }
+
+
+def test_names(tmp_path: Path) -> None:
+    odd = [
+        "a b.md",
+        "-x.md",
+        "100%.md",
+        'q"uote.md',
+        "line\nend.md",
+        "\U0001f389.md",
+        "x" * 252 + ".md",
+        "A.md",
+        "a.md",
+    ]
+    make(tmp_path, *odd)
+    for raw in (b"latin-\xe9.md", b"dir-\xff/in.md", b"\xfe.py"):
+        path = os.path.join(os.fsencode(tmp_path), raw)  # noqa: PTH118 - Path takes no bytes
+        os.makedirs(os.path.dirname(path), exist_ok=True)  # noqa: PTH103, PTH120 - as above
+        with open(path, "wb"):  # noqa: PTH123 - as above
+            pass
+    assert paths(tmp_path) == sorted(odd)
+    assert skipped(tmp_path) == {r"dir-\xff": "its name is not UTF-8", r"latin-\xe9.md": "its name is not UTF-8"}
+
+
+@pytest.mark.skipif(AS_ROOT, reason="root reads everything")
+def test_unreadable_folders_and_files(tmp_path: Path) -> None:
+    make(tmp_path, "closed/a.md", "b.md", "c.md")
+    (tmp_path / "closed").chmod(0)
+    (tmp_path / "b.md").chmod(0)
+    try:
+        assert skipped(tmp_path) == {"closed": "the folder cannot be listed: permission denied"}
+        with pytest.raises(UnreadableDocumentError, match=r"b\.md: permission denied"):
+            read_document(source(tmp_path / "b.md"))
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+
+
+def test_a_folder_that_cannot_be_listed_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path, "closed/a.md", "open/b.md")
+    real_scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied")
+        return real_scandir(path)
+
+    monkeypatch.setattr("pageindex.corpus.os.scandir", refusing)
+    assert paths(tmp_path) == ["open/b.md"]
+    assert skipped(tmp_path) == {"closed": "the folder cannot be listed: permission denied"}
+
+
+def test_the_folder_itself(tmp_path: Path) -> None:
+    make(tmp_path, "file.md")
+    with pytest.raises(UnreadableFolderError, match="no such file"):
+        list_files(tmp_path / "missing")
+    with pytest.raises(UnreadableFolderError, match="not a directory"):
+        list_files(tmp_path / "file.md")
+    (tmp_path / "empty").mkdir()
+    assert list_files(tmp_path / "empty").files == ()
+
+
+@pytest.fixture
+def deep_folder(tmp_path: Path) -> Iterator[Path]:
+    """2,100 folders in one another; taken apart afterwards, because shutil.rmtree is recursive."""
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(2100):  # step by step: the whole path is longer than the system takes at once
+        os.mkdir("d", dir_fd=here)
+        inner = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    yield tmp_path
+    outer, first = tmp_path / "outer", tmp_path / "d"
+    while first.exists():
+        first.rename(outer)
+        if (outer / "d").exists():
+            (outer / "d").rename(first)
+        outer.rmdir()
+
+
+def test_folders_deeper_than_the_stack_and_the_longest_path(deep_folder: Path) -> None:
+    make(deep_folder, "d/d/a.md", "z.md")
+    assert paths(deep_folder) == ["d/d/a.md", "z.md"]
+    assert list(skipped(deep_folder).values()) == ["the folder cannot be listed: file name too long"]
+    (deep_folder / "d/d/a.md").unlink()
+
+
+@pytest.mark.parametrize(
+    ("raw", "text", "warnings"),
+    [
+        (b"", "", ()),
+        (b"\xef\xbb\xbfa\r\nb\rc\n", "a\nb\nc\n", ()),
+        ("\ufeffé\r\n".encode("utf-16-le"), "é\n", ()),
+        ("\ufeffé\n".encode("utf-16-be"), "é\n", ()),
+        ("\ufeffé".encode("utf-16-le") + b"\x00", "é\ufffd", ("not UTF-16 at byte 4: replaced",)),
+        (b"a\r\nb\r\xe9 c", "a\nb\n\ufffd c", ("not UTF-8, first in line 3: replaced",)),
+        (b"a" * 9000 + b"\0", "a" * 9000 + "\ufffd", ("1 NUL replaced",)),
+        ("a\u2028b\x0bc\x0cd\x85".encode(), "a\u2028b\x0bc\x0cd\x85", ()),
+    ],
+)
+def test_decoding(tmp_path: Path, raw: bytes, text: str, warnings: tuple[str, ...]) -> None:
+    make(tmp_path, "a.md", content=raw)
+    found = read_document(source(tmp_path / "a.md"))
+    assert (found.text, found.warnings, found.size) == (text, warnings, len(raw))
+
+
+@pytest.mark.parametrize("raw", [b"a\0b", "no mark".encode("utf-16-le"), b"PK\x03\x04\0\0"])
+def test_binary_files(tmp_path: Path, raw: bytes) -> None:
+    make(tmp_path, "a.md", content=raw)
+    with pytest.raises(UnreadableDocumentError, match=r"a\.md: binary"):
+        read_document(source(tmp_path / "a.md"))
+
+
+def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", content=b"abc")
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1
+    assert read_document(source(tmp_path / "a.md")).digest == digest
+
+
+def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "b.md", "c.md", "d.md")
+    files = {file.path: file for file in list_files(tmp_path).files}
+    (tmp_path / "a.md").unlink()
+    (tmp_path / "b.md").unlink()
+    (tmp_path / "b.md").symlink_to("/etc/passwd")
+    (tmp_path / "c.md").unlink()
+    os.mkfifo(tmp_path / "c.md")
+    (tmp_path / "d.md").write_bytes(b"longer than before")
+    for name, reason in [("a.md", "no such file"), ("b.md", "symbolic links"), ("c.md", "not a regular file")]:
+        with pytest.raises(UnreadableDocumentError, match=reason):
+            read_document(files[name])
+    with pytest.raises(UnreadableDocumentError, match="18 bytes, more than the limit of 10"):
+        read_document(files["d.md"], 10)
+    assert read_document(files["d.md"]).size == 18
+
+
+@pytest.mark.parametrize(("changes", "works"), [(1, True), (2, False)])
+def test_a_file_that_changes_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, works: bool
+) -> None:
+    make(tmp_path, "a.md", content=b"old")
+    real_fstat, calls = os.fstat, []
+
+    def growing(handle: int) -> os.stat_result:
+        calls.append(handle)
+        if len(calls) % 2 == 0 and len(calls) <= 2 * changes:  # between the first look and the second
+            with (tmp_path / "a.md").open("ab") as opened:
+                opened.write(b"+")
+        return real_fstat(handle)
+
+    monkeypatch.setattr("pageindex.corpus.os.fstat", growing)
+    if works:
+        assert read_document(source(tmp_path / "a.md")).text == "old+"
+    else:
+        with pytest.raises(UnreadableDocumentError, match="it changed while it was read"):
+            read_document(source(tmp_path / "a.md"))

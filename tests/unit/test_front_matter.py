@@ -1,0 +1,85 @@
+"""Front matter as typed metadata; whatever is wrong with it is a warning and never an error."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pageindex.front_matter import FrontMatter, read_front_matter
+
+
+def yaml_block(block: str) -> FrontMatter:
+    return read_front_matter(f"---\n{block}\n---\ntext\n")
+
+
+def test_fields_are_strings_as_they_were_written() -> None:
+    found = yaml_block(
+        "Title: 2.10\ndate: 2024-13-01\ntags: [on, 1e3, ~, two words]\naliases:\n- One\n- 'Two '\n"
+        "description: >\n  folded\n  text\nextra: {deep: [1]}"
+    )
+    assert found == FrontMatter(
+        lines=12,
+        is_metadata=True,
+        title="2.10",
+        description="folded text",
+        date="2024-13-01",
+        tags=("on", "1e3", "two words"),
+        aliases=("One", "Two"),
+    )
+
+
+def test_one_string_of_tags_is_split_at_commas() -> None:
+    assert yaml_block("tags: a, b c,").tags == ("a", "b c")
+    assert yaml_block("tags: {a: b}").tags == ()
+    assert yaml_block("title: [a]").title == ""
+
+
+def test_toml() -> None:
+    found = read_front_matter('+++\ntitle = "T"\ndate = 2024-01-02\ntags = ["x", 1, true]\nsummary = "s"\n+++\n')
+    assert (found.title, found.date, found.tags, found.description) == ("T", "2024-01-02", ("x", "1", "true"), "s")
+
+
+HOSTILE = {
+    "an alias bomb": ("---", "a: &a [1]\nb: &b [*a, *a]\nc: [*b, *b]"),
+    "an object": ("---", "a: !!python/object/apply:os.system ['touch /tmp/x']"),
+    "a binary": ("---", "a: !!binary aGk="),
+    "deep flow": ("---", "a: " + "[" * 50_000),
+    "deep blocks": ("---", "- " * 30_000),
+    "an escape beyond Unicode": ("---", 'title: "\\UFFFFFFFF"'),
+    "a long number in a directive": ("---", "%YAML " + "9" * 5000 + ".1"),
+    "a control character": ("---", "title: a\x01b"),
+    "a tab": ("---", "title:\n\t- x"),
+    "two documents": ("---", "a: b\n--- \tc\n"),
+    "deep TOML": ("+++", "a = " + "[" * 30_000),
+    "a dotted TOML key": ("+++", "a." * 20_000 + "b = 1"),
+    "a long TOML number": ("+++", "a = " + "1" * 5000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_blocks_stay_text(name: str) -> None:
+    fence, block = HOSTILE[name]
+    found = read_front_matter(f"{fence}\n{block}\n{fence}\n# A\n")
+    assert not found.is_metadata
+    assert found.warning.startswith("front matter is read as text: ")
+
+
+def test_dotted_toml_keys_are_not_given_to_tomllib() -> None:
+    found = read_front_matter("+++\n" + "a." * 101 + "b = 1\n+++\n")  # few enough for it, in seconds at full length
+    assert found.warning.endswith("it has a line with more than 100 dots")
+
+
+def test_lone_surrogates_can_be_stored() -> None:
+    assert yaml_block('title: "a\\uD800b"').title == "a?b"
+
+
+def test_a_block_over_the_limit_is_no_front_matter() -> None:
+    assert yaml_block("a: " + "x" * 65_000).lines == 3
+    found = yaml_block("a: " + "x" * 66_000)
+    assert (found.lines, found.warning) == (0, "front matter longer than 65,536 characters is read as text")
+
+
+@given(st.text(alphabet="ab:-[]{}&*!|>'\"#%\n \t,?0\x00\ud800", max_size=80))
+def test_nothing_raises(block: str) -> None:
+    for fence in ("---", "+++"):
+        found = read_front_matter(f"{fence}\n{block}\n{fence}\n")
+        assert found.is_metadata or found.title == ""

@@ -1,0 +1,55 @@
+"""Pages of Markdown with the outline that they must have; `tests/markdown_cases/README.md` explains the pages."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet  # the type of pytest.param, which pytest does not export
+
+from pageindex.decoding import decode
+from pageindex.document import Document, parse_document
+from pageindex.links import LinkKind
+from pageindex.node import Node
+
+CASES = Path(__file__).parents[1] / "markdown_cases"
+CASE = re.compile(r"^## (.+?)\n.*?^`{9} markdown\n(.*?)^`{9}\n+`{9} outline\n(.*?)^`{9}$", re.DOTALL | re.MULTILINE)
+INVISIBLE = {"→": "\t", "␍": "\r", "ⓑ": "\ufeff", "␊": "\u2028", "␌": "\f", "⎵": " ", "∎\n": ""}
+
+
+def cases() -> Iterator[ParameterSet]:
+    for page in sorted(CASES.glob("*.md")):
+        for name, markdown, outline in CASE.findall(page.read_text("utf-8")):
+            yield pytest.param(markdown, outline, id=f"{page.stem}: {name}")
+
+
+@pytest.mark.parametrize(("markdown", "outline"), list(cases()))
+def test_outline(markdown: str, outline: str) -> None:
+    for shown, meant in INVISIBLE.items():
+        markdown = markdown.replace(shown, meant)
+    text = decode(markdown.encode()).text
+    document = parse_document("page.md", text)
+    assert drawn(document) == outline
+    assert "".join(placed.node.text for placed in document.nodes) == text
+
+
+def drawn(document: Document) -> str:
+    depths: dict[str | None, int] = {None: -1}
+    lines = []
+    for placed in document.nodes:
+        depths[placed.node.id] = depths[placed.parent_id] + 1
+        lines.append(f"{placed.node.span or '-'!s:<6}{'  ' * depths[placed.node.id]}{described(placed.node)}")
+    for source, link in document.links:
+        arrow = "=>" if link.kind is LinkKind.WIKILINK else "->"
+        anchor = f"#{link.anchor}" if link.anchor else ""
+        lines.append(f"link {link.line} in {source} {arrow} {link.target_path}{anchor}")
+    lines += [f"warning: {warning}" for warning in document.warnings]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def described(node: Node) -> str:
+    fragment = node.id.partition("#")[2]
+    if not fragment:
+        return node.title
+    anchor = "" if node.anchor == fragment.rpartition("/")[2] else f" anchor {node.anchor}"
+    return f"{'#' * node.level} {node.title} ({fragment}){anchor}"

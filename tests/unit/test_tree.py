@@ -1,0 +1,142 @@
+"""The tree of folders, files and sections, and its links."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pageindex.document import parse_document
+from pageindex.node import Node, NodeKind, Span
+from pageindex.tree import DocumentTree, UnknownNodeError
+
+PAGES = {
+    "guide/install.md": "# Install\n\n## Linux\n\n## macOS\n\n## Windows\n\n[use](../use.md#run)\n",
+    "guide/deep/more.md": "text\n",
+    "use.md": "# Use\n\n[sub](#run) [install](guide/install.md) [again](guide/install.md)\n\n## Run\n\n[[install]]\n",
+}
+
+
+@pytest.fixture
+def tree() -> DocumentTree:
+    return DocumentTree.from_documents(parse_document(path, text) for path, text in PAGES.items())
+
+
+def ids(nodes: object) -> list[str]:
+    assert hasattr(nodes, "__iter__")
+    return [node.id for node in nodes]
+
+
+def test_it_prints(tree: DocumentTree) -> None:
+    assert tree.pretty() == (
+        "/  /\n"
+        "├── guide  guide/\n"
+        "│   ├── deep  guide/deep/\n"
+        "│   │   └── more  guide/deep/more.md:1-1\n"
+        "│   └── Install  guide/install.md\n"
+        "│       └── Install  guide/install.md:1-2\n"
+        "│           ├── Linux  guide/install.md:3-4\n"
+        "│           ├── macOS  guide/install.md:5-6\n"
+        "│           └── Windows  guide/install.md:7-9\n"
+        "└── Use  use.md\n"
+        "    └── Use  use.md:1-4\n"
+        "        └── Run  use.md:5-7"
+    )
+    assert tree.pretty("guide/", depth=1) == "guide  guide/\n├── deep  guide/deep/\n└── Install  guide/install.md"
+
+
+def test_relatives(tree: DocumentTree) -> None:
+    linux = "guide/install.md#install/linux"
+    parent = tree.parent(linux)
+    assert parent is not None
+    assert parent.id == "guide/install.md#install"
+    assert tree.parent("/") is None
+    assert ids(tree.children("/")) == ["guide/", "use.md"]
+    assert ids(tree.siblings("guide/install.md#install/macos")) == [linux, "guide/install.md#install/windows"]
+    assert ids(tree.siblings(linux)) == ["guide/install.md#install/macos", "guide/install.md#install/windows"]
+    assert tree.siblings("/") == ()
+
+
+def test_links_and_backlinks(tree: DocumentTree) -> None:
+    assert ids(tree.links("use.md#use")) == ["use.md#use/run", "guide/install.md"]
+    assert ids(tree.children("use.md#use")) == ["use.md#use/run"]
+    assert ids(tree.backlinks("use.md#use/run")) == ["use.md#use", "guide/install.md#install/windows"]
+    parent = tree.parent("use.md#use/run")
+    assert parent is not None
+    assert parent.id == "use.md#use"
+    assert ids(tree.links("use.md#use/run")) == ["guide/install.md"]
+
+
+def test_walk(tree: DocumentTree) -> None:
+    assert len(ids(tree.walk())) == len(tree) == 12
+    assert ids(tree.walk("use.md")) == ["use.md", "use.md#use", "use.md#use/run"]
+    assert ids(tree.walk("use.md", depth=0)) == ["use.md"]
+    assert ids(tree.walk(depth=1)) == ["/", "guide/", "use.md"]
+
+
+def test_unknown_ids_name_the_nearest(tree: DocumentTree) -> None:
+    with pytest.raises(UnknownNodeError) as caught:
+        tree.node("guide/install.md#install/linus")
+    assert str(caught.value) == "no node guide/install.md#install/linus; the nearest is guide/install.md#install/linux"
+    with pytest.raises(UnknownNodeError, match=r"the nearest is guide/install\.md$"):
+        tree.children("guide/instal.md#x")
+    with pytest.raises(KeyError) as caught_control:
+        tree.links("\x1b")
+    assert str(caught_control.value) == "no node \ufffd"
+    assert "use.md" in tree
+    assert "nothing" not in tree
+
+
+def test_two_nodes_with_one_id_are_refused(tree: DocumentTree) -> None:
+    with pytest.raises(ValueError, match=r"two nodes with one id: use\.md"):
+        tree.add(tree.node("use.md"), "/")
+    with pytest.raises(UnknownNodeError):
+        tree.link("use.md", "missing")
+
+
+def test_several_folders_in_one_tree() -> None:
+    documents = [parse_document("a.md", "# A\n", prefix) for prefix in ("two:", "one:")]
+    tree = DocumentTree.from_documents(documents)
+    assert ids(tree.walk()) == ["one:/", "one:a.md", "one:a.md#a", "two:/", "two:a.md", "two:a.md#a"]
+    assert tree.node("one:a.md#a").path == "a.md"
+
+
+def test_breadcrumbs_repeat_no_title() -> None:
+    nodes = [placed.node for placed in parse_document("a.md", "# A\n\n## B\n\n### B\n\n### C\n").nodes]
+    assert [(node.title, node.breadcrumb) for node in nodes] == [
+        ("A", ()),
+        ("A", ()),
+        ("B", ("A",)),
+        ("B", ("A",)),
+        ("C", ("A", "B")),
+    ]
+
+
+def test_control_characters_are_inert_and_long_titles_cut_where_they_are_shown() -> None:
+    document = parse_document("a\x1b[2J.md", f"# \x1b]0;x\x07 \u202etitle\n\n# {'x' * 300}\n")
+    shown = DocumentTree.from_documents([document]).pretty()
+    assert "\ufffd]0;x\ufffd \ufffdtitle  a\ufffd[2J.md:1-2" in shown
+    assert f"{'x' * 199}…  " in shown
+    assert all(char == "\n" or (ord(char) >= 32 and not 127 <= ord(char) < 160) for char in shown)
+
+
+def test_trees_deeper_and_wider_than_the_stack() -> None:
+    deep = parse_document("/".join(["d"] * 3000) + "/a.md", "# A\n")
+    wide = parse_document("w.md", "# h\n" * 10_000)
+    tree = DocumentTree.from_documents([deep, wide])
+    assert len(tree) == 1 + 3000 + 2 + 1 + 10_000
+    assert len(ids(tree.walk())) == len(tree)
+    assert tree.pretty("w.md").count("\n") == 10_000
+
+
+def test_body_and_citation() -> None:
+    node = Node("a.md", NodeKind.FILE, "a.md", "a", 0, (), Span(1, 4), "---\n---\nx\u2028y\nz", front_matter_lines=2)
+    assert node.body == "x\u2028y\nz"
+    assert node.citation == "a.md:1-4"
+    assert Node("a.md", NodeKind.FILE, "a.md", "a", 0, (), Span(1, 2), "---\n---", front_matter_lines=2).body == ""
+
+
+def test_a_tree_of_stored_nodes_loads_networkx_when_it_is_made_and_never_the_parser() -> None:
+    loaded = "print('networkx' in sys.modules, 'markdown_it' in sys.modules)"
+    code = f"import sys, pageindex.tree as t; {loaded}; t.DocumentTree(); {loaded}"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "False False\nTrue False\n"
