@@ -1,0 +1,44 @@
+"""Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
+
+from pathlib import Path
+
+from retriever.embedding.settings import EncoderSettings
+from retriever.types import Encoder
+
+__all__ = ["EncoderSettings", "open_encoder", "unread_tokens"]
+
+
+def open_encoder(settings: EncoderSettings) -> Encoder | None:
+    """The encoder that the settings ask for; None for the kind `none`.
+
+    Nothing is downloaded and no server is asked yet: models are loaded, and servers reached, by the first call that
+    needs them, `fingerprint` and `dimension` included; those then raise EncoderError.
+
+    Raises:
+        EncoderError: there is no such model.
+    """
+    # Each kind is imported when it is asked for: they cost 20 to 350 ms.
+    match settings.kind:
+        case "onnx":
+            from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
+
+            return OnnxEncoder(Path(settings.model).expanduser() if settings.model else BUNDLED_MODEL, settings)
+        case "sentence-transformers":
+            from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
+
+            return SentenceTransformersEncoder(settings)
+        case "ollama":
+            from retriever.embedding.ollama import open_ollama
+
+            return open_ollama(settings)
+        case "openai":
+            from retriever.embedding.openai import open_openai
+
+            return open_openai(settings)
+        case "none":
+            return None
+
+
+def unread_tokens(encoder: Encoder, question: str) -> int:
+    """How many tokens at the end of a question the encoder does not read; 0 for all but the longest."""
+    return max(0, encoder.count_tokens([question])[0] - encoder.max_tokens)

@@ -1,0 +1,97 @@
+"""A model's tokenizer, without its own truncation and padding: both would lose or add something in silence."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.errors import EncoderError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+_TEXTS_AT_ONCE = 256
+"""A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more."""
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Tokens:
+    """Counts and cuts texts by the tokens of one model; safe to share between threads."""
+
+    def __init__(self, content: Callable[[], str]) -> None:
+        """Takes what gives the content of a `tokenizer.json`, when it is first needed."""
+        self._content = content
+
+    @classmethod
+    def in_file(cls, file: Path) -> "Tokens":
+        """The tokens of a `tokenizer.json`; that it cannot be read is an EncoderError of the first use."""
+        return cls(lambda: _content_of(file))
+
+    @cached_property
+    def _tokenizer(self) -> "Tokenizer":
+        from tokenizers import Tokenizer  # 20 ms: not needed by commands without vectors
+
+        tokenizer = Tokenizer.from_str(self._content())
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token numbers of each text, special ones included, without any cut."""
+        return [encoding.ids for encoding in self._encodings(texts)]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, special ones included, without any cut."""
+        return [len(encoding) for encoding in self._encodings(texts)]
+
+    def cut(self, text: str, max_tokens: int) -> str:
+        """The longest beginning of the text that has at most `max_tokens` tokens, special ones included.
+
+        Raises:
+            ValueError: `max_tokens` leaves no room beside the special tokens.
+        """
+        room = max_tokens - self.count([""])[0]
+        if room < 1:
+            raise ValueError(f"no text fits into {max_tokens} tokens")
+        while self.count([text])[0] > max_tokens:
+            # A word that was cut inside may need more tokens than its whole did: rare, and one less each time.
+            text = text[: self._end_of_token(text, room)]
+            room -= 1
+        return text
+
+    def _end_of_token(self, text: str, number: int) -> int:
+        """Where the text's token of that number (1-based, special ones aside) ends, in characters."""
+        encoding = self._tokenizer.encode(_readable(text))
+        pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
+        ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
+        return ends[number - 1]
+
+    def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            yield from self._tokenizer.encode_batch_fast(
+                [_readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
+            )
+
+
+def _content_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"the tokenizer cannot be read: {file}: {error}") from error
+
+
+def _readable(text: str) -> str:
+    """Half of a surrogate pair is no character and cannot be tokenised (a file name may hold one): U+FFFD instead."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def refuse_longer(lengths: Iterable[int], limit: int) -> None:
+    """Nothing of a document is cut in silence.
+
+    Raises:
+        EncoderError: a length is more than the limit.
+    """
+    for position, length in enumerate(lengths):
+        if length > limit:
+            raise EncoderError(f"text {position} has {length} tokens and the encoder reads {limit}: cut it into chunks")

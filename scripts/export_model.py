@@ -1,0 +1,242 @@
+"""Make the folder that the encoder kind `onnx` reads out of any sentence-transformers model.
+
+Needs the extra: uv run --extra models scripts/export_model.py MODEL FOLDER --documents DOCS [--sha256 HEX]
+
+The weights are quantised to int8 for each channel, the activations while the model runs. The folder appears only when
+the quantised model agrees with the original on real text.
+"""
+
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from pageindex.document import parse_document
+from retriever.chunking import ChunkSettings, chunk_nodes
+from retriever.embedding.model_card import MODEL_NAME, POOLINGS, TOKENIZER_NAME, ModelCard, file_sha256, write_card
+from retriever.embedding.onnx import OnnxEncoder
+from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
+from retriever.errors import EncoderError, RetrieverError
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+MIN_MEAN_COSINE = 0.99
+MIN_COSINE = 0.97
+SAMPLE = 2000
+"""Chunks that are compared."""
+OPSET = 17
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Cosines of the int8 vectors with the float32 ones of the same chunks."""
+
+    chunks: int
+    """How many were compared."""
+    mean: float
+    worst: float
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the int8 model may stand for the original."""
+        return self.mean >= MIN_MEAN_COSINE and self.worst >= MIN_COSINE
+
+    def __str__(self) -> str:
+        return f"cosine of int8 with float32 over {self.chunks} chunks: mean {self.mean:.4f}, worst {self.worst:.4f}"
+
+
+@click.command()
+@click.argument("model")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--documents",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    help="Markdown to compare the two models on.",
+)
+@click.option("--sha256", help="What the SHA-256 of the source's weights must be.")
+def main(model: str, folder: Path, documents: Path, sha256: str | None) -> None:
+    """Export MODEL (a name in the cache of Hugging Face, or a folder) to FOLDER."""
+    if folder.exists():
+        raise click.UsageError(f"{folder} exists already")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with TemporaryDirectory(dir=folder.parent, prefix=".export-") as place:
+            made = Path(place) / folder.name
+            agreement = export(model, made, documents, sha256)
+            print(agreement)
+            if not agreement.is_enough:
+                sys.exit(f"not enough: the mean must be {MIN_MEAN_COSINE}, the worst {MIN_COSINE}")
+            made.rename(folder)
+    except RetrieverError as error:
+        sys.exit(str(error))
+
+
+def export(model: str, folder: Path, documents: Path, sha256: str | None = None) -> Agreement:
+    """Write all files of `folder`, and say how well its vectors agree with the model's own.
+
+    Raises:
+        EncoderError: the model is not there, or of a kind that the encoder cannot run.
+        click.ClickException: the weights are not those of the SHA-256, or there is no text to compare on.
+    """
+    source = find_model_folder(model)
+    weights = checked_weights(source, sha256)
+    original = load_original(source)
+    folder.mkdir()
+    write_tokenizer(original, folder / TOKENIZER_NAME)
+    transformer_of(original).config.to_json_file(folder / "config.json")
+    write_quantised(original, folder / MODEL_NAME)
+    card = model_card(original, folder)
+    write_card(card, folder)
+    agreement = compare(original, OnnxEncoder(folder), documents)
+    (folder / "README.md").write_text(readme(model, weights, card, agreement), encoding="utf-8")
+    return agreement
+
+
+def checked_weights(source: Path, expected: str | None) -> str:
+    """The SHA-256 of the source's weights, which is the expected one if there is one."""
+    path = next((source / name for name in WEIGHTS if (source / name).is_file()), None)
+    if path is None:
+        raise click.ClickException(f"{source} holds none of {', '.join(WEIGHTS)}")
+    digest = file_sha256(path)
+    if expected and digest != expected.lower():
+        raise click.ClickException(f"{path} has the SHA-256 {digest}, not {expected}")
+    return digest
+
+
+def load_original(source: Path) -> "SentenceTransformer":
+    """The model on the CPU, if it is made of a transformer, a pooling that the encoder knows, and no more."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(source), device="cpu", local_files_only=True, trust_remote_code=False)
+    kinds = [type(module).__name__ for module in model]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise EncoderError(
+            f"{source} is made of {', '.join(kinds)}: only Transformer, Pooling, Normalize can be exported"
+        )
+    if model[1].pooling_mode not in POOLINGS:
+        raise EncoderError(f"{source} pools by {model[1].pooling_mode}: only {' and '.join(POOLINGS)} can be exported")
+    return model
+
+
+def transformer_of(model: "SentenceTransformer") -> "torch.nn.Module":
+    """The part that is exported: token numbers to one vector for each token."""
+    transformer: torch.nn.Module = model[0].auto_model
+    return transformer
+
+
+def write_tokenizer(model: "SentenceTransformer", path: Path) -> None:
+    """The tokenizer without truncation and padding: the encoder counts, and pads nothing."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.save(str(path))
+
+
+def write_quantised(model: "SentenceTransformer", path: Path) -> None:
+    """The transformer as ONNX, its weights int8 for each channel: for the whole tensor they lose much more."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with TemporaryDirectory() as place:
+        exported = Path(place) / "float32.onnx"
+        write_float32(model, exported)
+        quantize_dynamic(exported, path, per_channel=True, weight_type=QuantType.QInt8)
+
+
+def write_float32(model: "SentenceTransformer", path: Path) -> None:
+    """The transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out."""
+    import torch
+
+    transformer = transformer_of(model).eval()
+    example = model.tokenizer(["an example", "a longer example"], padding=True, return_tensors="pt")
+    names = list(example.keys())
+
+    class LastHiddenState(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
+        def __init__(self) -> None:
+            super().__init__()
+            self.transformer = transformer  # as a part of it, its weights are parameters, not constants
+
+        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+            state: torch.Tensor = self.transformer(**dict(zip(names, inputs, strict=True))).last_hidden_state
+            return state
+
+    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")}
+    with torch.no_grad(), warnings.catch_warnings():
+        # The exporter warns of itself and of what tracing may get wrong; the comparison at the end judges what it did.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            LastHiddenState(),
+            tuple(example.values()),
+            str(path),
+            input_names=names,
+            output_names=["last_hidden_state"],
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,
+        )
+
+
+def model_card(model: "SentenceTransformer", folder: Path) -> ModelCard:
+    """How the exported files are to be used."""
+    prefixes = own_prefixes(model)
+    config = transformer_of(model).config
+    return ModelCard(
+        model_sha256=file_sha256(folder / MODEL_NAME),
+        tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
+        dimension=config.hidden_size,
+        max_tokens=model.max_seq_length or config.max_position_embeddings,
+        pooling=model[1].pooling_mode,
+        query_prefix=prefixes.query,
+        document_prefix=prefixes.document,
+    )
+
+
+def compare(original: "SentenceTransformer", quantised: OnnxEncoder, documents: Path) -> Agreement:
+    """Encode the same chunks with both."""
+    texts = sample_of_chunks(documents, quantised)
+    prefix = own_prefixes(original).document
+    expected = original.encode(texts, prompt=prefix, normalize_embeddings=True, show_progress_bar=False)
+    cosines = np.sum(expected * quantised.encode_documents(texts), axis=1)
+    return Agreement(len(texts), float(cosines.mean()), float(cosines.min()))
+
+
+def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
+    """Up to `SAMPLE` different chunks, evenly from all of the folder's Markdown."""
+    texts: dict[str, None] = {}
+    for path in sorted(documents.rglob("*.md")):
+        document = parse_document(path.name, path.read_text(encoding="utf-8", errors="replace"))
+        nodes = [placed.node for placed in document.nodes]
+        settings = ChunkSettings(max_tokens=encoder.max_tokens)
+        chunks = chunk_nodes(nodes, encoder.count_tokens, settings)
+        texts |= {chunk.embedded_text: None for of_node in chunks for chunk in of_node}
+    if not texts:
+        raise click.ClickException(f"no Markdown in {documents}")
+    return list(texts)[:: -(-len(texts) // SAMPLE)]
+
+
+def readme(model: str, weights: str, card: ModelCard, agreement: Agreement) -> str:
+    """What the folder is and where it comes from."""
+    name = Path(model).name if Path(model).is_dir() else model
+    return f"""# {name}, int8 ONNX
+
+Made by scripts/export_model.py from the weights with SHA-256 {weights}; their licence applies.
+{card.dimension} dimensions, {card.max_tokens} tokens, {card.pooling} pooling, then L2 normalisation.
+The {agreement}.
+
+SHA-256: {MODEL_NAME} {card.model_sha256}
+SHA-256: {TOKENIZER_NAME} {card.tokenizer_sha256}
+"""
+
+
+if __name__ == "__main__":
+    main()

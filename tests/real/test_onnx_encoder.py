@@ -1,0 +1,146 @@
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retriever.embedding import EncoderSettings, open_encoder, unread_tokens
+from retriever.embedding.model_card import ModelCard, file_sha256, read_card, write_card
+from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
+from retriever.errors import EncoderError
+
+REFERENCES = json.loads((Path(__file__).parent / "reference_vectors.json").read_text(encoding="utf-8"))
+TEXTS = [f"{'words of a text ' * (number % 7)}number {number}" for number in range(40)]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> OnnxEncoder:
+    return OnnxEncoder()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the bundled model that a test may damage."""
+    return Path(shutil.copytree(BUNDLED_MODEL, tmp_path / "model"))
+
+
+def test_the_files_are_the_ones_that_readme_and_card_name() -> None:
+    card = read_card(BUNDLED_MODEL)
+    assert file_sha256(BUNDLED_MODEL / "model.onnx") == card.model_sha256
+    assert file_sha256(BUNDLED_MODEL / "tokenizer.json") == card.tokenizer_sha256
+    readme = (BUNDLED_MODEL / "README.md").read_text(encoding="utf-8")
+    assert re.search(r"SHA-256: model\.onnx ([0-9a-f]{64})", readme)[1] == card.model_sha256  # type: ignore[index] # must match
+    assert "Apache License" in (BUNDLED_MODEL / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_vectors_are_those_of_the_original_model(encoder: OnnxEncoder) -> None:
+    """The references are float32, from PyTorch; int8 weights cost less than .03 of the cosine."""
+    texts = [reference["text"] for reference in REFERENCES]
+    expected = np.array([reference["vector"] for reference in REFERENCES])
+    cosines = np.sum(encoder.encode_documents(texts) * expected, axis=1)
+    assert cosines.min() >= 0.97
+    assert np.mean(cosines) >= 0.98
+
+
+def test_a_text_has_one_vector_whatever_is_beside_it_and_however_many_threads_there_are(encoder: OnnxEncoder) -> None:
+    alone = np.concatenate([encoder.encode_documents([text]) for text in TEXTS])
+    one_thread = OnnxEncoder(settings=EncoderSettings(threads=1)).encode_documents(TEXTS)
+    three_threads = OnnxEncoder(settings=EncoderSettings(threads=3)).encode_documents(TEXTS[::-1])[::-1]
+    assert np.array_equal(alone, one_thread)
+    assert np.array_equal(alone, three_threads)
+    assert np.array_equal(alone, encoder.encode_queries(TEXTS))
+    np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-6)
+
+
+def test_nothing_and_the_empty_text(encoder: OnnxEncoder) -> None:
+    assert encoder.encode_documents([]).shape == (0, 384)
+    assert encoder.encode_queries([""]).shape == (1, 384)
+    assert encoder.count_tokens(["", "one two", "\ud800"]) == [2, 4, 2]
+
+
+def test_a_long_question_is_cut_and_says_so_a_long_document_is_refused(encoder: OnnxEncoder) -> None:
+    fits, too_long = "word " * 254, "word " * 300
+    assert (unread_tokens(encoder, fits), unread_tokens(encoder, too_long)) == (0, 46)
+    assert np.array_equal(encoder.encode_queries([too_long]), encoder.encode_queries([fits]))
+    with pytest.raises(EncoderError, match="text 1 has 302 tokens and the encoder reads 256"):
+        encoder.encode_documents([fits, too_long])
+
+
+def test_a_long_question_is_cut_inside_a_word_when_it_must_be() -> None:
+    small = OnnxEncoder(settings=EncoderSettings(max_tokens=16))
+    assert unread_tokens(small, "electroencephalographically" * 3) > 0
+    assert small.encode_queries(["electroencephalographically" * 3]).shape == (1, 384)
+
+
+def test_prefixes_are_read_and_leave_less_room(encoder: OnnxEncoder) -> None:
+    prefixed = OnnxEncoder(settings=EncoderSettings(query_prefix="query: ", document_prefix="a longer passage: "))
+    assert prefixed.max_tokens == 256 - 4
+    assert np.array_equal(prefixed.encode_queries(["x"]), encoder.encode_queries(["query: x"]))
+    assert np.array_equal(prefixed.encode_documents(["x"]), encoder.encode_documents(["a longer passage: x"]))
+    with pytest.raises(EncoderError, match="prefixes take"):
+        OnnxEncoder(settings=EncoderSettings(query_prefix="word " * 200)).max_tokens  # noqa: B018 - it counts
+
+
+def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEncoder, folder: Path) -> None:
+    assert re.fullmatch("[0-9a-f]{16}", encoder.fingerprint)
+    assert OnnxEncoder(folder).fingerprint == encoder.fingerprint
+    changed = [
+        OnnxEncoder(settings=EncoderSettings(max_tokens=128)),
+        OnnxEncoder(settings=EncoderSettings(query_prefix="q ")),
+        OnnxEncoder(settings=EncoderSettings(document_prefix="q ")),
+    ]
+    card = read_card(folder)
+    write_card(ModelCard("0" * 64, card.tokenizer_sha256, 384, 256, "mean", "", ""), folder)
+    changed.append(OnnxEncoder(folder))
+    write_card(ModelCard(card.model_sha256, card.tokenizer_sha256, 384, 256, "cls", "", ""), folder)
+    changed.append(OnnxEncoder(folder))
+    assert len({encoder.fingerprint, *(other.fingerprint for other in changed)}) == 6
+
+
+def test_opening_reads_neither_model_nor_tokenizer(folder: Path) -> None:
+    (folder / "model.onnx").unlink()
+    (folder / "tokenizer.json").unlink()
+    encoder = open_encoder(EncoderSettings(model=str(folder)))
+    assert encoder
+    assert (encoder.dimension, encoder.max_tokens) == (384, 256)
+    with pytest.raises(EncoderError, match="tokenizer cannot be read"):
+        encoder.count_tokens(["x"])
+
+
+def test_a_damaged_model_is_named(folder: Path) -> None:
+    with (folder / "model.onnx").open("r+b") as file:
+        file.seek(10_000_000)
+        file.write(b"damage")
+    with pytest.raises(EncoderError, match=r"model\.onnx is not the file that encoder\.json beside it describes"):
+        OnnxEncoder(folder).encode_documents(["x"])
+    (folder / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(EncoderError, match=r"model\.onnx cannot be loaded"):
+        OnnxEncoder(folder).encode_queries(["x"])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "must be an object"),
+        (
+            '{"pooling": "max", "dimension": "384", "dim": 1}',
+            "dimension is missing or of the wrong type.*unknown: dim.*mean, cls",
+        ),
+    ],
+)
+def test_a_card_that_says_nothing_usable(folder: Path, content: str, message: str) -> None:
+    (folder / "encoder.json").write_text(content)
+    with pytest.raises(EncoderError, match=message):
+        OnnxEncoder(folder)
+
+
+def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r"scripts/export_model\.py"):
+        open_encoder(EncoderSettings(model=str(tmp_path)))
+
+
+def test_no_encoder_is_a_kind_too() -> None:
+    assert open_encoder(EncoderSettings(kind="none")) is None
