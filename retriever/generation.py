@@ -62,9 +62,11 @@ class Generation:
         self.number = number
         self.folder = folder_of(index, number)
         try:
-            self._lock = share_generation(self.folder)
-            self.manifest = _read_manifest(self.folder)
-            _check_sizes(self.folder, self.manifest)
+            with contextlib.ExitStack() as stack:
+                self._lock = stack.enter_context(share_generation(self.folder))
+                self.manifest = _read_manifest(self.folder)
+                _check_sizes(self.folder, self.manifest)
+                stack.pop_all()
         except OSError as error:
             raise GenerationError(f"{self.folder} cannot be opened: {error.strerror}") from error
 
@@ -203,9 +205,8 @@ def _finish(folder: Path, fingerprint: str) -> None:
 
 
 def _unchanging(folder: Path) -> list[Path]:
-    """The files that readers never change; ChromaDB's own database is written to by opening it."""
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != READERS_NAME)
-    return sorted(path for path in files if not path.name.startswith("chroma.sqlite3"))
+    """The files that readers never change; ChromaDB rewrites its own by opening them, and `vectors` checks those."""
+    return sorted(path for path in (folder / "lexical").rglob("*") if path.is_file())
 
 
 def _described(path: Path) -> tuple[int, str]:

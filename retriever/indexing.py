@@ -28,8 +28,8 @@ from retriever.types import Chunk, Encoder, IndexReport, Progress
 RECIPE_VERSION = 1
 """Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
 only texts that the encoder has never read are embedded."""
-TEXTS_AT_ONCE = 1024
-"""Vectors are stored after so many texts: an interruption loses some seconds of work at most."""
+TEXTS_AT_ONCE = 256
+"""Vectors are stored after so many texts: an interruption loses a few seconds of work at most."""
 WAIT_FOR_WRITER_S = 10.0
 
 

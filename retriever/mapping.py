@@ -57,7 +57,7 @@ def best_chunk(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ranked, ...]:
     best: dict[str, Ranked] = {}
     for node_id, hit in hits:
         if node_id not in best or hit.similarity > best[node_id].score:
-            best[node_id] = Ranked(node_id, hit.similarity, str(hit.span or ""))
+            best[node_id] = Ranked(node_id, hit.similarity, origin=str(hit.span or ""))
     return in_order(best.values())
 
 
@@ -69,7 +69,7 @@ def distance_and_rank(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ranked, ...
     ordered = sorted(hits, key=lambda item: (-item[1].similarity, item[0]))
     best: dict[str, Ranked] = {}
     for rank, (node_id, hit) in enumerate(ordered, start=1):
-        best.setdefault(node_id, Ranked(node_id, hit.similarity / log2(1 + rank), str(hit.span or "")))
+        best.setdefault(node_id, Ranked(node_id, hit.similarity / log2(1 + rank), origin=str(hit.span or "")))
     return in_order(best.values())
 
 

@@ -67,7 +67,7 @@ def file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float) -> 
             break
         root = _file_root(hit.node_id, tree)
         if root is not None:
-            best.setdefault(root.id, Ranked(root.id, hit.score * decay, f"file of {hit.node_id}"))
+            best.setdefault(root.id, Ranked(root.id, hit.score * decay, origin=f"file of {hit.node_id}"))
     return in_order(best.values())
 
 
@@ -96,7 +96,7 @@ def _around(hit: Ranked, tree: Tree, around: Neighborhood) -> Iterator[Ranked]:
     for relation, decay, nodes in steps:
         for node in nodes:
             if node.kind is not NodeKind.FOLDER:
-                yield Ranked(node.id, hit.score * decay, f"{relation} of {hit.node_id}")
+                yield Ranked(node.id, hit.score * decay, origin=f"{relation} of {hit.node_id}")
 
 
 def _file_root(node_id: str, tree: Tree) -> Node | None:

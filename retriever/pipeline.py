@@ -26,7 +26,7 @@ def search(
         note.text = f"{len(dense.items)} sections" if dense else "skipped"
     with recorder.stage("lexical") as note:
         lexical = lexical_ranking(view, question, profile)
-        note.text = f"{len(lexical.ranking.items)} sections, {lexical.coverage:.0%} of the question's words covered"
+        note.text = f"{len(lexical.ranking.items)} sections, one covers {lexical.coverage:.0%} of the question"
     direct = [dense, lexical.ranking] if dense else [lexical.ranking]
     with recorder.stage("neighbors") as note:
         rankings = _with_neighbors(view, direct, profile)

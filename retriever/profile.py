@@ -70,8 +70,11 @@ class Profile:
     rrf_k: Annotated[float, Gt(0)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
     dense_weight: Annotated[float, Ge(0)] = setting(1.0, "The weight of the dense list in the fusion.")
     lexical_weight: Annotated[float, Ge(0)] = setting(1.0, "The weight of the lexical list in the fusion.")
-    lexical_weighting: Literal["evidence", "constant"] = setting(
-        "evidence", "evidence: lexical_weight times what the lexical arm found of the question's words; or constant."
+    rank_weighting: Literal["evidence", "constant"] = setting(
+        "evidence", "evidence: a rank counts for as much as its arm found for the section; constant: all count as one."
+    )
+    page_prior: Share = setting(
+        0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
     )
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
@@ -279,33 +282,45 @@ def _profile_path(name: str) -> Path:
 
 def _validated(layers: Sequence[Layer]) -> Profile:
     """The layers as one profile; each mistake is blamed on the last layer that set the key."""
-    from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help
+    from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 
     content: dict[str, Any] = {}
     for _, layer in layers:
         content = merged(content, layer)
+    mistakes = [mistake for place, layer in layers for mistake in _unknown(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
-        data = json.dumps(content, default=str, allow_nan=True)
-        profile = TypeAdapter(Profile, config={"extra": "forbid"}).validate_json(data, strict=True)
+        profile = TypeAdapter(Profile).validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
     except ValidationError as error:
-        raise ProfileError(tuple(_mistake(item, layers) for item in error.errors(include_url=False))) from error
-    _refuse_language_model(profile, layers)
+        mistakes += [_mistake(item, layers) for item in error.errors(include_url=False)]
+        raise ProfileError(tuple(mistakes)) from error
+    mistakes += _language_model_wishes(profile, layers)
+    if mistakes:
+        raise ProfileError(tuple(mistakes))
     return profile
+
+
+def _unknown(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of a layer that are no settings."""
+    known = {item.key: item for item in settings()}
+    sections = {item.path[0] for item in settings() if len(item.path) > 1}
+    for key, value in layer.items():
+        inside = value if key in sections and isinstance(value, Mapping) else None
+        for name in [key] if inside is None else [f"{key}.{inner}" for inner in inside]:
+            if name not in known and name not in sections:
+                yield f"{place}: {name}: no such setting{_did_you_mean(name, known)}"
 
 
 def _mistake(item: Mapping[str, Any], layers: Sequence[Layer]) -> str:
     path = tuple(str(part) for part in item["loc"])
     place = next((name for name, layer in reversed(layers) if _holds(layer, path)), "settings")
-    key = ".".join(path)
-    if item["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
-        return f"{place}: {key}: no such setting{_did_you_mean(key, {item.key: item for item in settings()})}"
-    return f"{place}: {key}: {item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
+    return f"{place}: {'.'.join(path)}: {item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
 
 
 def _holds(layer: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    """Whether the layer sets the key, or what is above it."""
     head, *rest = path
-    if not isinstance(layer, Mapping) or head not in layer:
+    if head not in layer:
         return False
     return not rest or not isinstance(layer[head], Mapping) or _holds(layer[head], tuple(rest))
 
@@ -315,11 +330,9 @@ def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
     return f"; did you mean {near[0]}?" if near else "; `profiles balanced` lists them all"
 
 
-def _refuse_language_model(profile: Profile, layers: Sequence[Layer]) -> None:
+def _language_model_wishes(profile: Profile, layers: Sequence[Layer]) -> Iterator[str]:
     """Asking for a stage that is not there is an error, not silence."""
-    asked = [key for key in ("use_llm", "hyde_variants") if getattr(profile, key)]
-    if asked:
-        places = {key: next(name for name, layer in reversed(layers) if key in layer) for key in asked}
-        raise ProfileError(
-            tuple(f"{places[key]}: {key}: this version has no language-model stages; leave it off" for key in asked)
-        )
+    for key in ("use_llm", "hyde_variants"):
+        if getattr(profile, key):
+            place = next(name for name, layer in reversed(layers) if key in layer)
+            yield f"{place}: {key}: this version has no language-model stages; leave it off"

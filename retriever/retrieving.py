@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pageindex.node import Node
 from retriever.browsing import Passage, find_node, read_passage, whole_tree
 from retriever.changes import Suspects, find_suspects, list_documents
 from retriever.embedding import open_encoder
@@ -106,6 +107,12 @@ class Retriever:
         with self._lock, self._index.view() as view:
             tree = whole_tree(view.connection)
             return tree.pretty(find_node(view.connection, tree, reference) if reference else None, depth)
+
+    def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
+        """As `tree`, as values: parents before their children, in document order."""
+        with self._lock, self._index.view() as view:
+            tree = whole_tree(view.connection)
+            return tuple(tree.walk(find_node(view.connection, tree, reference) if reference else None, depth))
 
     def read(self, reference: str) -> Passage:
         """The text of a node id, a path, `path:first-last` or `path:line`, as it was indexed.

@@ -63,6 +63,8 @@ class Ranked:
     node_id: str
     score: float
     """On the ranking's scale; higher is better."""
+    evidence: float = 1.0
+    """How much its arm found for it, 0 to 1: the weight of its rank in the fusion."""
     origin: str = ""
     """What brought it in: the lines of the chunk that matched, or the hit whose neighbour it is."""
 

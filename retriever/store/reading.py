@@ -125,6 +125,15 @@ def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None
     return None if row is None else int(row[0])
 
 
+def boilerplate(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, float]:
+    """Document keys to how much each is a list of links or a log, 0 to 1."""
+    rows = connection.execute(
+        "SELECT document_key, boilerplate FROM documents WHERE document_key IN (SELECT value FROM json_each(?))",
+        (_keys(document_keys),),
+    )
+    return dict(rows)
+
+
 def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
     """Document keys to the absolute paths of their folders."""
     rows = connection.execute(
@@ -143,7 +152,8 @@ def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
 def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     """What of the documents could not be decoded or understood, by path."""
     rows = connection.execute(
-        "SELECT path, value FROM documents, json_each(warnings) ORDER BY folder_key, path, json_each.key"
+        "SELECT documents.path, value FROM documents, json_each(warnings)"
+        " ORDER BY folder_key, documents.path, json_each.key"
     )
     return tuple(rows)
 

@@ -18,6 +18,7 @@ CREATE TABLE documents (
     mtime_ns INTEGER NOT NULL,   -- 0: too young when it was read to be trusted, so compare by digest next time
     digest TEXT NOT NULL,
     title TEXT NOT NULL,
+    boilerplate REAL NOT NULL,   -- 0 to 1: how much it is a list of links or a log
     aliases TEXT NOT NULL,       -- JSON list: other names that wikilinks may use
     warnings TEXT NOT NULL,      -- JSON list: what of it could not be decoded or understood
     UNIQUE (folder_key, path)

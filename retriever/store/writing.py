@@ -10,6 +10,7 @@ from pageindex.corpus import Skipped
 from pageindex.document import Document
 from pageindex.links import Link, LinkKind
 from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
+from retriever.prior import boilerplate
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix
 
@@ -33,7 +34,8 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
 def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: Document) -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     lists = [json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)]
-    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, document.title, *lists)
+    nodes = [placed.node for placed in document.nodes]
+    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, document.title, boilerplate(nodes), *lists)
     document_key = _insert(connection, DOCUMENT_COLUMNS, row)
     node_keys = {}
     for placed in document.nodes:
@@ -137,7 +139,7 @@ def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequen
     connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
 
 
-DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, aliases, warnings)"
+DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, boilerplate, aliases, warnings)"
 NODE_COLUMNS = (
     "nodes (node_id, document_key, parent_id, kind, level, title, breadcrumb, first_line, last_line,"
     " text, front_matter_lines, anchor, summary)"

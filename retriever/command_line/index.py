@@ -1,0 +1,91 @@
+"""`index`: folders of documents into an index, only what changed."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retriever.command_line import options
+from retriever.command_line.exit_codes import ExitCode
+from retriever.command_line.help_pages import WithExamples
+from retriever.command_line.wording import counted
+from retriever.profile import INDEX_SECTIONS
+
+if TYPE_CHECKING:
+    from retriever.types import IndexReport
+
+
+@click.command(
+    examples=(
+        "index docs",
+        'index docs ../notes --ignore "drafts/"',
+        "index docs --index .index --json",
+    ),
+    cls=WithExamples,
+    params=options.setting_parameters(INDEX_SECTIONS),
+    short_help="Index folders of documents, only what changed.",
+)
+@click.argument("docs", nargs=-1, required=True, metavar="DOCS...")
+@options.index_option
+@options.profile_option
+@options.json_option
+@options.voice_options
+def index(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the index's settings, whatever they are
+    """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
+
+    One index holds several folders. What has been read and embedded is kept when this is interrupted.
+    """
+    from retriever.command_line.progress import shown_progress
+    from retriever.library import index_folders
+
+    notes = options.taken_notes(given)
+    settings = options.taken_settings(given)
+    with shown_progress(notes) as progress:
+        report = index_folders(given["docs"], given["index"], given["profile"], settings, progress)
+    notes.skipped(report.skipped)
+    if given["as_json"]:
+        from retriever.command_line.as_json import write_json
+
+        write_json(report_object(report))
+    else:
+        import sys
+
+        from retriever.command_line.terminal import write_line
+
+        for line in report_lines(report):
+            write_line(sys.stdout, line)
+    return ExitCode.OK
+
+
+def report_lines(report: "IndexReport") -> list[str]:
+    """What was done, for people."""
+    changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
+    return [
+        f"indexed {counted(report.documents, 'file')}, {counted(report.sections, 'section')} in {report.seconds:.1f} s",
+        f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped",
+        f"  passages {report.chunks:,}; {report.embedded:,} texts embedded, {report.reused_vectors:,} known already",
+        *(f"  folder   {folder}" for folder in report.folders),
+        f"  index    {report.path}",
+    ]
+
+
+def report_object(report: "IndexReport") -> dict[str, Any]:
+    """What was done, for programs."""
+    from retriever.command_line.as_json import skipped_objects
+
+    return {
+        "path": report.path,
+        "folders": list(report.folders),
+        "generation": report.generation,
+        "added": report.added,
+        "changed": report.changed,
+        "moved": report.moved,
+        "removed": report.removed,
+        "unchanged": report.unchanged,
+        "documents": report.documents,
+        "sections": report.sections,
+        "chunks": report.chunks,
+        "embedded": report.embedded,
+        "reused_vectors": report.reused_vectors,
+        "skipped": skipped_objects(report.skipped),
+        "seconds": round(report.seconds, 3),
+    }

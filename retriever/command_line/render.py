@@ -1,0 +1,56 @@
+"""An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from retriever.command_line.marking import matched_places
+from retriever.command_line.page import CITED, MATCHED, QUIET, Page
+from retriever.command_line.terminal import inert, inert_line, openable
+
+if TYPE_CHECKING:
+    from retriever.types import Answer, Evidence, Hit
+
+INDENT = 4
+
+ARM_WORDS = {"lexical": "words", "neighbors": "near"}
+"""What people read for the name of an arm that is not a word of theirs."""
+
+
+def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
+    """Every hit, best first, a blank line between two."""
+    stems = frozenset(answer.matched_words)
+    for hit in answer.hits:
+        if hit.rank > 1:
+            page.blank()
+        _show_hit(page, hit, stems, full=full)
+
+
+def _show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
+    citation = f"{inert_line(openable(hit.folder, hit.file))}:{hit.span}"
+    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), (citation, CITED)))
+    page.paragraph(Text(page.path_of_titles((*hit.breadcrumb, hit.title))), INDENT)
+    if full:
+        page.quotation(marked(inert(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
+        if hit.text_cut:
+            page.line(Text(f"cut here; all of it: hybrid_retrieve.py read {inert_line(hit.node_id)!r}", QUIET), INDENT)
+    else:
+        page.paragraph(marked(inert_line(hit.snippet), stems), INDENT)
+    page.paragraph(Text(page.dot.join(reasons(hit.evidence)), QUIET), INDENT)
+
+
+def marked(text: str, stems: frozenset[str]) -> Text:
+    """The text, which is inert, with the question's words marked."""
+    result = Text(text)
+    for start, end in matched_places(text, stems):
+        result.stylize(MATCHED, start, end)
+    return result
+
+
+def reasons(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
+    """Why a hit was found: each arm with its rank and score, the largest share first."""
+    for item in evidence:
+        score = f"{item.scale} {item.score:.3g}"
+        origin = f", {inert_line(item.origin)}" if item.arm == "neighbors" and item.origin else ""
+        yield f"{ARM_WORDS.get(item.arm, item.arm)} #{item.rank} ({score}{origin})"

@@ -1,0 +1,68 @@
+"""Writes the tables of docs/cli.md from the commands themselves; --check only says whether they are up to date."""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from hybrid_retrieve import command_line
+from retriever.command_line.help_pages import is_help
+from retriever.command_line.options import SettingOption, flags, shown_value
+from retriever.profile import settings
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
+
+BLOCK = re.compile(r"(<!-- generated: (\w+) -->)\n.*?(<!-- end -->)", re.DOTALL)
+
+
+def written(page: str) -> str:
+    """The page with each `<!-- generated: NAME -->` block made anew."""
+    return BLOCK.sub(lambda block: "\n".join([block[1], *rows(block[2]), block[3]]), page)
+
+
+def rows(name: str) -> Iterator[str]:
+    """One table: `settings`, or the options of the command of that name."""
+    yield from setting_rows() if name == "settings" else option_rows(command_line.commands[name])
+
+
+def option_rows(command: click.Command) -> Iterator[str]:
+    """A command's own options, without the settings and --help."""
+    yield "| option | meaning |"
+    yield "|---|---|"
+    for option in command.params:
+        if isinstance(option, click.Option) and not isinstance(option, SettingOption) and not is_help(option):
+            names = ", ".join(f"`{name}`" for name in option.opts)
+            metavar = "" if option.is_flag or not option.metavar else f" `{cell(option.metavar)}`"
+            yield f"| {names}{metavar} | {cell(option.help or '')} |"
+
+
+def setting_rows() -> Iterator[str]:
+    """Every setting of a profile."""
+    yield "| key | flag | default | meaning |"
+    yield "|---|---|---|---|"
+    for item in settings():
+        names = ", ".join(f"`{name}`" for name in flags(item))
+        yield f"| `{item.key}` | {names} | {shown_value(item.default)} | {cell(item.help)} |"
+
+
+def cell(text: str) -> str:
+    """The text as the inside of a table's cell."""
+    return text.replace("|", "\\|")
+
+
+def main() -> int:
+    """Writes the page, or with --check says whether that would change it."""
+    before = PAGE.read_text(encoding="utf-8")
+    after = written(before)
+    if "--check" in sys.argv[1:]:
+        if before != after:
+            print(f"{PAGE.name} is out of date; run: uv run scripts/write_cli_reference.py")
+        return int(before != after)
+    PAGE.write_text(after, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

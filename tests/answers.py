@@ -1,0 +1,56 @@
+"""Answers for tests of how they are shown: no index, no model."""
+
+from dataclasses import replace
+from typing import Any
+
+from pageindex.node import Span
+from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Stage, Trace
+
+HIT = Hit(
+    rank=1,
+    node_id="guide/mail.md#mail/after-the-response",
+    folder="/docs",
+    file="guide/mail.md",
+    span=Span(12, 34),
+    title="After the response",
+    breadcrumb=("Mail",),
+    snippet="Send an email after the response has gone out: add it to the background tasks.",
+    summary="Send an email after the response.",
+    text="## After the response\n\nSend an email:\n\n    tasks.add_task(send, address)\n",
+    text_cut=False,
+    score=0.0312,
+    scale="rrf",
+    evidence=(
+        Evidence("dense", 1, 0.7134, "cosine", 0.0164, "12-20"),
+        Evidence("lexical", 3, 12.41, "bm25", 0.0148),
+    ),
+)
+
+STATE = IndexState(path="/index", folders=("/docs",), generation=7, documents=155, sections=1203, chunks=3204)
+
+TRACE = Trace(
+    stages=(Stage("dense", 4.25, "40 chunks of 23 sections"), Stage("lexical", 1.5, "100 sections")),
+    rankings=(
+        Ranking("dense", "cosine", 1.0, (Ranked(HIT.node_id, 0.7134, origin="12-20"), Ranked("other.md", 0.5))),
+        Ranking("lexical", "bm25", 0.8, (Ranked("other.md", 14.0),)),
+    ),
+)
+
+
+def hit(**changes: Any) -> Hit:  # noqa: ANN401 - whatever the fields hold
+    """The hit, changed."""
+    return replace(HIT, **changes)
+
+
+def answer(*hits: Hit, **changes: Any) -> Answer:  # noqa: ANN401 - as above
+    """An answer with those hits, changed."""
+    whole = Answer(
+        question="send an email after the response has gone out",
+        profile="balanced",
+        hits=hits,
+        matched_words=("send", "email", "respons", "gone"),
+        index=STATE,
+        degraded=(),
+        trace=TRACE,
+    )
+    return replace(whole, **changes)

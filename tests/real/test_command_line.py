@@ -1,0 +1,298 @@
+"""The command line as its users run it: a process, with the bundled model and ChromaDB."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+
+PAGES = {
+    "mail.md": "# Mail\n\nHow messages leave the house.\n\n## After the response\n\n"
+    "Add the sending of an email to the background tasks: it goes out after the response.\n\n"
+    "## Attachments\n\nPictures and other files travel as parts of a message.\n",
+    "guide/fusion.md": "# Rankings\n\n## Fusing two rankings\n\n"
+    "Reciprocal rank fusion adds one over k plus the rank in each list.\n",
+    "hostile.md": "# Evil\x1b[2J title \x1b]0;owned\x07\n\nThe zebra \x1b[31mred\x9b31m \u202eesrever\u202c "
+    "and\x08\x08\x08 a caf\xe9.\n",
+    "guide/na\nme\x1b[1m.md": "# Newline\n\nA walrus lives in a strange file name.\n",
+}
+
+FAST = {"HYBRID_RETRIEVE_VECTOR_SEARCH": "exact"}
+"""For tests of the streams alone: answers without loading ChromaDB."""
+
+QUESTION = "send an email once the answer is on its way"
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Runs the program beside a folder `docs`."""
+
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*arguments),
+            check=False,
+            cwd=self.folder,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            errors="surrogateescape",
+        )
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, str(PROGRAM), *arguments]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """With docs indexed; an index of its own, far from the user's."""
+    folder = tmp_path_factory.mktemp("work")
+    for name, text in PAGES.items():
+        path = folder / "docs" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    left_out = (
+        "HYBRID_RETRIEVE_",
+        "NO_COLOR",
+        "FORCE_COLOR",
+        "COLUMNS",
+        "LC_",
+        "LANG",
+        "PYTHONIOENCODING",
+        "PYTHONPATH",
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    environment["XDG_DATA_HOME"] = str(folder / "data")
+    command_line = CommandLine(folder, environment)
+    first = command_line("--docs", "docs", QUESTION)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith(" 1  docs/mail.md:5-8\n    Mail \u203a After the response\n")
+    return command_line
+
+
+def test_the_index_used_last_answers(run: CommandLine) -> None:
+    result = run("--json", "--full", QUESTION)
+    assert result.returncode == 0
+    content = json.loads(result.stdout)
+    best = content["hits"][0]
+    lines = (Path(best["folder"]) / best["file"]).read_text(encoding="utf-8").splitlines(keepends=True)
+    assert best["citation"] == "mail.md:5-8"
+    assert best["text"] == "".join(lines[best["start_line"] - 1 : best["end_line"]])
+    assert {item["arm"] for item in best["evidence"]} >= {"dense", "lexical"}
+    assert content["degraded"] == []
+    assert content["index"]["fresh"] is True
+    assert content["index"]["documents"] == len(PAGES)
+    assert content["timings_ms"]["total"] >= content["timings_ms"]["dense"] > 0
+
+
+def test_a_changed_file_is_found_at_once(run: CommandLine) -> None:
+    page = run.folder / "docs" / "new.md"
+    page.write_text("# Otters\n\nAn otter holds hands while asleep.\n", encoding="utf-8")
+    try:
+        result = run("otters asleep", "--top-k", "1")
+        assert result.stdout.startswith(" 1  docs/new.md:1-3\n")
+        assert "1 file re-indexed first" in result.stderr
+    finally:
+        page.unlink()
+        assert run("index", "docs").returncode == 0
+
+
+def test_settings_reach_the_search(run: CommandLine) -> None:
+    result = run(
+        "--json", "--explain", "--neighbor-depth", "0", "--candidate-file-roots", "0", "--rrf-k", "10", QUESTION
+    )
+    content = json.loads(result.stdout)
+    assert [ranking["arm"] for ranking in content["trace"]["rankings"]] == ["dense", "lexical"]
+    for hit in content["hits"]:
+        dense = [item for item in hit["evidence"] if item["arm"] == "dense"]
+        assert [item["share"] for item in dense] == pytest.approx([1 / (10 + item["rank"]) for item in dense])
+
+
+def test_a_batch_is_the_same_as_one_by_one(run: CommandLine) -> None:
+    questions = [QUESTION, "how are two rankings fused?"]
+    lines = [json.dumps({"id": f"q{number}", "question": text}) for number, text in enumerate(questions)]
+    (run.folder / "questions.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert run("--batch", "questions.jsonl", "--run", "hits.jsonl", "--top-k", "2").returncode == 0
+    batch = [json.loads(line) for line in (run.folder / "hits.jsonl").read_text(encoding="utf-8").splitlines()]
+    keys = ("node_id", "file", "start_line", "end_line", "score")
+    for number, text in enumerate(questions):
+        single = json.loads(run("--json", "--top-k", "2", text).stdout)
+        expected = [{key: hit[key] for key in keys} for hit in single["hits"]]
+        assert batch[number] == {"id": f"q{number}", "hits": expected}
+        assert len(expected) == 2
+
+
+def test_looking_inside(run: CommandLine) -> None:
+    drawn = run("tree", "mail.md")
+    assert "After the response" in drawn.stdout
+    assert "mail.md:5-8" in drawn.stdout
+    nodes = json.loads(run("tree", "mail.md", "--json").stdout)["nodes"]
+    assert [node["title"] for node in nodes] == ["Mail", "Mail", "After the response", "Attachments"]
+    assert run("read", "mail.md:3").stdout == "How messages leave the house.\n"
+    assert run("read", nodes[3]["node_id"]).stdout.startswith("## Attachments\n")
+    missing = run("read", "mial.md")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    status = json.loads(run("status", "--json").stdout)
+    assert status["index"]["documents"] == len(PAGES)
+    assert status["changed_files"] == []
+    assert status["coverage"] == 1.0
+    assert "encoder" in run("status").stdout
+
+
+def test_help_loads_nothing_heavy(run: CommandLine) -> None:
+    heavy = {"numpy", "chromadb", "networkx", "onnxruntime", "tokenizers", "pydantic", "rich", "httpx", "ollama"}
+    for arguments in (["--help"], ["ask", "--help"], ["index", "--help"]):
+        command = [sys.executable, "-X", "importtime", str(PROGRAM), *arguments]
+        result = subprocess.run(command, check=True, capture_output=True, text=True, env=run.environment)
+        loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()}
+        assert "click" in loaded
+        assert loaded & heavy == set()
+
+
+def in_terminal(run: CommandLine, *arguments: str, **environment: str) -> bytes:
+    """What a terminal would get."""
+    main, side = pty.openpty()
+    process = subprocess.Popen(
+        run.command(*arguments),
+        cwd=run.folder,
+        env=run.environment | {"TERM": "xterm-256color"} | environment,
+        stdin=side,
+        stdout=side,
+        stderr=side,
+    )
+    os.close(side)
+    output = b"".join(chunks(main))
+    assert process.wait() == 0, output
+    return output
+
+
+def chunks(descriptor: int) -> Iterator[bytes]:
+    """All that comes until the other side is closed."""
+    try:
+        while data := os.read(descriptor, 65536):
+            yield data
+    except OSError:  # Linux says EIO at the end of a terminal
+        pass
+    finally:
+        os.close(descriptor)
+
+
+OUR_OWN = re.compile(r"\x1b\[[0-9;]*m")
+"""Colours; nothing else is sent when no progress bar is drawn."""
+OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["zebra", "--full", "--explain"],
+        ["walrus in a strange file name", "--explain"],
+        ["tree"],
+        ["read", "hostile.md"],
+        ["status"],
+        ["zebra \x1b[31m\x07"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_documents_never_reach_the_terminal_raw(run: CommandLine, arguments: list[str]) -> None:
+    text = in_terminal(run, *arguments, **FAST).decode("utf-8").replace("\r\n", "\n")
+    assert OBEYED.search(OUR_OWN.sub("", text)) is None
+    assert "\x1b[31m" not in text
+
+
+def test_json_of_a_hostile_page_is_exact(run: CommandLine) -> None:
+    result = run("read", "hostile.md", "--json")
+    assert json.loads(result.stdout)["text"] == PAGES["hostile.md"]
+    assert "\x1b" not in result.stdout
+
+
+def test_colours_are_for_terminals_that_want_them(run: CommandLine) -> None:
+    assert b"\x1b[1;36m" in in_terminal(run, QUESTION, **FAST)
+    assert re.search(rb"\x1b\[[0-9;]*3[0-9]", in_terminal(run, QUESTION, **FAST, NO_COLOR="1")) is None
+    assert "\x1b" not in run(QUESTION, **FAST).stdout
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+        {"COLUMNS": "0"},
+        {"COLUMNS": "x", "TERM": "dumb"},
+    ],
+    ids=str,
+)
+def test_odd_surroundings(run: CommandLine, environment: dict[str, str]) -> None:
+    for arguments in (["caf\xe9 zebra"], ["tree"], ["caf\xe9 zebra", "--json"], ["--help"]):
+        result = run(*arguments, **FAST, **environment)
+        assert result.returncode == 0, result.stderr
+        assert "Traceback" not in result.stderr
+    assert "caf\xe9" in json.loads(run("zebra", "--json", **FAST, **environment).stdout)["hits"][0]["snippet"]
+
+
+def test_without_a_home(run: CommandLine) -> None:
+    environment = {name: value for name, value in run.environment.items() if name != "HOME"}
+    result = CommandLine(run.folder, environment)(QUESTION)
+    assert result.returncode == 0
+    assert result.stdout.startswith(" 1  docs/mail.md:5-8")
+
+
+def test_in_a_deleted_folder(run: CommandLine) -> None:
+    gone = run.folder / "gone"
+    gone.mkdir()
+    script = 'rmdir "$PWD"; exec "$@"'
+    command = ["sh", "-c", script, "sh", *run.command(QUESTION)]
+    result = subprocess.run(command, check=False, cwd=gone, env=run.environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert f"{run.folder.resolve()}/docs/mail.md:5-8" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+def test_a_closed_pipe_is_quiet(run: CommandLine) -> None:
+    process = subprocess.Popen(
+        run.command("-q", QUESTION), cwd=run.folder, env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait() == 0
+
+
+@pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
+def test_standard_streams_that_take_nothing(run: CommandLine, redirect: str, code: int) -> None:
+    command = ["sh", "-c", f'exec "$@" {redirect}', "sh", *run.command("tree")]
+    result = subprocess.run(command, check=False, cwd=run.folder, env=run.environment, capture_output=True, text=True)
+    assert result.returncode == code
+    assert "Traceback" not in result.stderr
+    assert result.stderr.count("\n") == code
+
+
+def test_control_c_is_one_line(run: CommandLine) -> None:
+    process = subprocess.Popen(
+        run.command("--batch", "-"),
+        cwd=run.folder,
+        env=run.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    process.stdin.write(b"\n" * 300_000)  # more than a pipe holds: when it is gone, the program waits for more
+    process.stdin.flush()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out, err) == (130, b"", b"interrupted\n")

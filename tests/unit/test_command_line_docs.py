@@ -1,0 +1,118 @@
+"""What is written about the command line is true: every documented command runs, every flag is there."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hybrid_retrieve import command_line, main
+from retriever.command_line.help_pages import WithExamples
+from retriever.command_line.profiles import as_yaml, shown_settings
+from retriever.profile import load_profile, profile_names
+from scripts.write_cli_reference import written
+from tests.fake_library import install
+
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+
+DOCUMENTED = [
+    line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
+]
+EXAMPLES = [
+    f"hybrid_retrieve.py {example}"
+    for command in (command_line, *command_line.commands.values())
+    if isinstance(command, WithExamples)
+    for example in command.examples
+]
+
+
+@pytest.mark.parametrize("line", [*DOCUMENTED, *EXAMPLES])
+def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    questions = Path("questions.jsonl")
+    questions.write_text('{"id": "1", "question": "q"}\n', encoding="utf-8")
+    install(monkeypatch)
+    program, *arguments = shlex.split(re.split(r" [<>] ", line)[0])
+    assert program == "hybrid_retrieve.py"
+    with questions.open(encoding="utf-8") as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert main(arguments) == 0
+
+
+def test_every_command_is_documented_and_has_examples() -> None:
+    for name, command in command_line.commands.items():
+        assert isinstance(command, WithExamples)
+        assert command.examples
+        assert any(f" {name} " in f"{line} " for line in DOCUMENTED), name
+
+
+def test_every_flag_in_the_page_exists() -> None:
+    known = {flag for command in command_line.commands.values() for option in command.params for flag in option.opts}
+    known |= {
+        flag
+        for command in command_line.commands.values()
+        for option in command.params
+        for flag in option.secondary_opts
+    }
+    written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", PAGE)) - {"--help"}
+    assert written <= known
+    assert len(written) > 40
+
+
+def test_the_tables_are_up_to_date() -> None:
+    assert written(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
+
+
+def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    for meaning in ("0 ok", "1 error", "2 usage", "3 nothing found", "130 interrupted"):
+        assert meaning in page
+
+
+@pytest.mark.parametrize("name", command_line.commands)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main([name, "--help"]) == 0
+    assert "Examples:" in capsys.readouterr().out
+
+
+def test_the_first_screen_of_help_has_the_common_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "--help"]) == 0
+    first, second = capsys.readouterr().out.split("Every setting of a profile:")
+    for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
+        assert flag in first
+    for flag in ("--vector-top-n", "--candidate-cap", "--neighbor-depth", "--rrf-k", "--encoder-kind"):
+        assert flag not in first
+        assert flag in second
+
+
+@pytest.mark.parametrize("name", profile_names())
+def test_a_shown_profile_is_a_profile_file(name: str, tmp_path: Path) -> None:
+    text = as_yaml(name, shown_settings(name, {}))
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert load_profile(str(path), environment={}) == load_profile(name, environment={})
+    assert yaml.safe_load(text)["encoder"]["kind"] == "onnx"
+
+
+def test_a_shown_profile_says_where_each_value_comes_from() -> None:
+    shown = {
+        item.setting.key: item
+        for item in shown_settings("recall", {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_VECTOR_TOP_N": "9"})
+    }
+    assert (shown["top_k"].value, shown["top_k"].origin) == (8, "HYBRID_RETRIEVE_TOP_K")
+    assert (shown["candidate_cap"].value, shown["candidate_cap"].origin) == (50, "recall.yaml")
+    assert (shown["vector_top_n"].value, shown["vector_top_n"].origin) == (9, "HYBRID_RETRIEVE_VECTOR_TOP_N")
+    assert (shown["rrf_k"].value, shown["rrf_k"].origin) == (60, "default")
+    text = as_yaml("recall", list(shown.values()))
+    assert "top_k: 8  # HYBRID_RETRIEVE_TOP_K" in text
+    assert "# --top-k  HYBRID_RETRIEVE_TOP_K" in text
+
+
+def test_profiles_lists_each_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["profiles"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(profile_names())
+    assert all(len(line.split()) > 3 for line in lines)

@@ -1,0 +1,74 @@
+from math import log2
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pageindex.document import parse_document
+from pageindex.node import Node, Span
+from retriever.mapping import ChunkHit, best_chunk, distance_and_rank, node_of
+from retriever.types import Ranked
+
+PAGE = """intro
+# One
+a
+b
+## Two
+c
+# Three
+d
+"""
+NODES = [placed.node for placed in parse_document("page.md", PAGE).nodes if placed.node.span]
+
+
+def at(first: int, last: int) -> Node | None:
+    return node_of(ChunkHit(Span(first, last), (), 0.5), NODES)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "title"),
+    [(1, 1, "One"), (2, 3, "One"), (5, 6, "Two"), (4, 6, "Two"), (2, 5, "One"), (6, 8, "Three"), (8, 8, "Three")],
+)
+def test_a_chunk_belongs_to_the_node_with_most_of_its_lines(first: int, last: int, title: str) -> None:
+    node = at(first, last)
+    assert node is not None
+    assert node.title == title
+
+
+def test_of_two_nodes_with_as_many_lines_the_first_is_taken() -> None:
+    node = at(4, 5)
+    assert node is not None
+    assert node.title == "One"
+
+
+def test_lines_beyond_the_file_belong_to_nobody() -> None:
+    assert at(9, 12) is None
+
+
+@given(st.integers(1, 8), st.integers(0, 7))
+def test_the_fast_way_finds_what_looking_at_all_nodes_finds(first: int, length: int) -> None:
+    span = Span(first, min(8, first + length))
+    overlaps = [node.span.overlap(span) if node.span else 0 for node in NODES]
+    found = node_of(ChunkHit(span, (), 0.0), NODES)
+    assert found is NODES[overlaps.index(max(overlaps))]
+
+
+def test_without_lines_the_titles_decide() -> None:
+    assert node_of(ChunkHit(None, ("One", "Two"), 0.5), NODES) == NODES[2]
+    assert node_of(ChunkHit(None, ("Somewhere", "Three"), 0.5), NODES) is None
+    assert node_of(ChunkHit(None, ("No", "Such", "Title"), 0.5), NODES) is None
+
+
+def hit(similarity: float, line: int = 1) -> ChunkHit:
+    return ChunkHit(Span(line, line), (), similarity)
+
+
+def test_a_node_is_as_good_as_its_best_chunk() -> None:
+    ranked = best_chunk([("b", hit(0.3)), ("a", hit(0.5, 7)), ("b", hit(0.9, 4)), ("c", hit(0.5))])
+    assert ranked == (Ranked("b", 0.9, origin="4-4"), Ranked("a", 0.5, origin="7-7"), Ranked("c", 0.5, origin="1-1"))
+
+
+def test_distance_and_rank_weighs_the_cosine_by_its_place() -> None:
+    ranked = distance_and_rank([("a", hit(0.8)), ("b", hit(0.6)), ("a", hit(0.7))])
+    assert [item.node_id for item in ranked] == ["a", "b"]
+    assert [item.score for item in ranked] == [pytest.approx(0.8 / log2(2)), pytest.approx(0.6 / log2(4))]

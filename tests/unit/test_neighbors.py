@@ -1,0 +1,94 @@
+import pytest
+
+from pageindex.document import parse_document
+from pageindex.tree import DocumentTree
+from retriever.neighbors import Neighborhood, file_roots, merge, neighbors
+from retriever.types import Ranked
+
+GUIDE = """# Guide
+top
+## Install
+see [faq](faq.md#why)
+### Linux
+a
+### Windows
+b
+### Mac
+c
+## Use
+d
+"""
+FAQ = "# FAQ\nx\n## Why\ny\n"
+NEAR = Neighborhood(
+    depth=1,
+    parent_decay=0.75,
+    child_decay=0.7,
+    sibling_decay=0.6,
+    link_decay=0.5,
+    siblings_per_node=2,
+    links_per_node=2,
+)
+G = "guide.md#guide"
+
+
+@pytest.fixture(scope="module")
+def tree() -> DocumentTree:
+    return DocumentTree.from_documents([parse_document("guide.md", GUIDE), parse_document("faq.md", FAQ)])
+
+
+def around(tree: DocumentTree, *hits: Ranked, **changes: float) -> dict[str, float]:
+    settings = {name: changes.get(name, getattr(NEAR, name)) for name in NEAR.__slots__}
+    return {item.node_id: round(item.score, 6) for item in neighbors(hits, tree, Neighborhood(**settings))}
+
+
+def test_one_step_in_each_direction(tree: DocumentTree) -> None:
+    assert around(tree, Ranked(f"{G}/install", 1.0)) == {
+        G: 0.75,
+        f"{G}/install/linux": 0.7,
+        f"{G}/install/windows": 0.7,
+        f"{G}/install/mac": 0.7,
+        f"{G}/use": 0.6,
+        "faq.md#faq/why": 0.5,
+    }
+
+
+def test_two_steps_decay_twice(tree: DocumentTree) -> None:
+    found = around(tree, Ranked(f"{G}/use", 1.0), depth=2)
+    assert found[f"{G}/install"] == 0.6
+    assert found[f"{G}/install/linux"] == pytest.approx(0.6 * 0.7)
+
+
+def test_the_nearest_siblings_come_in(tree: DocumentTree) -> None:
+    found = around(tree, Ranked(f"{G}/install/linux", 1.0), siblings_per_node=1)
+    assert f"{G}/install/windows" in found
+    assert f"{G}/install/mac" not in found
+
+
+def test_hits_are_no_neighbours_and_the_best_way_counts(tree: DocumentTree) -> None:
+    found = around(tree, Ranked(f"{G}/install/linux", 1.0), Ranked(f"{G}/install/mac", 0.5))
+    assert f"{G}/install/mac" not in found
+    assert found[f"{G}/install/windows"] == 0.6
+    assert found[f"{G}/install"] == 0.75
+
+
+def test_the_order_is_by_score_then_id(tree: DocumentTree) -> None:
+    found = neighbors([Ranked(f"{G}/install", 1.0)], tree, NEAR)
+    assert list(found) == sorted(found, key=lambda item: (-item.score, item.node_id))
+
+
+def test_no_depth_no_neighbours(tree: DocumentTree) -> None:
+    assert around(tree, Ranked(f"{G}/install", 1.0), depth=0) == {}
+
+
+def test_the_best_files_bring_in_their_first_section(tree: DocumentTree) -> None:
+    hits = [Ranked("faq.md#faq/why", 1.0), Ranked(f"{G}/use", 0.8), Ranked(f"{G}/install", 0.7)]
+    assert [(item.node_id, item.score) for item in file_roots(hits, tree, 5, 0.75)] == [
+        ("faq.md#faq", 0.75),
+        (G, pytest.approx(0.6)),
+    ]
+    assert len(file_roots(hits, tree, 1, 0.75)) == 1
+
+
+def test_merging_keeps_each_nodes_best_score() -> None:
+    merged = merge([[Ranked("a", 0.2), Ranked("b", 0.1)], [Ranked("a", 0.5)]])
+    assert merged == (Ranked("a", 0.5), Ranked("b", 0.1))

@@ -1,0 +1,133 @@
+from pathlib import Path
+
+import pytest
+
+from retriever.errors import ProfileError
+from retriever.profile import (
+    Profile,
+    environment_layers,
+    given_settings,
+    load_profile,
+    profile_names,
+    settings,
+)
+
+
+def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:
+    with pytest.raises(ProfileError) as caught:
+        load_profile(name, flags, environment={})
+    return caught.value.mistakes
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_the_default_profile_is_the_defaults() -> None:
+    assert load_profile(environment={}) == Profile()
+
+
+def test_every_profile_that_comes_along_can_be_loaded() -> None:
+    assert profile_names()[0] == "balanced"
+    assert set(profile_names()) >= {"balanced", "fast", "recall", "classic"}
+    for name in profile_names():
+        load_profile(name, environment={})
+
+
+def test_classic_is_what_was_published() -> None:
+    classic = load_profile("classic", environment={})
+    assert (classic.vector_top_n, classic.neighbor_depth, classic.siblings_per_node) == (40, 1, 2)
+    assert (classic.candidate_file_roots, classic.candidate_cap, classic.top_k, classic.rrf_k) == (5, 30, 5, 60)
+    assert (classic.parent_decay, classic.child_decay, classic.sibling_decay) == (0.75, 0.7, 0.6)
+    assert (classic.final_summary_chars, classic.final_text_chars) == (420, 1500)
+    assert (classic.dense_weight, classic.lexical_weight, classic.rank_weighting) == (1.0, 1.0, "constant")
+
+
+def test_recall_says_only_what_differs() -> None:
+    recall = load_profile("recall", environment={})
+    assert (recall.vector_top_n, recall.candidate_cap, recall.neighbor_depth) == (60, 50, 2)
+    assert recall.rrf_k == Profile().rrf_k
+
+
+def test_later_layers_win(tmp_path: Path) -> None:
+    name = written(tmp_path, "top_k: 7\nchunks: {target_tokens: 60}\nencoder: {kind: none}\n")
+    environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_SUFFIXES": "[.md]", "PATH": "/bin"}
+    given = given_settings(name, {"chunks": {"max_tokens": 99}}, {"encoder": {"kind": "ollama"}}, environment)
+    profile = given.profile()
+    assert profile.top_k == 8
+    assert (profile.chunks.target_tokens, profile.chunks.max_tokens) == (60, 99)
+    assert profile.documents.suffixes == (".md",)
+    assert profile.encoder.kind == "none"
+
+
+def test_what_the_index_remembers_is_under_the_profile_file() -> None:
+    given = given_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
+    assert given.profile().encoder.kind == "none"
+    assert given.for_index() == {"encoder": {"kind": "none"}}
+
+
+def test_the_index_remembers_its_own_sections_alone() -> None:
+    flags = {"top_k": 3, "chunks": {"target_tokens": 50}}
+    assert given_settings("balanced", flags, {}, {}).for_index() == {"chunks": {"target_tokens": 50}}
+
+
+def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path: Path) -> None:
+    name = written(tmp_path, "top_k: 0\nrrf_kk: 60\nparent_decay: much\nencoder: {knd: onnx}\nchunks: 5\n")
+    found = mistakes_of(name, {"sibling_decay": 2.0})
+    assert len(found) == 6
+    text = "\n".join(found)
+    assert f"{name}: rrf_kk: no such setting; did you mean rrf_k?" in text
+    assert f"{name}: encoder.knd: no such setting; did you mean encoder.kind?" in text
+    assert f"{name}: top_k: input should be greater than or equal to 1, got 0" in text
+    assert f"{name}: parent_decay: " in text
+    assert f"{name}: chunks: " in text
+    assert "settings: sibling_decay: input should be less than or equal to 1, got 2.0" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("top_k: [", "not YAML"),
+        ("- top_k\n", "must be a mapping"),
+        ("just words", "must be a mapping"),
+        ("1: 2\n", "must be a mapping"),
+        ("a: " + "[" * 3000, "not YAML"),
+        ("x: " + "y" * 70_000, "larger than 64 KB"),
+        ("top_k: .nan\n", "top_k"),
+        ("rrf_k: .nan\n", "rrf_k"),
+        ("rrf_k: .inf\n", "rrf_k"),
+        ("top_k: '5'\n", "top_k"),
+        ("top_k: 5.5\n", "top_k"),
+        ("use_llm: 'yes'\n", "use_llm"),
+        ("neighbors: everyone\n", "neighbors"),
+        ("!!python/object:os.system {}\n", "not YAML"),
+    ],
+)
+def test_a_file_that_is_no_profile(tmp_path: Path, text: str, complaint: str) -> None:
+    assert complaint in mistakes_of(written(tmp_path, text))[0]
+
+
+def test_a_missing_file_and_an_unknown_name() -> None:
+    assert "cannot be read" in mistakes_of("nowhere/mine.yaml")[0]
+    assert "balanced" in mistakes_of("balancd")[0]
+
+
+def test_a_variable_that_is_no_setting() -> None:
+    with pytest.raises(ProfileError, match="did you mean HYBRID_RETRIEVE_TOP_K"):
+        environment_layers({"HYBRID_RETRIEVE_TOPK": "5"})
+    assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
+
+
+def test_the_language_model_is_refused_not_ignored() -> None:
+    found = mistakes_of("balanced", {"use_llm": True, "hyde_variants": 2})
+    assert len(found) == 2
+    assert all("no language-model stages" in mistake for mistake in found)
+
+
+def test_every_setting_has_help_and_one_name_in_each_place() -> None:
+    every = list(settings())
+    assert all(item.help.endswith((".", ")")) for item in every)
+    assert len({item.flag for item in every}) == len({item.variable for item in every}) == len(every)
+    assert {item.flag for item in every} >= {"--vector-top-n", "--encoder-kind", "--chunks-target-tokens"}
