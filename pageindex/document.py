@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Link, find_links
-from pageindex.markdown import Markdown, parse_markdown
+from pageindex.markdown import Heading, Markdown, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import Section, outline
 from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
@@ -89,11 +89,12 @@ def _placed(path: str, text: str, id_prefix: str, markdown: Markdown, sections: 
 def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
     matter = markdown.front_matter
     prose = text.split("\n", matter.lines)[matter.lines :]
+    title = matter.title or _first_title(markdown.headings, opens=not "".join(prose).strip())
     return Node(
         id=node_id,
         kind=NodeKind.FILE,
         path=path,
-        title=matter.title or _first_title(markdown) or PurePosixPath(path).stem,
+        title=title or PurePosixPath(path).stem,
         level=0,
         breadcrumb=(),
         span=Span(1, text.count("\n") + (not text.endswith("\n"))) if text else None,
@@ -103,8 +104,14 @@ def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_tit
     )
 
 
-def _first_title(markdown: Markdown) -> str:
-    return next((heading.title for heading in markdown.headings if heading.level == 1 and heading.title), "")
+def _first_title(headings: Sequence[Heading], *, opens: bool) -> str:
+    """The first level-1 heading; else the one that opens the file, if no other stands as high.
+
+    Some books leave level 1 to the site around them, and begin their pages at level 2.
+    """
+    alone = headings[:1] if opens and all(headings[0].level < other.level for other in headings[1:]) else ()
+    titled = [heading for heading in headings if heading.level == 1 and heading.title] or alone
+    return next((heading.title for heading in titled), "")
 
 
 def _breadcrumb(parent: Node, title: str) -> tuple[str, ...]:

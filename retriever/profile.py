@@ -31,6 +31,7 @@ MAX_PROFILE_BYTES = 64 * 1024
 Share = Annotated[float, Ge(0), Le(1)]
 Count = Annotated[int, Ge(1)]
 CountOrNone = Annotated[int, Ge(0)]
+Weight = Annotated[float, Ge(0), Le(1e6)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class Profile:
     neighbors: Literal["ranking", "merged"] = setting(
         "ranking", "ranking: neighbours are a list of their own, of neighbor_weight; merged: they join the dense list."
     )
-    neighbor_weight: Annotated[float, Ge(0)] = setting(0.1, "The weight of the neighbours' list in the fusion.")
+    neighbor_weight: Weight = setting(0.1, "The weight of the neighbours' list in the fusion.")
     node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
         "best_chunk", "A section's dense score: its best chunk's cosine, or that cosine with its rank's share."
     )
-    rrf_k: Annotated[float, Gt(0)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
-    dense_weight: Annotated[float, Ge(0)] = setting(1.0, "The weight of the dense list in the fusion.")
-    lexical_weight: Annotated[float, Ge(0)] = setting(1.0, "The weight of the lexical list in the fusion.")
+    rrf_k: Annotated[float, Gt(0), Le(1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
+    dense_weight: Weight = setting(1.0, "The weight of the dense list in the fusion.")
+    lexical_weight: Weight = setting(1.0, "The weight of the lexical list in the fusion.")
     rank_weighting: Literal["evidence", "constant"] = setting(
         "evidence", "evidence: a rank counts for as much as its arm found for the section; constant: all count as one."
     )
@@ -79,7 +80,7 @@ class Profile:
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to so many changed files before it answers.")
-    refresh_seconds: Annotated[float, Ge(0)] = setting(
+    refresh_seconds: Annotated[float, Ge(0), Le(1e9)] = setting(
         1.0, "A retriever that stays open looks at the folders at most this often."
     )
     vector_search: Literal["chroma", "exact"] = setting(

@@ -111,7 +111,17 @@ def test_a_changed_file_is_found_at_once(run: CommandLine) -> None:
 
 def test_settings_reach_the_search(run: CommandLine) -> None:
     result = run(
-        "--json", "--explain", "--neighbor-depth", "0", "--candidate-file-roots", "0", "--rrf-k", "10", QUESTION
+        "--json",
+        "--explain",
+        "--neighbor-depth",
+        "0",
+        "--candidate-file-roots",
+        "0",
+        "--rrf-k",
+        "10",
+        "--rank-weighting",
+        "constant",
+        QUESTION,
     )
     content = json.loads(result.stdout)
     assert [ranking["arm"] for ranking in content["trace"]["rankings"]] == ["dense", "lexical"]
