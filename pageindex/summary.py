@@ -39,8 +39,12 @@ def extractive_summary(
     `text` comes without the node's heading and front matter. Code, tables, comments, images and the marks of
     admonitions are no prose. Without prose the children's titles speak for the node; without those it is empty.
     """
-    sentences = (sentence for paragraph in _paragraphs(text) for sentence in _sentences(paragraph, references))
-    return _joined(sentences, max_chars) or _joined(filter(None, child_titles), max_chars)
+    return _joined(prose_sentences(text, references), max_chars) or _joined(filter(None, child_titles), max_chars)
+
+
+def prose_sentences(text: str, references: References) -> Iterator[str]:
+    """The sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
+    return (sentence for paragraph in _paragraphs(text) for sentence in _sentences(paragraph, references))
 
 
 def _joined(parts: Iterable[str], max_chars: int) -> str:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 
+from pageindex.inline import References
+from pageindex.summary import prose_sentences
+
 SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
-_MARKUP_LINE = re.compile(r"^(?:#{1,6}\s|\s*(?:```|~~~|///|:::|\||<!--))")
 
 
 def best_passage(passages: Sequence[str], words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
@@ -14,21 +16,32 @@ def best_passage(passages: Sequence[str], words: Collection[str], words_of: Call
 
 
 def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
-    """At most about 300 characters of a passage, as one line, from the line on that holds most of the words.
+    """At most about 300 characters of a passage, as one line, from the sentence on that holds most of the words.
+
+    Where only code or a table holds any of them, its lines are shown as they are.
 
     Args:
         passage: Markdown.
         words: the question's, as `words_of` gives them.
         words_of: a text's words.
     """
-    lines = [line for line in passage.splitlines() if line.strip() and not _MARKUP_LINE.match(line)]
-    lines = lines or [line for line in passage.splitlines() if line.strip()]
-    if not lines:
+    lines = [line for line in passage.split("\n") if line.strip() and not line.startswith("#")]
+    pieces = list(prose_sentences(passage, References()))
+    matched = [_matches(pieces, words, words_of), _matches(lines, words, words_of)]
+    if max(matched[0], default=0) == 0 < max(matched[1], default=1):
+        pieces = lines
+        matched = matched[1:]
+    if not pieces:
         return ""
-    start = max(range(len(lines)), key=lambda place: (len(set(words) & set(words_of(lines[place]))), -place))
-    start = 0 if len(" ".join(lines)) <= SNIPPET_CHARS else start
-    text = _SPACE.sub(" ", " ".join(lines[start:])).strip()
+    whole = len(" ".join(pieces)) <= SNIPPET_CHARS
+    start = 0 if whole else max(range(len(pieces)), key=lambda place: (matched[0][place], -place))
+    text = _SPACE.sub(" ", " ".join(pieces[start:])).strip()
     return ("… " if start else "") + cut(text, SNIPPET_CHARS)
+
+
+def _matches(pieces: Sequence[str], words: Collection[str], words_of: Callable[[str], Collection[str]]) -> list[int]:
+    """How many different words each piece holds."""
+    return [len(set(words) & set(words_of(piece))) for piece in pieces]
 
 
 def cut(text: str, max_chars: int) -> str:
