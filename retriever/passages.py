@@ -25,7 +25,7 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
         words: the question's, as `words_of` gives them.
         words_of: a text's words.
     """
-    lines = [line for line in passage.split("\n") if line.strip() and not line.startswith("#")]
+    lines = [line for line in passage.split("\n") if line.strip() and not line.lstrip().startswith(("#", "```", "~~~"))]
     pieces = list(prose_sentences(passage, References()))
     matched = [_matches(pieces, words, words_of), _matches(lines, words, words_of)]
     if max(matched[0], default=0) == 0 < max(matched[1], default=1):
