@@ -1,14 +1,21 @@
 """The two arms: what the vectors find for a question, and what its words find."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from retriever.errors import GenerationError
+from retriever.expand_query import Query, weighted_words
+from retriever.late_interaction import max_similarity
 from retriever.mapping import ChunkHit, best_chunk, distance_and_rank, in_order, node_of
 from retriever.open_index import View
 from retriever.profile import Profile
 from retriever.store import reading
 from retriever.tokens import tokenize
-from retriever.types import FloatMatrix, Ranked, Ranking
+from retriever.types import Candidate, FloatMatrix, Ranked, Ranking, TokenBits
+
+COSINE_TOLERANCE = 1e-3
+"""What float32 and ChromaDB's own normalising may change of a cosine, with room: they differ by about 1e-7."""
 
 
 def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> Ranking:
@@ -21,13 +28,34 @@ def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> Ranking
     """
     search = view.scan if profile.vector_search == "exact" else view.chroma
     (nearest,) = search.search(vectors, profile.vector_top_n)
-    hits = _sections_of_chunks(view, nearest)
+    exact = _with_exact_cosines(view, vectors, nearest)
+    if len(exact) < min(profile.vector_top_n, len(search)):  # a record that cannot be read is left out silently
+        raise GenerationError("some vectors cannot be read; index the documents again")
+    hits = _sections_of_chunks(view, exact)
     by_rank = profile.node_evidence == "distance_and_rank"
     items = _with_prior(view, distance_and_rank(hits) if by_rank else best_chunk(hits), profile)
-    best = max((item.score for item in items), default=0.0)
-    if profile.rank_weighting == "evidence":
-        items = tuple(replace(item, evidence=max(0.0, item.score / best) if best > 0 else 1.0) for item in items)
-    return Ranking("dense", "cosine / log2(1 + rank)" if by_rank else "cosine", profile.dense_weight, items)
+    scale = "cosine / log2(1 + rank)" if by_rank else "cosine"
+    return Ranking("dense", scale, profile.dense_weight, _by_best(items, profile))
+
+
+def _with_exact_cosines(
+    view: View, vectors: FloatMatrix, nearest: Sequence[tuple[int, float]]
+) -> list[tuple[int, float]]:
+    """The nearest chunks with the cosines of their stored vectors, best first, ties by key.
+
+    ChromaDB's differ in the seventh digit by when a chunk came in, so that an index made step by step would rank some
+    pairs otherwise than one made at once. And a bit that flipped in its files shows here.
+
+    Raises:
+        GenerationError: ChromaDB's vectors are not those of the index.
+    """
+    keys, _, matrix = reading.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
+    # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
+    cosines = (matrix.astype("float64") * vectors).sum(axis=1) if keys else []
+    exact = dict(zip(keys, map(float, cosines), strict=True))
+    if any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest):
+        raise GenerationError("the vectors are not those of the index; index the documents again")
+    return sorted(exact.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _sections_of_chunks(view: View, nearest: Sequence[tuple[int, float]]) -> list[tuple[str, ChunkHit]]:
@@ -54,20 +82,47 @@ class LexicalEvidence:
     """Which share of the question, by the rarity of its words, the section that speaks of most covers, 0 to 1."""
 
 
-def lexical_ranking(view: View, question: str, profile: Profile) -> LexicalEvidence:
+def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> LexicalEvidence:
     """The sections that share words with the question, by BM25; the evidence of each is its coverage.
 
-    The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity.
+    The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity;
+    of several texts, the mean by their weights.
     """
-    tokens = tokenize(question)
-    found = view.lexical.search(tokens, profile.lexical_top_n).ranking
-    coverage = view.lexical.coverage(tokens, [key for key, _ in found])
+    found = view.lexical.search_weighted(weighted_words(queries), profile.lexical_top_n).ranking
+    coverage = _coverage(view, queries, [key for key, _ in found])
     known = reading.documents_of_nodes(view.connection, [key for key, _ in found])
     view.tree.load(document_key for _, document_key in known.values())
     evidence = coverage if profile.rank_weighting == "evidence" else [1.0] * len(found)
     items = (Ranked(known[key][0], score, share) for (key, score), share in zip(found, evidence, strict=True))
     ranking = Ranking("lexical", "bm25", profile.lexical_weight, _with_prior(view, items, profile))
-    return LexicalEvidence(ranking, tuple(dict.fromkeys(tokens)), max(coverage, default=0.0))
+    words = tuple(dict.fromkeys(tokenize(queries[0].text)))
+    return LexicalEvidence(ranking, words, max(coverage, default=0.0))
+
+
+def _coverage(view: View, queries: Sequence[Query], node_keys: Sequence[int]) -> list[float]:
+    total = [0.0] * len(node_keys)
+    for query in queries:
+        shares = view.lexical.coverage(tokenize(query.text), node_keys)
+        total = [before + query.lexical_weight * share for before, share in zip(total, shares, strict=True)]
+    return total
+
+
+def late_ranking(view: View, question: TokenBits, candidates: Sequence[Candidate], profile: Profile) -> Ranking:
+    """The candidates by late interaction with the question; the evidence of each is its score beside the best one's."""
+    ids = [candidate.node_id for candidate in candidates]
+    tokens = reading.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
+    scored = (
+        Ranked(node_id, max_similarity(question, found[: profile.late_chunks])) for node_id, found in tokens.items()
+    )
+    return Ranking("late", "MaxSim", profile.late_weight, _by_best(_with_prior(view, scored, profile), profile))
+
+
+def _by_best(items: tuple[Ranked, ...], profile: Profile) -> tuple[Ranked, ...]:
+    """The items, each with its score beside the best one's as its evidence."""
+    best = max((item.score for item in items), default=0.0)
+    if profile.rank_weighting == "constant" or best <= 0:
+        return items
+    return tuple(replace(item, evidence=max(0.0, item.score / best)) for item in items)
 
 
 def _with_prior(view: View, items: Iterable[Ranked], profile: Profile) -> tuple[Ranked, ...]:

@@ -35,14 +35,16 @@ class Passage:
 
 
 def whole_tree(connection: sqlite3.Connection) -> DocumentTree:
-    """Every node of the index, folders included, with its links."""
+    """Every node of the index, folders included, with its links; documents by folder and path, whenever they came."""
     tree = DocumentTree()
     prefixes = reading.prefixes(connection)
-    keys = list(prefixes)
-    for stored in reading.nodes_of_documents(connection, keys):
-        parent = stored.parent_id or tree.add_folders(prefixes[stored.document_key], stored.node.path)
-        tree.add(stored.node, parent)
-    for key in keys:
+    nodes: dict[int, list[StoredNode]] = {key: [] for key in prefixes}
+    for stored in reading.nodes_of_documents(connection, nodes):
+        nodes[stored.document_key].append(stored)
+    for key, prefix in prefixes.items():
+        for stored in nodes[key]:
+            tree.add(stored.node, stored.parent_id or tree.add_folders(prefix, stored.node.path))
+    for key in prefixes:
         for source_id, target_id, _ in reading.link_targets(connection, key):
             tree.link(source_id, target_id)
     return tree

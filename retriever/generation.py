@@ -14,6 +14,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from pageindex.node import Node
 from retriever.disk import writing_to
@@ -37,8 +38,8 @@ class Manifest:
     fingerprint: str
     """Of the encoder; empty without vectors."""
     nodes: int
-    files: dict[str, tuple[int, str]]
-    """Size in bytes and SHA-256 of each file that opening does not change, by its path in the folder."""
+    files: dict[str, tuple[int, int]]
+    """Size in bytes and CRC-32 of each file that opening does not change, by its path in the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +53,25 @@ class Difference:
 
 
 class Generation:
-    """An open generation: its parts are opened when they are first used, and shared with no other process.
+    """An open generation: its parts are checked and opened when they are first used, and shared with no other process.
+
+    Args:
+        index: the index's folder.
+        number: the generation's.
+        seal: what `build_generation` gave for it: the folder of another generation under its name is not it.
 
     Raises:
         GenerationError: it is not there, not whole, or was not made by this version.
     """
 
-    def __init__(self, index: Path, number: int) -> None:
+    def __init__(self, index: Path, number: int, seal: str) -> None:
         self.number = number
         self.folder = folder_of(index, number)
         try:
             with contextlib.ExitStack() as stack:
                 self._lock = stack.enter_context(share_generation(self.folder))
+                if _seal(self.folder) != seal:
+                    raise GenerationError(f"{self.folder} is not what index.sqlite names")
                 self.manifest = _read_manifest(self.folder)
                 _check_sizes(self.folder, self.manifest)
                 stack.pop_all()
@@ -75,6 +83,7 @@ class Generation:
         """BM25 over the nodes."""
         from retriever.lexical import LexicalIndex
 
+        _check_contents(self.folder, "lexical", self.manifest)
         return LexicalIndex.open(self.folder / "lexical")
 
     @cached_property
@@ -82,6 +91,7 @@ class Generation:
         """The chunks' vectors in ChromaDB."""
         from retriever.vectors import VectorIndex
 
+        _check_contents(self.folder, "chroma", self.manifest)
         return VectorIndex.open(self.folder / "chroma", self.manifest.fingerprint)
 
     def close(self) -> None:
@@ -105,7 +115,7 @@ def lexical_tokens(node: Node) -> list[str]:
 
 def build_generation(
     connection: sqlite3.Connection, index: Path, number: int, fingerprint: str, difference: Difference | None
-) -> None:
+) -> str:
     """Makes the folder of a generation out of the rows that the connection sees.
 
     Args:
@@ -114,6 +124,9 @@ def build_generation(
         number: the generation's; what a dead writer left under that name is removed.
         fingerprint: the encoder's; empty without vectors.
         difference: what is new since generation `number` - 1; None to build from scratch.
+
+    Returns:
+        Its seal, which belongs into the row that puts it in force.
 
     Raises:
         StorageError: the disk is full or read-only.
@@ -130,7 +143,7 @@ def build_generation(
         except GenerationError:  # the older one is damaged: nothing of it is needed
             _clear(folder)
             _build(connection, folder, fingerprint)
-    _finish(folder, fingerprint)
+    return _finish(folder, fingerprint)
 
 
 def condemn(index: Path, number: int) -> None:
@@ -179,6 +192,8 @@ def _patch(
 ) -> None:
     from retriever.lexical import patch_lexical
 
+    for part in ("lexical", "chroma"):  # or the checksums of the new generation would approve the damage of this one
+        _check_contents(previous, part, _read_manifest(previous))
     added = _tokens(reading.rankable_nodes(connection, difference.added_nodes))
     patch_lexical(previous / "lexical", folder / "lexical", difference.removed_nodes, added)
     if fingerprint:
@@ -192,8 +207,8 @@ def _tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
     return {stored.key: lexical_tokens(stored.node) for stored in nodes}
 
 
-def _finish(folder: Path, fingerprint: str) -> None:
-    """Describes what was built and brings it to the disk."""
+def _finish(folder: Path, fingerprint: str) -> str:
+    """Describes what was built and brings it to the disk; its seal."""
     from retriever.lexical import LexicalIndex
 
     nodes = len(LexicalIndex.open(folder / "lexical"))
@@ -202,19 +217,22 @@ def _finish(folder: Path, fingerprint: str) -> None:
         manifest = Manifest(fingerprint, nodes, files)
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
         _sync(folder)
+        return _seal(folder)
 
 
 def _unchanging(folder: Path) -> list[Path]:
-    """The files that readers never change; ChromaDB rewrites its own by opening them, and `vectors` checks those."""
-    return sorted(path for path in (folder / "lexical").rglob("*") if path.is_file())
+    """The files that readers never change; ChromaDB rewrites its own by opening them, and its inventory has those."""
+    files = [*(folder / "lexical").rglob("*"), folder / "chroma" / "inventory.json"]
+    return sorted(path for path in files if path.is_file())
 
 
-def _described(path: Path) -> tuple[int, str]:
-    with path.open("rb") as file:
-        digest = sha256()
+def _described(path: Path) -> tuple[int, int]:
+    """Size and checksum, at 3 GB/s: what a search may do each time it opens the file."""
+    checksum = 0
+    with path.open("rb", buffering=0) as file:
         while block := file.read(1 << 20):
-            digest.update(block)
-        return file.tell(), digest.hexdigest()
+            checksum = crc32(block, checksum)
+        return file.tell(), checksum
 
 
 def _sync(folder: Path) -> None:
@@ -231,6 +249,11 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
+def _seal(folder: Path) -> str:
+    """The SHA-256 of the manifest, which has the checksums of all else."""
+    return sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
+
+
 def _read_manifest(folder: Path) -> Manifest:
     try:
         content = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))
@@ -243,3 +266,13 @@ def _check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, (size, _) in manifest.files.items():
         if (folder / name).stat().st_size != size:
             raise GenerationError(f"{folder / name} has not the size that it was written with")
+
+
+def _check_contents(folder: Path, part: str, manifest: Manifest) -> None:
+    """Reads the files of one part that opening does not change: a bit that flipped would give wrong answers."""
+    try:
+        for name, described in manifest.files.items():
+            if name.startswith(f"{part}/") and _described(folder / name) != tuple(described):
+                raise GenerationError(f"{folder / name} is damaged")
+    except OSError as error:
+        raise GenerationError(f"{folder / part} cannot be read: {error.strerror}") from error

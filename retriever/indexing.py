@@ -23,7 +23,7 @@ from retriever.store import reading, writing
 from retriever.store.database import create_database, foreign_errors, transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.writing import text_hash
-from retriever.types import Chunk, Encoder, IndexReport, Progress
+from retriever.types import Chunk, Encoder, IndexReport, Progress, as_token_encoder
 
 RECIPE_VERSION = 1
 """Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
@@ -150,7 +150,7 @@ class _Update:
     def _is_whole(self) -> bool:
         """Whether the generation in force can be opened."""
         try:
-            Generation(self._index, self._number).close()
+            Generation(self._index, self._number, reading.seal(self._connection)).close()
         except GenerationError:
             return False
         return True
@@ -182,12 +182,21 @@ class _Update:
         self._progress.start("embedding", len(missing), "texts")
         for start in range(0, len(missing), TEXTS_AT_ONCE):
             some = missing[start : start + TEXTS_AT_ONCE]
-            vectors = encoder.encode_documents([text for _, text in some])
-            with transaction(self._connection):
-                writing.put_vectors(self._connection, encoder.fingerprint, [key for key, _ in some], vectors)
+            self._store(encoder, [key for key, _ in some], [text for _, text in some])
             self._progress.advance("embedding", start + len(some))
         self._progress.finish("embedding")
         return Embedded(len(missing), len(texts) - len(missing))
+
+    def _store(self, encoder: Encoder, hashes: Sequence[bytes], texts: Sequence[str]) -> None:
+        tokens = None
+        if (token_encoder := as_token_encoder(encoder)) is not None:
+            vectors, tokens = token_encoder.encode_documents_and_tokens(texts)
+        else:
+            vectors = encoder.encode_documents(texts)
+        with transaction(self._connection):
+            writing.put_vectors(self._connection, encoder.fingerprint, hashes, vectors)
+            if tokens is not None:
+                writing.put_tokens(self._connection, encoder.fingerprint, hashes, tokens)
 
     def _commit(
         self,
@@ -203,8 +212,9 @@ class _Update:
             difference = self._write_rows(changes, parsed, chunks)
             self._progress.advance("writing", 1)
             whole = not self._anew and self._is_whole()
-            build_generation(self._connection, self._index, number, fingerprint, difference if whole else None)
-            for key, value in self._meta(number, fingerprint).items():
+            since = difference if whole else None
+            seal = build_generation(self._connection, self._index, number, fingerprint, since)
+            for key, value in self._meta(number, fingerprint, seal).items():
                 writing.set_meta(self._connection, key, value)
         self._number = number
         self._progress.advance("writing", 2)
@@ -237,9 +247,14 @@ class _Update:
             folders.append(folder)
         return folders
 
-    def _meta(self, number: int, fingerprint: str) -> dict[str, str]:
-        settings = json.dumps(self._request.settings, sort_keys=True)
-        return {"generation": str(number), "recipe": self._recipe, "fingerprint": fingerprint, "settings": settings}
+    def _meta(self, number: int, fingerprint: str, seal: str) -> dict[str, str]:
+        return {
+            "generation": str(number),
+            "seal": seal,
+            "recipe": self._recipe,
+            "fingerprint": fingerprint,
+            "settings": json.dumps(self._request.settings, sort_keys=True),
+        }
 
     def _report(self, changes: Sequence[Changes], embedded: Embedded) -> IndexReport:
         counts = reading.counts(self._connection)

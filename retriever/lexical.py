@@ -95,16 +95,20 @@ class LexicalIndex:
         Raises:
             GenerationError: the files are damaged.
         """
+        return self.search_weighted(Counter(tokens), limit)
+
+    def search_weighted(self, counts: Mapping[str, float], limit: int) -> LexicalResult:
+        """As `search`, for tokens that count as often as `counts` says, which need not be a whole number."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
-        numbers = {token: self._number(token) for token in dict.fromkeys(tokens)}
+        numbers = {token: self._number(token) for token in counts}
         terms = tuple(self._described(token, number) for token, number in numbers.items())
-        columns = [(self._column(numbers[token]), repeats) for token, repeats in Counter(tokens).items()]
+        columns = [(self._column(numbers[token]), count) for token, count in counts.items()]
         scores = np.zeros(-(-len(self) // _STRIPES) * _STRIPES)
         try:
-            for column, repeats in columns:
+            for column, count in columns:
                 weights = self._weights[column]
-                np.add.at(scores, self._postings.rows[column], weights if repeats == 1 else repeats * weights)
+                np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
             rows = self._candidates(scores, [column for column, _ in columns], limit)
             return LexicalResult(self._best(scores, rows, limit), terms)
         except IndexError as error:

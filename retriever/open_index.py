@@ -119,7 +119,7 @@ class View:
 
     @cached_property
     def _generation(self) -> Generation:
-        generation = Generation(self.index, self.number)
+        generation = Generation(self.index, self.number, reading.seal(self.connection))
         self._opened.append(generation)
         return generation
 

@@ -1,48 +1,74 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from retriever.arms import dense_ranking, lexical_ranking
+import numpy as np
+
+from retriever.arms import dense_ranking, late_ranking, lexical_ranking
 from retriever.embedding import unread_tokens
 from retriever.errors import EncoderError
+from retriever.expand_query import Query, blended
 from retriever.fusion import reciprocal_rank_fusion
 from retriever.neighbors import Neighborhood, file_roots, merge, neighbors
 from retriever.open_index import View
 from retriever.present import hits_of
 from retriever.profile import Profile
 from retriever.trace import Recorder
-from retriever.types import Candidate, Encoder, FloatMatrix, Hit, Ranked, Ranking
+from retriever.types import Candidate, Encoder, FloatMatrix, Hit, Ranked, Ranking, TokenBits, as_token_encoder
 
 
 def search(
-    view: View, encoder: Encoder | None, question: str, profile: Profile, recorder: Recorder
+    view: View, encoder: Encoder | None, queries: Sequence[Query], profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
+    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest.
+
+    `queries` are the question and what it was expanded to; see `weighted_queries`.
+    """
     with recorder.stage("embed") as note:
-        vector = _embedded(view, encoder, question, recorder)
-        note.text = "one vector" if vector is not None else "skipped"
+        embedded = _embedded(view, encoder, queries, recorder)
+        note.text = "skipped" if embedded is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
     with recorder.stage("dense") as note:
-        dense = dense_ranking(view, vector, profile) if vector is not None else None
+        dense = dense_ranking(view, embedded.vector, profile) if embedded else None
         note.text = f"{len(dense.items)} sections" if dense else "skipped"
     with recorder.stage("lexical") as note:
-        lexical = lexical_ranking(view, question, profile)
+        lexical = lexical_ranking(view, queries, profile)
         note.text = f"{len(lexical.ranking.items)} sections, one covers {lexical.coverage:.0%} of the question"
     direct = [dense, lexical.ranking] if dense else [lexical.ranking]
     with recorder.stage("neighbors") as note:
         rankings = _with_neighbors(view, direct, profile)
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
     with recorder.stage("fuse") as note:
-        candidates = reciprocal_rank_fusion(rankings, profile.rrf_k)[: max(profile.candidate_cap, profile.top_k)]
+        candidates = fused(rankings, profile)[: max(profile.candidate_cap, profile.top_k)]
         note.text = f"{len(candidates)} candidates"
+    with recorder.stage("late") as note:
+        late = _late(view, embedded, candidates, profile)
+        candidates = fused([*rankings, *late], profile)[: len(candidates)]
+        note.text = f"{len(late[0].items)} sections" if late else "skipped"
     with recorder.stage("present") as note:
         hits = hits_of(view, candidates[: profile.top_k], lexical.words, profile)
         note.text = f"{len(hits)} hits"
-    recorder.rankings.extend(rankings)
+    recorder.rankings.extend([*rankings, *late])
     return hits, lexical.words
 
 
-def _embedded(view: View, encoder: Encoder | None, question: str, recorder: Recorder) -> "FloatMatrix | None":
-    """The question's vector, (1, d); None, and a reason in the recorder, when there is none to search with."""
+def fused(rankings: Sequence[Ranking], profile: Profile) -> tuple[Candidate, ...]:
+    """Every node of the rankings, best first, by the profile's fusion; the candidates are the first of them."""
+    return reciprocal_rank_fusion(rankings, profile.rrf_k)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What the encoder made of a question."""
+
+    vector: FloatMatrix
+    """(1, d), of the question and what it was expanded to."""
+    tokens: "TokenBits | None"
+    """Of the question alone; None when the encoder has none."""
+
+
+def _embedded(view: View, encoder: Encoder | None, queries: Sequence[Query], recorder: Recorder) -> Embedded | None:
+    """What to search with; None, and a reason in the recorder, when there is nothing to search with."""
     if encoder is None or not view.fingerprint:
         return None
     try:
@@ -51,12 +77,31 @@ def _embedded(view: View, encoder: Encoder | None, question: str, recorder: Reco
                 "dense: the index was made with another embedding model; index the documents again"
             )
             return None
-        if unread := unread_tokens(encoder, question):
-            recorder.degraded.append(f"embed: the last {unread} tokens of the question are more than the model reads")
-        return encoder.encode_queries([question])
+        for place, query in enumerate(queries):
+            if unread := unread_tokens(encoder, query.text):
+                text = f"expanded text {place}" if place else "question"
+                recorder.degraded.append(f"embed: the last {unread} tokens of the {text} are more than the model reads")
+        return _encoded(encoder, queries)
     except EncoderError as error:
         recorder.degraded.append(f"dense: {error}")
         return None
+
+
+def _encoded(encoder: Encoder, queries: Sequence[Query]) -> Embedded:
+    weights = [query.dense_weight for query in queries]
+    token_encoder = as_token_encoder(encoder)
+    if token_encoder is None:
+        return Embedded(blended(encoder.encode_queries([query.text for query in queries]), weights), None)
+    vector, tokens = token_encoder.encode_query_and_tokens(queries[0].text)
+    others = encoder.encode_queries([query.text for query in queries[1:]])
+    return Embedded(blended(np.concatenate([vector, others]), weights), tokens)
+
+
+def _late(view: View, embedded: Embedded | None, candidates: Sequence[Candidate], profile: Profile) -> list[Ranking]:
+    """The candidates' ranking by late interaction; none where it is switched off or the encoder gives no tokens."""
+    if embedded is None or embedded.tokens is None or not profile.late_weight:
+        return []
+    return [late_ranking(view, embedded.tokens, candidates, profile)]
 
 
 def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> list[Ranking]:
@@ -65,7 +110,7 @@ def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> 
         return list(direct)
     if profile.neighbors == "merged":
         return [_merged(view, ranking, profile) if ranking.arm == "dense" else ranking for ranking in direct]
-    hits = [_as_ranked(item) for item in reciprocal_rank_fusion(direct, profile.rrf_k)[: profile.candidate_cap]]
+    hits = [_as_ranked(item) for item in fused(direct, profile)[: profile.candidate_cap]]
     around = _around(view, hits, profile)
     known = {item.node_id for ranking in direct for item in ranking.items}
     items = tuple(item for item in around if item.node_id not in known)

@@ -71,6 +71,10 @@ class Profile:
     rrf_k: Annotated[float, Gt(0), Le(1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
     dense_weight: Weight = setting(1.0, "The weight of the dense list in the fusion.")
     lexical_weight: Weight = setting(1.0, "The weight of the lexical list in the fusion.")
+    late_weight: Weight = setting(
+        1.0, "The weight of late interaction, which compares the candidates with the question token by token; 0: not."
+    )
+    late_chunks: Count = setting(20, "How many chunks of a candidate late interaction reads, from its first.")
     rank_weighting: Literal["evidence", "constant"] = setting(
         "evidence", "evidence: a rank counts for as much as its arm found for the section; constant: all count as one."
     )
@@ -88,7 +92,9 @@ class Profile:
     )
     use_llm: bool = setting(False, "Whether a local language model takes part.")
     hyde_variants: CountOrNone = setting(0, "How many hypothetical passages the model writes.")
-    hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question.")
+    hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
+    passage_lexical_weight: Share = setting(0.5, "The same in the lexical arm, where a passage has many words.")
+    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both arms.")
     hyde_temperature: Annotated[float, Ge(0), Le(2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     encoder: EncoderSettings = field(default_factory=EncoderSettings)

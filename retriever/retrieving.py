@@ -3,6 +3,7 @@
 import threading
 import time
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ from retriever.errors import (
     NoIndexError,
     QuestionError,
 )
+from retriever.expand_query import Expansion, Query, weighted_queries
 from retriever.generation import condemn
 from retriever.indexing import IndexRequest, update_index
 from retriever.open_index import OpenIndex, View
@@ -75,8 +77,12 @@ class Retriever:
         self._looked = float("-inf")
         self._freshness = Freshness()
 
-    def search(self, question: str) -> Answer:
+    def search(self, question: str, expansion: Expansion | None = None) -> Answer:
         """The sections that answer the question, best first.
+
+        Args:
+            question: in any words.
+            expansion: other wordings of it to search with as well.
 
         Raises:
             QuestionError: the question is empty.
@@ -84,19 +90,19 @@ class Retriever:
             IndexUnusableError: or one of its other kinds.
         """
         recorder = Recorder()
-        asked = _readable(question, recorder)
+        queries = weighted_queries(_readable(question, recorder), expansion, self.profile)
         with self._lock:
             with recorder.stage("refresh") as note:
                 self._refresh()
                 note.text = f"{self._freshness.refreshed} files indexed, {self._freshness.stale} stale"
             recorder.degraded.extend(self._freshness.degraded)
             try:
-                return self._answer(asked, recorder, substitute=False)
+                return self._answer(queries, recorder, substitute=False)
             except GenerationError as error:
                 rebuilt = self._rebuild()
                 way = "was rebuilt" if rebuilt else "cannot be rebuilt now; answered without it, slower"
                 recorder.degraded.append(f"index: {error}; it {way}")
-                return self._answer(asked, recorder, substitute=not rebuilt)
+                return self._answer(queries, recorder, substitute=not rebuilt)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
@@ -153,16 +159,16 @@ class Retriever:
     ) -> None:
         self.close()
 
-    def _answer(self, question: str, recorder: Recorder, *, substitute: bool) -> Answer:
+    def _answer(self, queries: Sequence[Query], recorder: Recorder, *, substitute: bool) -> Answer:
         with self._index.view(substitute=substitute) as view:
             if not view.number:
                 raise NoIndexError(
                     f"the index {self._index.path} is not finished; run: hybrid_retrieve.py index FOLDER"
                 )
-            hits, words = search(view, self._encoder, question, self.profile, recorder)
+            hits, words = search(view, self._encoder, queries, self.profile, recorder)
             state = self._state(view, self._freshness)
         degraded = tuple(recorder.degraded)
-        return Answer(question, self.profile_name, hits, words, state, degraded, recorder.trace())
+        return Answer(queries[0].text, self.profile_name, hits, words, state, degraded, recorder.trace())
 
     @cached_property
     def _encoder(self) -> Encoder | None:

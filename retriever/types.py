@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""
+TokenBits: TypeAlias = "npt.NDArray[np.uint64]"
+"""(t, w) uint64: of each token of a text, special ones aside, the signs of its vector, 64 to a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,29 @@ class Encoder(Protocol):
         """As `encode_documents`, for questions (some models want another prefix)."""
 
 
+class TokenEncoder(Encoder, Protocol):
+    """An encoder that can also say what its vectors are made of: one vector for each token, in its context."""
+
+    def encode_documents_and_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[TokenBits]]:
+        """As `encode_documents`, with each text's tokens, for no more work.
+
+        Raises:
+            EncoderError: as `encode_documents`.
+        """
+
+    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits]:
+        """As `encode_queries` for one question, (1, d), with its tokens.
+
+        Raises:
+            EncoderError: as `encode_queries`.
+        """
+
+
+def as_token_encoder(encoder: Encoder) -> TokenEncoder | None:
+    """The encoder if it gives tokens. Asked by name: to look at a remote one's properties would call its server."""
+    return cast(TokenEncoder, encoder) if hasattr(encoder, "encode_query_and_tokens") else None
+
+
 @dataclass(frozen=True, slots=True)
 class Ranked:
     """A node in a ranking."""
@@ -74,7 +99,7 @@ class Ranking:
     """What one arm found: each node once, best first, ties by node id."""
 
     arm: str
-    """`dense`, `lexical` or `neighbors`."""
+    """`dense`, `lexical`, `late` or `neighbors`."""
     scale: str
     """What the scores are: `cosine`, `bm25`, `decayed cosine` ..."""
     weight: float

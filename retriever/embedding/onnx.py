@@ -15,7 +15,8 @@ from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings
 from retriever.embedding.tokens import Tokens, refuse_longer
 from retriever.errors import EncoderError
-from retriever.types import FloatMatrix
+from retriever.late_interaction import sign_bits
+from retriever.types import FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -78,6 +79,10 @@ class OnnxEncoder:
         Raises:
             EncoderError: a text is longer than `max_tokens`, or the model cannot be used.
         """
+        return self.encode_documents_and_tokens(texts)[0]
+
+    def encode_documents_and_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[TokenBits]]:
+        """As `encode_documents`, with the signs of each token's vector, which the model computes anyway."""
         self.verify()
         ids = self._tokens.ids([self._prefixes.document + text for text in texts])
         refuse_longer(map(len, ids), self._limit)
@@ -90,7 +95,13 @@ class OnnxEncoder:
             EncoderError: the model cannot be used.
         """
         questions = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
-        return self._vectors(self._tokens.ids(questions))
+        return self._vectors(self._tokens.ids(questions))[0]
+
+    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits]:
+        """As `encode_queries` for one question, (1, d), with the signs of its tokens' vectors."""
+        question = self._tokens.cut(self._prefixes.query + text, self._limit)
+        vectors, tokens = self._vectors(self._tokens.ids([question]))
+        return vectors, tokens[0]
 
     def verify(self) -> None:
         """Compare the model's files with their SHA-256, once; `encode_documents` does it by itself.
@@ -116,24 +127,24 @@ class OnnxEncoder:
         except _onnx_errors() as error:
             raise EncoderError(f"{path} cannot be loaded: {error}") from error
 
-    def _vectors(self, ids: Sequence[Sequence[int]]) -> FloatMatrix:
+    def _vectors(self, ids: Sequence[Sequence[int]]) -> tuple[FloatMatrix, list[TokenBits]]:
         if not ids:
-            return np.empty((0, self.dimension), dtype=np.float32)
+            return np.empty((0, self.dimension), dtype=np.float32), []
         try:
-            rows = self._rows(ids)
+            read = self._each(ids)
         except _onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
-        return unit_rows(rows, len(ids), str(self._folder))
+        return unit_rows([row for row, _ in read], len(ids), str(self._folder)), [bits for _, bits in read]
 
-    def _rows(self, ids: Sequence[Sequence[int]]) -> list[FloatMatrix]:
+    def _each(self, ids: Sequence[Sequence[int]]) -> list[tuple[FloatMatrix, TokenBits]]:
         self._session  # noqa: B018 - loaded here, not by every thread at once
         if len(ids) == 1:
-            return [self._row(ids[0])]
+            return [self._one(ids[0])]
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(self._row, ids))
+            return list(pool.map(self._one, ids))
 
-    def _row(self, ids: Sequence[int]) -> FloatMatrix:
-        """(d,): the vector of one text, not yet a unit vector."""
+    def _one(self, ids: Sequence[int]) -> tuple[FloatMatrix, TokenBits]:
+        """(d,), not yet a unit vector, and the tokens between the two special ones."""
         numbers = np.array([ids], dtype=np.int64)
         known = {
             "input_ids": numbers,
@@ -143,7 +154,7 @@ class OnnxEncoder:
         wanted = {item.name: known[item.name] for item in self._session.get_inputs()}
         hidden: FloatMatrix = self._session.run(None, wanted)[0][0]
         pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
-        return pooled
+        return pooled, sign_bits(hidden[1:-1])
 
 
 def usable_cores() -> int:

@@ -32,10 +32,10 @@ def create_database(folder: Path) -> sqlite3.Connection:
             (folder / FILE_NAME).touch(mode=0o600)
         except OSError as error:
             raise StorageError(f"the index {folder} cannot be written: {error.strerror}") from error
-        connection = _connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")
-        if _format(connection) == 0:
-            _make_schema(connection)
-        _check_format(connection, folder)
+        with _closed_on_failure(_connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")) as connection:
+            if _format(connection) == 0:
+                _make_schema(connection, folder)
+            _check_format(connection, folder)
         return connection
 
 
@@ -51,17 +51,40 @@ def open_database(folder: Path) -> sqlite3.Connection:
         raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
     with foreign_errors(folder):
         last_error: sqlite3.OperationalError | None = None
-        # A database in WAL mode wants a file beside it; on a read-only file system only `immutable` reads it.
-        for mode in ("mode=rw", "mode=ro", "mode=ro&immutable=1"):
+        for mode in _reading_modes(path):
             try:
-                connection = _connect(f"{path.as_uri()}?{mode}")
-                _check_format(connection, folder)
-                connection.execute("SELECT count(*) FROM meta").fetchone()
+                with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
+                    _check_format(connection, folder)
+                    connection.execute("SELECT count(*) FROM meta").fetchone()
                 return connection
             except sqlite3.OperationalError as error:
                 last_error = error
         assert last_error is not None
         raise last_error
+
+
+def _reading_modes(path: Path) -> Iterator[str]:
+    """Ways to open a database in WAL mode, which wants to write a file beside it.
+
+    On a read-only file system only `immutable` reads it, but not what is still in the log.
+    """
+    yield from ("mode=rw", "mode=ro")
+    try:
+        unread = path.with_name(f"{path.name}-wal").stat().st_size
+    except FileNotFoundError:
+        unread = 0
+    if not unread:
+        yield "mode=ro&immutable=1"
+
+
+@contextmanager
+def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Closes the connection when an exception passes, and only then."""
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
 
 
 @contextmanager
@@ -70,10 +93,11 @@ def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iter
     connection.execute(f"BEGIN {kind}")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite rolls back by itself when the disk is full
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 @contextmanager
@@ -105,7 +129,8 @@ def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
 
 def _connect(uri: str) -> sqlite3.Connection:
     # Transactions are written out (isolation_level=None): sqlite3's implicit ones begin where nobody looks.
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
+    # One thread at a time, not always the same one: `Retriever` has the lock for that.
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
     connection.execute("PRAGMA foreign_keys = ON")
     # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
     connection.execute("PRAGMA synchronous = FULL")
@@ -126,7 +151,9 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
         raise NoIndexError(f"the index {folder} is empty; make it with: hybrid_retrieve.py index FOLDER")
 
 
-def _make_schema(connection: sqlite3.Connection) -> None:
+def _make_schema(connection: sqlite3.Connection, folder: Path) -> None:
+    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
     connection.execute("PRAGMA journal_mode = WAL")
     schema = (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
     connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\nPRAGMA user_version = {FORMAT};\nCOMMIT;")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.types import FloatMatrix
+from retriever.types import FloatMatrix, TokenBits
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,11 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
 def generation_number(connection: sqlite3.Connection) -> int:
     """The generation in force; 0 before the first."""
     return int(meta(connection, "generation") or 0)
+
+
+def seal(connection: sqlite3.Connection) -> str:
+    """What tells the folder of the generation in force from any other; empty before the first."""
+    return meta(connection, "seal") or ""
 
 
 def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
@@ -271,6 +276,24 @@ def chunk_vectors(
 
     data = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4")
     return [row[0] for row in rows], [row[1] for row in rows], data.reshape(len(rows), -1 if rows else 0)
+
+
+def tokens_of_nodes(
+    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str], width: int
+) -> dict[str, list[TokenBits]]:
+    """Node ids to the tokens of their chunks, (t, width) each, in the order of the text."""
+    import numpy as np
+
+    rows = connection.execute(
+        "SELECT node_id, bits FROM nodes JOIN chunks USING (node_key)"
+        " JOIN tokens ON tokens.text_hash = chunks.text_hash AND fingerprint = ?"
+        " WHERE node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
+        (fingerprint, json.dumps(list(node_ids))),
+    )
+    found: dict[str, list[TokenBits]] = {}
+    for node_id, bits in rows:
+        found.setdefault(node_id, []).append(np.frombuffer(bits, dtype="<u8").reshape(-1, width))
+    return found
 
 
 def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:

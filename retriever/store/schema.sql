@@ -71,6 +71,13 @@ CREATE TABLE vectors (
     PRIMARY KEY (fingerprint, text_hash)
 ) STRICT;
 
+CREATE TABLE tokens (
+    fingerprint TEXT NOT NULL,
+    text_hash BLOB NOT NULL,
+    bits BLOB NOT NULL,          -- of each token the signs of its vector, in words of 64 bits, little-endian
+    PRIMARY KEY (fingerprint, text_hash)
+) STRICT;
+
 CREATE TABLE skipped (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,

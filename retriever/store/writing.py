@@ -12,7 +12,7 @@ from pageindex.links import Link, LinkKind
 from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
 from retriever.prior import boilerplate
 from retriever.store.reading import StoredDocument, StoredFolder
-from retriever.types import Chunk, FloatMatrix
+from retriever.types import Chunk, FloatMatrix, TokenBits
 
 
 def text_hash(text: str) -> bytes:
@@ -137,6 +137,14 @@ def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequen
     """Vectors (n, d) by the hashes of their texts; those that are there already stay as they are."""
     rows = ((fingerprint, key, row.astype("<f4").tobytes()) for key, row in zip(hashes, matrix, strict=True))
     connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+
+
+def put_tokens(
+    connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], tokens: Sequence[TokenBits]
+) -> None:
+    """The tokens of texts by the hashes of the texts; those that are there already stay as they are."""
+    rows = ((fingerprint, key, bits.astype("<u8").tobytes()) for key, bits in zip(hashes, tokens, strict=True))
+    connection.executemany("INSERT OR IGNORE INTO tokens VALUES (?, ?, ?)", rows)
 
 
 DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, boilerplate, aliases, warnings)"

@@ -121,6 +121,8 @@ def test_settings_reach_the_search(run: CommandLine) -> None:
         "10",
         "--rank-weighting",
         "constant",
+        "--late-weight",
+        "0",
         QUESTION,
     )
     content = json.loads(result.stdout)
