@@ -7,11 +7,11 @@ from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Link, find_links
-from pageindex.markdown import Heading, Markdown, parse_markdown
+from pageindex.markdown import Markdown, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import Section, outline
 from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
-from pageindex.summary import extractive_summary
+from pageindex.summary import extractive_summary, prose_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ def _placed(path: str, text: str, id_prefix: str, markdown: Markdown, sections: 
 def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
     matter = markdown.front_matter
     prose = text.split("\n", matter.lines)[matter.lines :]
-    title = matter.title or _first_title(markdown.headings, opens=not "".join(prose).strip())
+    has_prose = any(prose_sentences("".join(prose), markdown.references))
+    title = matter.title or _first_title(markdown, opens=not has_prose)
     return Node(
         id=node_id,
         kind=NodeKind.FILE,
@@ -104,14 +105,18 @@ def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_tit
     )
 
 
-def _first_title(headings: Sequence[Heading], *, opens: bool) -> str:
-    """The first level-1 heading; else the one that opens the file, if no other stands as high.
+def _first_title(markdown: Markdown, *, opens: bool) -> str:
+    """The first level-1 heading; else the one that opens the file, if it holds more than half of it.
 
     Some books leave level 1 to the site around them, and begin their pages at level 2.
     """
-    alone = headings[:1] if opens and all(headings[0].level < other.level for other in headings[1:]) else ()
-    titled = [heading for heading in headings if heading.level == 1 and heading.title] or alone
-    return next((heading.title for heading in titled), "")
+    headings = markdown.headings
+    top = next((heading.title for heading in headings if heading.level == 1 and heading.title), "")
+    if top or not headings or not opens:
+        return top
+    first, *others = headings
+    end = next((other.line for other in others if other.level <= first.level), markdown.line_count + 1)
+    return first.title if 2 * (end - first.line) > markdown.line_count else ""
 
 
 def _breadcrumb(parent: Node, title: str) -> tuple[str, ...]:

@@ -50,8 +50,9 @@ class Node:
     path: str
     """The file (for a folder: the folder), relative to the indexed folder, with `/` on every system."""
     title: str
-    """The heading's text without markup; for a file: its front matter title, else its first level-1 heading, else its
-    opening heading if no other stands as high, else its file name without the ending; for a folder: its name."""
+    """The heading's text without markup; for a file: its front matter title, else its first level-1 heading, else the
+    heading that opens it if that holds more than half of it, else its file name without the ending; for a folder: its
+    name."""
     level: int
     """The heading level, 1 to 6; 0 for a file or a folder."""
     breadcrumb: tuple[str, ...]

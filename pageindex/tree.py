@@ -4,6 +4,7 @@ from __future__ import annotations  # nx.DiGraph takes a type argument for mypy 
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, folder_id
@@ -90,8 +91,10 @@ class DocumentTree:
 
     def node(self, node_id: str) -> Node:
         """The node with that id."""
-        self._check(node_id)
-        node: Node = self._graph.nodes[node_id]["node"]
+        try:
+            node: Node = self._graph.nodes[node_id]["node"]
+        except KeyError:
+            raise self._unknown(node_id) from None
         return node
 
     def parent(self, node_id: str) -> Node | None:
@@ -109,10 +112,11 @@ class DocumentTree:
         parent = self.parent(node_id)
         if parent is None:
             return ()
-        family = self.children(parent.id)
-        place = next(index for index, child in enumerate(family) if child.id == node_id)
-        order = sorted(range(len(family)), key=lambda index: (abs(index - place), index))
-        return tuple(family[index] for index in order[1:])
+        family = [other for other, edge in self._graph.succ[parent.id].items() if _CONTAINS in edge]
+        place = family.index(node_id)
+        pairs = zip_longest(reversed(family[:place]), family[place + 1 :])
+        nodes = self._graph.nodes
+        return tuple(nodes[other]["node"] for pair in pairs for other in pair if other is not None)
 
     def links(self, node_id: str) -> tuple[Node, ...]:
         """The nodes that this one links to, each once."""
@@ -158,11 +162,15 @@ class DocumentTree:
         self, adjacency: Mapping[str, Mapping[str, Mapping[str, object]]], node_id: str, kind: str
     ) -> Iterator[Node]:
         """The neighbours over edges of one kind, in the order in which the edges were added."""
-        return (self.node(other) for other, edge in adjacency[node_id].items() if kind in edge)
+        nodes = self._graph.nodes
+        return (nodes[other]["node"] for other, edge in adjacency[node_id].items() if kind in edge)
 
     def _check(self, node_id: str) -> None:
         if node_id not in self._graph:
-            raise UnknownNodeError(f"no node {printable(node_id)}{self._suggestion(node_id)}")
+            raise self._unknown(node_id)
+
+    def _unknown(self, node_id: str) -> UnknownNodeError:
+        return UnknownNodeError(f"no node {printable(node_id)}{self._suggestion(node_id)}")
 
     def _suggestion(self, node_id: str) -> str:
         """The nearest id of the same file if that exists, else the nearest file or folder."""
