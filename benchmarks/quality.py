@@ -1,0 +1,92 @@
+r"""Ranking quality on questions with gold lines: each profile, each arm alone, and expansions; overall and by kind.
+
+    uv run python benchmarks/quality.py ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
+        ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook
+
+QUESTIONS:DOCS for each set. Where a file QUESTIONS.expansions.jsonl lies beside QUESTIONS.jsonl, the default profile is
+measured with it as well. After the sets comes the mean over them. docs/evaluation.md says what the measures are.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from retriever.command_line.evaluation_tables import show_summary
+from retriever.command_line.page import Page
+from retriever.evaluation.as_json import estimate_text
+from retriever.evaluation.asking import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.jsonl import check_expansions, read_expansions, read_questions
+from retriever.evaluation.statistics import estimate_over_sets
+from retriever.evaluation.summary import Summary, summarize
+
+SYSTEMS = (
+    System("balanced", "balanced", {}),
+    System("fast", "fast", {}),
+    System("recall", "recall", {}),
+    System("classic", "classic", {}),
+    System("dense alone", "fast", {"lexical_weight": 0.0, "late_weight": 0.0}),
+    System("BM25 alone", "fast", {"dense_weight": 0.0, "late_weight": 0.0, "rank_weighting": "constant"}),
+)
+EXPANDED = System("balanced, expanded", "balanced", {})
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """Questions, and the folder that answers them."""
+
+    questions: Path
+    docs: Path
+
+    @property
+    def expansions(self) -> Path:
+        """Where they are if there are any."""
+        return self.questions.with_suffix(".expansions.jsonl")
+
+
+def measured(benchmark: Benchmark, index: str) -> Summary:
+    """Every system on one set."""
+    questions = read_questions(benchmark.questions)
+    plain = Asked(questions, (str(benchmark.docs),), index)
+    runs = [ask_all(system, plain) for system in SYSTEMS]
+    if benchmark.expansions.is_file():
+        expansions = read_expansions(benchmark.expansions)
+        check_expansions(expansions, questions, benchmark.expansions)
+        runs.append(ask_all(EXPANDED, Asked(questions, plain.docs, index, expansions)))
+    with open_system(SYSTEMS[0], plain) as retriever:
+        return summarize(questions, runs, sections_of(retriever))
+
+
+def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
+    """The mean over the sets of each headline measure, for the systems that every set has."""
+    names = [system.system for system in summaries[0].systems]
+    measures = summaries[0].headlines
+    yield " " * 20 + "".join(f"{name:>22}" for name in measures)
+    for name in names:
+        found = [system for summary in summaries for system in summary.systems if system.system == name]
+        if len(found) == len(summaries):
+            values = [[[item[measure] for item in one.per_question.values()] for one in found] for measure in measures]
+            yield f"{name:<20}" + "".join(f"{estimate_text(estimate_over_sets(sets)):>22}" for sets in values)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints the tables."""
+    benchmarks = [Benchmark(*map(Path, argument.rsplit(":", 1))) for argument in arguments]
+    if not benchmarks:
+        raise SystemExit(__doc__)
+    page = Page.on(sys.stdout)
+    summaries = []
+    for benchmark in benchmarks:
+        with TemporaryDirectory() as index:
+            summaries.append(measured(benchmark, index))
+        show_summary(page, summaries[-1])
+        page.blank()
+    print("mean of the sets, with 95 % intervals")
+    print("\n".join(mean_rows(summaries)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

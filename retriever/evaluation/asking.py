@@ -1,0 +1,149 @@
+"""Every question through the real retriever, timed, with what each stage made of it."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from retriever.embedding.onnx import OnnxEncoder
+from retriever.evaluation.losses import Loss, loss_of
+from retriever.evaluation.questions import Question, QuestionSet
+from retriever.evaluation.relevance import Sections, check_gold, excluded_sections, right_sections
+from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.expand_query import Expansion
+from retriever.pipeline import fused
+from retriever.profile import Profile, merged
+from retriever.types import Answer, Encoder, Progress
+
+if TYPE_CHECKING:
+    from retriever.retrieving import Retriever
+
+DEPTH = 30
+"""How many sections are asked for: the largest k of any measure."""
+
+WHOLE_TEXT = 1_000_000_000
+"""Characters: more than a section has."""
+
+STAGE_NOTES = ("embed", "question", "refresh")
+"""What an answer says of these is a remark: all stages ran. Whatever else it names did not run, or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A profile, with settings over it, under a name."""
+
+    name: str
+    profile: str
+    settings: Mapping[str, Any]
+    """Nested, as in a profile file."""
+    base: str = ""
+    """The system that this one is a change of; empty for one that stands for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The documents and what was asked of them."""
+
+    questions: QuestionSet
+    docs: tuple[str, ...] = ()
+    """Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`."""
+    index: str | None = None
+    """As for `open_retriever`."""
+    expansions: Mapping[str, Expansion] = field(default_factory=dict)
+    """By question id; empty: nothing is expanded."""
+    depth: int = DEPTH
+
+
+def sections_of(retriever: "Retriever") -> Sections:
+    """All sections of a retriever's index."""
+    return Sections.of(retriever.nodes())
+
+
+def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
+    """The answers of one system to all questions.
+
+    The first question is asked once before the clock runs: it opens the model and the index.
+
+    Raises:
+        RetrieverError: as `Retriever.search`; UsageError also when the index does not hold the gold.
+    """
+    questions = asked.questions.questions
+    with open_system(system, asked, progress) as own:
+        profile = own.profile
+    measured = {"top_k": max(asked.depth, profile.top_k), "final_text_chars": WHOLE_TEXT}
+    with open_system(system, asked, progress, measured) as retriever:
+        sections = sections_of(retriever)
+        check_gold(questions, sections)
+        asker = _Asker(retriever, profile, sections, OnnxEncoder(), asked)
+        asker.answer(questions[0])
+        if progress is not None:
+            progress.start(system.name, len(questions), "questions")
+        outcomes = {}
+        for number, question in enumerate(questions, start=1):
+            outcomes[question.id] = asker.outcome(question)
+            if progress is not None:
+                progress.advance(system.name, number)
+        if progress is not None:
+            progress.finish(system.name)
+    return Run(system.name, outcomes, {"profile": system.profile, "settings": dict(system.settings)}, system.base)
+
+
+def open_system(
+    system: System, asked: Asked, progress: Progress | None = None, more: Mapping[str, Any] | None = None
+) -> "Retriever":
+    """The retriever of a system, with `more` settings over its own."""
+    from retriever.library import open_retriever  # here, so that runs from files load no index
+
+    return open_retriever(asked.docs, asked.index, system.profile, merged(system.settings, more or {}), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    retriever: "Retriever"
+    profile: Profile
+    """The system's own: its top_k is what a user sees, the retriever's what is measured."""
+    sections: Sections
+    counter: Encoder
+    """Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable."""
+    asked: Asked
+
+    def answer(self, question: Question) -> Answer:
+        return self.retriever.search(question.text, self.asked.expansions.get(question.id))
+
+    def outcome(self, question: Question) -> Outcome:
+        begun = time.perf_counter()
+        answer = self.answer(question)
+        milliseconds = 1000 * (time.perf_counter() - begun)
+        excluded = excluded_sections(question, self.sections)
+        hits = [hit for hit in answer.hits if hit.node_id not in excluded]
+        tokens = self.counter.count_tokens([hit.text for hit in hits])
+        found = tuple(
+            Found(hit.node_id, hit.file, hit.span, hit.score, count) for hit, count in zip(hits, tokens, strict=True)
+        )
+        return Outcome(
+            question_id=question.id,
+            found=found,
+            abstained=abstained(answer),
+            confidence=answer.confidence,
+            failures=tuple(item for item in answer.degraded if not _is_remark(item)),
+            remarks=tuple(item for item in answer.degraded if _is_remark(item)),
+            milliseconds=milliseconds,
+            loss=self.loss(question, answer, excluded),
+        )
+
+    def loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
+        right = right_sections(question, self.sections)
+        if not right:
+            return None
+        candidates = [item for item in fused(answer.trace.rankings, self.profile) if item.node_id not in excluded]
+        cap = max(self.profile.candidate_cap, self.profile.top_k)
+        return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
+
+
+def abstained(answer: Answer) -> bool:
+    """Whether the answer says that the documents hold none."""
+    return answer.verdict == "none" or not answer.hits
+
+
+def _is_remark(sentence: str) -> bool:
+    return sentence.partition(":")[0] in STAGE_NOTES

@@ -1,0 +1,120 @@
+"""Rankings and what is right -> the measures of each question, by trec_eval (Van Gysel and de Rijke, SIGIR 2018).
+
+`hit@k` is 1 when something right is among the first k; `recall@k` the share of all that is right which is; and
+`precision@k` divides by k, however many were found. `MRR@k` is 1 / the rank of the first right one, 0 below k.
+`nDCG@k` compares with the ideal list, which begins with all that is right in the whole index. `AP` is average
+precision over the whole list. `file ...` are the same over the files of the found sections, each where it first
+stands: whether the right page came, if not the right section.
+`answered@n` is 1 when a right section ends within the first n tokens of the found sections' own texts, in their
+order: whether a prompt of that length would have held the answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from retriever.evaluation.relevance import Judgements
+
+Values: TypeAlias = dict[str, float]
+"""Measures by name, for one question."""
+
+CUTS = (1, 5, 10, 30)
+TOKEN_BUDGETS = (500, 1000, 2000, 4000)
+
+_TREC_NAMES: dict[str, str] = {
+    **{f"hit@{k}": f"success_{k}" for k in CUTS},
+    "MRR@10": "recip_rank",
+    "nDCG@10": "ndcg_cut_10",
+    "nDCG@5": "ndcg_cut_5",
+    **{f"recall@{k}": f"recall_{k}" for k in CUTS[1:]},
+    **{f"precision@{k}": f"P_{k}" for k in (1, 5, 10)},
+    "AP": "map",
+}
+"""Our names to those of trec_eval."""
+
+FILE_MEASURES = ("hit@1", "hit@5", "hit@10", "recall@10", "MRR@10", "nDCG@10")
+"""What is measured over files beside sections."""
+
+SECTION_NAMES = tuple(_TREC_NAMES)
+FILE_NAMES = tuple(f"file {name}" for name in FILE_MEASURES)
+BUDGET_NAMES = tuple(f"answered@{budget}" for budget in TOKEN_BUDGETS)
+
+RANK_OF = {"MRR@10": 10}
+"""Measures that look no further than that rank, where trec_eval's looks at the whole list."""
+
+Rankings: TypeAlias = Mapping[str, Sequence[str]]
+"""Question ids to names, best first, each once."""
+
+
+def section_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
+    """All measures of the rankings of sections.
+
+    Args:
+        rankings: of every question in `right`; it may be empty.
+        right: question ids to what is right, at least one thing each.
+    """
+    return measured(rankings, right, SECTION_NAMES)
+
+
+def file_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
+    """The measures of rankings of files, under the names `file ...`."""
+    values = measured(rankings, right, FILE_MEASURES)
+    return {key: {f"file {name}": value for name, value in items.items()} for key, items in values.items()}
+
+
+def measured(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str]) -> dict[str, Values]:
+    """Some measures for each question, in the order of `right`."""
+    whole = [name for name in names if name not in RANK_OF]
+    values = _evaluated(rankings, right, whole, None)
+    for name in names:
+        if name in RANK_OF:
+            for key, items in _evaluated(rankings, right, [name], RANK_OF[name]).items():
+                values[key] |= items
+    return {key: {name: values[key][name] for name in names} for key in right}
+
+
+def _evaluated(
+    rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str], depth: int | None
+) -> dict[str, Values]:
+    """What trec_eval says; an empty ranking, which it would leave out, has 0 of everything."""
+    import pytrec_eval
+
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        {key: dict(judged) for key, judged in right.items()}, {_TREC_NAMES[name] for name in names}
+    )
+    found = evaluator.evaluate({key: _falling(rankings[key][:depth]) for key in right if rankings[key]})
+    return {
+        key: {name: float(found[key][_TREC_NAMES[name]]) if key in found else 0.0 for name in names} for key in right
+    }
+
+
+def _falling(names: Sequence[str]) -> dict[str, float]:
+    """Scores that keep the order: trec_eval sorts by score, and breaks ties by name, not by our order."""
+    return {name: float(len(names) - place) for place, name in enumerate(names)}
+
+
+def budget_measures(tokens: Sequence[int], is_right: Sequence[bool]) -> Values:
+    """`answered@n` for each budget.
+
+    Args:
+        tokens: the length of each found section's own text, best first.
+        is_right: whether it answers.
+    """
+    needed = tokens_needed(tokens, is_right)
+    return {
+        name: float(needed is not None and needed <= budget)
+        for name, budget in zip(BUDGET_NAMES, TOKEN_BUDGETS, strict=True)
+    }
+
+
+def tokens_needed(tokens: Sequence[int], is_right: Sequence[bool]) -> int | None:
+    """How many tokens a reader has read when the first right section ends; None when there is none."""
+    read = 0
+    for length, right in zip(tokens, is_right, strict=True):
+        read += length
+        if right:
+            return read
+    return None
+
+
+TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
+"""Texts to their lengths in tokens."""

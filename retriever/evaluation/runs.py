@@ -1,0 +1,138 @@
+"""What a system answered: to be measured, written as JSON Lines, and read again."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pageindex.node import Span
+from retriever.errors import UsageError
+from retriever.evaluation import trec
+from retriever.evaluation.losses import Loss
+from retriever.evaluation.mistakes import Mistakes, id_in, json_object, read_lines, text_in
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A section that was found."""
+
+    node_id: str
+    file: str
+    span: Span | None
+    """None where a run names files or documents alone."""
+    score: float
+    tokens: int = 0
+    """The length of its own text; 0 where it was not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one question went."""
+
+    question_id: str
+    found: tuple[Found, ...]
+    """Best first, each node once."""
+    abstained: bool
+    """Whether the system said that the documents hold no answer."""
+    confidence: float | None = None
+    """How sure it was that they do, 0 to 1; None where it does not say."""
+    failures: tuple[str, ...] = ()
+    """Stages that failed: what was found then says nothing of the ranking, and is not measured."""
+    remarks: tuple[str, ...] = ()
+    """What else the answer says of its gaps."""
+    milliseconds: float | None = None
+    """From the question to the answer; None where no clock ran."""
+    loss: Loss | None = None
+    """At which stage the right section was lost, or that it was not; None where that is not known."""
+    llm_calls: int = 0
+    llm_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The answers of one system to all questions."""
+
+    system: str
+    """Its name in every table."""
+    outcomes: Mapping[str, Outcome]
+    """By question id."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The profile and what was set over it, for the record."""
+    base: str = ""
+    """The system that this one is a change of; empty for one that stands for itself."""
+
+
+def run_lines(run: Run, systems: int) -> Iterator[str]:
+    """One line for each question: id and hits, best first; with the system's name where a file holds several."""
+    for outcome in run.outcomes.values():
+        name = {"system": run.system} if systems > 1 else {}
+        hits = [_hit_object(item) for item in outcome.found]
+        failed = {"failures": list(outcome.failures)} if outcome.failures else {}
+        yield json.dumps({"id": outcome.question_id, **name, "hits": hits, **failed}, ensure_ascii=False)
+
+
+def _hit_object(found: Found) -> dict[str, Any]:
+    lines = {"start_line": found.span.first, "end_line": found.span.last} if found.span else {}
+    return {"node_id": found.node_id, "file": found.file, **lines, "score": found.score}
+
+
+def read_runs(path: Path) -> tuple[Run, ...]:
+    """The runs of a file: ours, as `--run` and `ask --batch` write it, or one of TREC.
+
+    Raises:
+        UsageError: with every malformed line.
+    """
+    if trec.is_run(path):
+        ranked = trec.read_run(path)
+        return (Run(path.stem, {key: _of_names(key, names) for key, names in ranked.items()}),)
+    mistakes = Mistakes()
+    systems: dict[str, dict[str, Outcome]] = {}
+    for place, (system, outcome) in read_lines(path, _outcome, mistakes):
+        known = systems.setdefault(system or path.stem, {})
+        if outcome.question_id in known:
+            mistakes.note(place, f"the id {outcome.question_id!r} stands in an earlier line too")
+        known[outcome.question_id] = outcome
+    mistakes.raise_any()
+    if not systems:
+        raise UsageError(f'{path}: holds no answer; a line is {{"id": "1", "hits": [...]}}')
+    return tuple(Run(system, outcomes) for system, outcomes in systems.items())
+
+
+def _of_names(key: str, names: Sequence[str]) -> Outcome:
+    found = tuple(Found(name, name, None, float(len(names) - place)) for place, name in enumerate(names))
+    return Outcome(key, found, abstained=not found)
+
+
+def _outcome(line: str) -> tuple[str, Outcome]:
+    item = json_object(line)
+    hits = item.get("hits")
+    if not isinstance(hits, list) or not all(isinstance(hit, dict) for hit in hits):
+        raise ValueError("hits must be a list of objects")
+    found = tuple(_found(hit) for hit in hits)
+    if len({hit.node_id for hit in found}) < len(found):
+        raise ValueError("hits name a node twice")
+    failures = tuple(str(sentence) for sentence in item.get("failures", []))
+    return str(item.get("system", "")), Outcome(id_in(item), found, abstained=not found, failures=failures)
+
+
+def _found(hit: dict[str, Any]) -> Found:
+    try:
+        span = Span(int(hit["start_line"]), int(hit["end_line"])) if "start_line" in hit else None
+        return Found(text_in(hit, "node_id"), text_in(hit, "file"), span, float(hit["score"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError("a hit has node_id, file, start_line, end_line and score") from error
+
+
+def check_runs(runs: Iterable[Run], question_ids: Sequence[str]) -> None:
+    """Every run answers every question: one that is not there would silently count for nothing.
+
+    Raises:
+        UsageError: with each run that lacks some.
+    """
+    mistakes = Mistakes()
+    for run in runs:
+        missing = [key for key in question_ids if key not in run.outcomes]
+        if missing:
+            mistakes.note(run.system, f"answers {len(missing):,} of the questions not: {', '.join(missing[:5])} ...")
+    mistakes.raise_any()

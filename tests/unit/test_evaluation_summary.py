@@ -1,0 +1,284 @@
+"""Runs become a summary, a baseline, a page: what counts, what does not, and what is said about it."""
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from pageindex.node import Span
+from retriever.errors import UsageError
+from retriever.evaluation.ablation import PARTS, without_each_part
+from retriever.evaluation.as_json import summary_object
+from retriever.evaluation.asking import System
+from retriever.evaluation.baseline import against, baseline_text, read_baseline
+from retriever.evaluation.losses import ArmRank, Loss, Stage, loss_of
+from retriever.evaluation.questions import Gold, Question, QuestionSet
+from retriever.evaluation.relevance import Section, Sections, check_gold, excluded_sections, right_sections
+from retriever.evaluation.report import report_page
+from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.evaluation.summary import Summary, summarize
+from retriever.profile import Profile, merged, settings
+from retriever.types import Candidate, Ranked, Ranking
+
+SECTIONS = Sections(
+    Section(f"{file}#s{number}", file, Span(10 * number + 1, 10 * number + 10))
+    for file in ("a.md", "b.md")
+    for number in range(5)
+)
+QUESTIONS = QuestionSet(
+    "set",
+    (
+        Question("q1", "first?", "direct", (Gold("a.md", Span(15, 22)),)),
+        Question("q2", "second?", "overview", (Gold("b.md", Span(1, 1)),)),
+        Question("q3", "none?", "unanswerable"),
+    ),
+    has_lines=True,
+)
+
+
+def found(*names: str) -> tuple[Found, ...]:
+    return tuple(
+        Found(name, name.partition("#")[0], Span(1, 2), 1 / rank, 100) for rank, name in enumerate(names, start=1)
+    )
+
+
+def outcome(key: str, *names: str, **more: object) -> Outcome:
+    return replace(Outcome(key, found(*names), abstained=not names, milliseconds=float(len(names))), **more)  # type: ignore[arg-type]  # fields by name
+
+
+def run(name: str, **answers: Outcome) -> Run:
+    whole = {key: outcome(key) for key in ("q1", "q2", "q3")} | answers
+    return Run(name, whole, {"profile": name, "settings": {}})
+
+
+GOOD = run("good", q1=outcome("q1", "a.md#s1", "a.md#s4"), q2=outcome("q2", "b.md#s1", "b.md#s0"))
+POOR = run("poor", q1=outcome("q1", "a.md#s0", "b.md#s0"), q2=outcome("q2", "a.md#s0"), q3=outcome("q3", "a.md#s0"))
+
+
+def summary(*runs: Run) -> Summary:
+    return summarize(QUESTIONS, runs, SECTIONS)
+
+
+def test_sections_are_right_by_their_own_lines() -> None:
+    assert right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
+    check_gold(QUESTIONS.questions, SECTIONS)
+    stale = Question("q9", "?", gold=(Gold("a.md", Span(51, 60)), Gold("c.md", Span(1, 1)), Gold("a.md", Span(1, 1))))
+    with pytest.raises(UsageError, match=r"q9: a.md:51-60 is not in the index\nquestion q9: c.md:1-1") as caught:
+        check_gold([stale], SECTIONS)
+    assert len(str(caught.value).splitlines()) == 3
+
+
+def test_what_a_question_was_copied_from_is_left_out_unless_it_answers() -> None:
+    question = Question("q", "?", gold=(Gold("a.md", Span(1, 1)),), excluded=(Gold("a.md", Span(5, 25)),))
+    assert excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
+
+
+def test_measures_overall_and_by_kind() -> None:
+    (system,) = summary(GOOD).systems
+    assert system.overall["hit@1"].mean == 0.5
+    assert system.overall["MRR@10"].mean == 0.75
+    assert system.overall["recall@10"].mean == 0.75, "one of two right sections of q1, the one of q2"
+    assert system.overall["file hit@1"].mean == 1.0
+    assert system.by_kind["direct"]["hit@1"].mean == 1.0
+    assert system.by_kind["overview"]["hit@1"].mean == 0.0
+    assert set(system.by_kind) == {"direct", "overview"}
+    assert system.overall["answered@500"].mean == 1.0
+    assert system.tokens_to_answer == 150
+
+
+def test_an_unanswerable_question_is_in_no_measure_but_abstention() -> None:
+    good, poor = summary(GOOD, POOR).systems
+    assert good.overall["hit@1"].questions == 2
+    assert (good.abstention, poor.abstention) == (1.0, 0.0)
+    assert good.false_abstention == 0.0
+
+
+def test_a_failed_stage_is_counted_and_named_and_no_zero() -> None:
+    failed = outcome("q2", failures=("dense: the model cannot be loaded",))
+    good, broken = summary(GOOD, run("broken", q1=GOOD.outcomes["q1"], q2=failed)).systems
+    assert broken.failed == 1
+    assert broken.failures == {"dense: the model cannot be loaded": 1}
+    assert broken.overall["hit@1"].mean == 1.0
+    assert broken.overall["hit@1"].questions == 1
+    (pair, *_) = summary(GOOD, run("broken", q1=GOOD.outcomes["q1"], q2=failed)).comparisons
+    assert pair.difference.ties == 1, "compared over the questions of both"
+    assert good.failed == 0
+
+
+def test_pairs_name_the_questions() -> None:
+    pairs = {item.measure: item for item in summary(GOOD, POOR).comparisons}
+    assert (pairs["hit@1"].first, pairs["hit@1"].second) == ("poor", "good")
+    assert pairs["hit@1"].lost == ("q1",)
+    assert pairs["hit@5"].lost == ("q1", "q2")
+    assert pairs["nDCG@10"].difference.losses == 2
+
+
+def test_a_change_is_compared_with_its_base_alone() -> None:
+    changed = [replace(POOR, system=f"good - {part}", base="good") for part in ("x", "y")]
+    pairs = {(item.first, item.second) for item in summary(GOOD, POOR, *changed).comparisons}
+    assert pairs == {("poor", "good"), ("good - x", "good"), ("good - y", "good")}
+
+
+def test_sensible_confidence_tells_questions_apart() -> None:
+    sure = {key: replace(item, confidence=0.9 if key != "q3" else 0.1) for key, item in GOOD.outcomes.items()}
+    assert summary(replace(GOOD, outcomes=sure)).systems[0].auroc == 1.0
+    assert summary(GOOD).systems[0].auroc is None
+
+
+def test_the_object_for_programs_is_json() -> None:
+    content = json.loads(json.dumps(summary_object(summary(GOOD, POOR)), allow_nan=False))
+    assert content["questions"] == {"name": "set", "count": 3, "unanswerable": 1, "kinds": {"direct": 1, "overview": 1}}
+    assert content["systems"][0]["measures"]["hit@1"]["mean"] == 0.5
+    assert content["systems"][0]["per_question"]["q1"]["hit@1"] == 1.0
+    assert content["systems"][1]["latency_ms"] == {"p50": 1.0, "p95": 2.0}
+
+
+def many(right: int) -> Summary:
+    """Thirty questions, of which so many are answered at once, the others not at all."""
+    questions = tuple(Question(f"q{n:02}", f"{n}?", gold=(Gold("a.md", Span(1, 1)),)) for n in range(30))
+    answers = {
+        item.id: outcome(item.id, "a.md#s0" if number < right else "b.md#s0") for number, item in enumerate(questions)
+    }
+    return summarize(QuestionSet("set", questions, has_lines=True), [Run("one", answers)], SECTIONS)
+
+
+def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(baseline_text(many(20)), encoding="utf-8")
+    baseline = read_baseline(path)
+    assert not against(many(20), baseline).is_worse
+    assert not against(many(30), baseline).is_worse
+    assert not against(many(18), baseline).is_worse, "two of thirty may be chance"
+    verdict = against(many(8), baseline)
+    assert verdict.is_worse
+    assert {change.measure for change in verdict.changes if change.is_fall} == {"nDCG@10", "hit@1", "hit@5"}
+
+
+def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    path.write_text(baseline_text(many(20)), encoding="utf-8")
+    other = replace(many(20), systems=())
+    assert "one: is in the baseline, and was not measured" in against(other, read_baseline(path)).problems
+    content = json.loads(path.read_text())
+    content["questions"]["q00"] = "other?"
+    del content["questions"]["q01"]
+    assert against(many(20), content).problems == (
+        "question q00: has another text than in the baseline",
+        "question q01: is in the questions alone",
+    )
+    path.write_text('{"format": 99}')
+    with pytest.raises(UsageError, match="--save-baseline"):
+        read_baseline(path)
+
+
+RANKINGS = (
+    Ranking("dense", "cosine", 1.0, (Ranked("a", 0.9), Ranked("b", 0.5))),
+    Ranking("lexical", "bm25", 1.0, (Ranked("b", 7.0), Ranked("c", 3.0), Ranked("d", 1.0))),
+    Ranking("neighbors", "decayed rrf", 0.1, ()),
+)
+CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
+
+
+@pytest.mark.parametrize(
+    ("right", "stage", "node_id", "rank"),
+    [
+        ({"a", "d"}, Stage.RETURNED, "a", 2),
+        ({"d"}, Stage.BELOW, "d", 3),
+        ({"c", "x"}, Stage.CUT, "c", 4),
+        ({"y", "x"}, Stage.NO_ARM, "x", None),
+    ],
+)
+def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: str, rank: int | None) -> None:
+    loss = loss_of(right, RANKINGS, CANDIDATES, top_k=2, cap=3)
+    assert (loss.stage, loss.node_id, loss.rank) == (stage, node_id, rank)
+
+
+def test_each_arm_says_what_it_knows() -> None:
+    assert loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).arms == (
+        ArmRank("dense", None, None, "cosine", 0.5),
+        ArmRank("lexical", 2, 3.0, "bm25", 1.0),
+        ArmRank("neighbors", None, None, "decayed rrf", None),
+    )
+
+
+class Tags(HTMLParser):
+    """The tags of a page: balanced, and what they refer to."""
+
+    VOID = frozenset({"meta", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.references: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.references += [value or "" for name, value in attrs if name in {"href", "src", "action", "data"}]
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
+    lost = Loss(Stage.BELOW, "b.md#s0", 12, loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).arms)
+    traced = replace(POOR, outcomes={**POOR.outcomes, "q2": replace(POOR.outcomes["q2"], loss=lost)})
+    page = report_page(summary(GOOD, traced))
+    tags = Tags()
+    tags.feed(page)
+    tags.close()
+    assert tags.open == []
+    assert tags.references
+    assert all(reference.removeprefix("#") in tags.ids for reference in tags.references)
+    assert len(tags.ids) == len(set(tags.ids))
+    assert not re.search(r"url\(|@import|https?:|//[a-z]", page)
+    assert "default-src 'none'" in page
+    assert "fused #12, a candidate, below top_k; dense: not in its list, which ends at 0.5; lexical #2 (bm25 3)" in page
+    assert report_page(summary(GOOD, traced)) == page
+
+
+def test_no_text_becomes_markup() -> None:
+    attack = '"><script>alert(1)</script>'
+    questions = replace(
+        QUESTIONS, name=attack, questions=(Question(attack, attack, attack, (Gold(attack, Span(1, 1)),)),)
+    )
+    answers = {attack: outcome(attack, attack, failures=(attack,), remarks=(attack,))}
+    sections = Sections([Section(attack, attack, Span(1, 1))])
+    page = report_page(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
+    assert "<script>alert" not in page
+    assert page.count("<script>") == 1
+
+
+def test_files_alone_can_be_right() -> None:
+    questions = QuestionSet("files", (Question("q1", "?", gold=(Gold("b.md"),)),), has_lines=False)
+    result = summarize(questions, [run("one", q1=outcome("q1", "a.md#s0", "a.md#s1", "b.md#s2"))], SECTIONS)
+    assert result.systems[0].overall["file MRR@10"].mean == 0.5
+    assert "hit@1" not in result.systems[0].overall
+    assert "What is right or wrong is a file." in report_page(result)
+
+
+def test_every_part_that_can_be_taken_away_is_a_setting() -> None:
+    known = {item.key for item in settings()}
+    for part, change in PARTS.items():
+        assert set(change) <= known, part
+
+
+def test_ablation_takes_away_what_is_there() -> None:
+    system = System("balanced", "balanced", {"neighbor_depth": 0})
+    plain = list(without_each_part(system, Profile(neighbor_depth=0), expanded=False))
+    names = [item.name for item in plain]
+    assert names[0] == "balanced"
+    assert "balanced - lexical arm" in names
+    assert "balanced - neighbours" not in names, "it has none"
+    assert "balanced - rewordings" not in names, "nothing is expanded"
+    assert all(item.base == "balanced" for item in plain[1:])
+    assert all(item.settings == merged(system.settings, item.settings) for item in plain)
+    assert "balanced - expansion" in [item.name for item in without_each_part(system, Profile(), expanded=True)]
