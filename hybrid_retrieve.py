@@ -10,12 +10,16 @@ from pathlib import Path
 import click
 
 from retriever.command_line.ask import ask
+from retriever.command_line.collecting import collect_rarely
 from retriever.command_line.default_command import QuestionOrCommand
+from retriever.command_line.evaluate import evaluate
 from retriever.command_line.exit_codes import EXIT_CODES_HELP, ExitCode
 from retriever.command_line.index import index
 from retriever.command_line.profiles import profiles
+from retriever.command_line.questions import questions
 from retriever.command_line.show import read, status, tree
 from retriever.command_line.terminal import abandon_output, prepare_streams, write_line
+from retriever.command_line.why_not import explain
 from retriever.errors import RetrieverError, UsageError
 
 log = logging.getLogger("retriever")
@@ -28,7 +32,7 @@ log = logging.getLogger("retriever")
         "index docs ../notes",
     ),
     cls=QuestionOrCommand,
-    commands=[ask, index, tree, read, status, profiles],
+    commands=[ask, index, tree, read, status, profiles, evaluate, explain, questions],
     epilog=f"{EXIT_CODES_HELP} Every command has its own --help; `ask --help` lists every setting.",
     subcommand_metavar='"QUESTION" | COMMAND ...',
     options_metavar="[OPTIONS]",
@@ -44,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status; see `ExitCode`.
     """
+    collect_rarely()
     prepare_streams()
     try:
         code = _run(sys.argv[1:] if arguments is None else arguments)

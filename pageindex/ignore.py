@@ -1,11 +1,13 @@
 """Which paths a folder's .gitignore files and the caller's patterns exclude."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-
-from pathspec import GitIgnoreSpec
-from pathspec.patterns.gitignore import GitIgnorePatternError
+from typing import TYPE_CHECKING
 
 from pageindex.decoding import with_lf
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 MAX_WILDCARDS = 3
 """In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to
@@ -24,9 +26,9 @@ class IgnorePatternError(CorpusError):
 class IgnoreRules:
     """The rules that hold in one folder."""
 
-    caller: GitIgnoreSpec | None = None
+    caller: "GitIgnoreSpec | None" = None
     """The caller's patterns: asked first."""
-    layers: tuple[tuple[int, GitIgnoreSpec], ...] = ()
+    layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
     """One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns)."""
 
     @classmethod
@@ -36,16 +38,13 @@ class IgnoreRules:
         Raises:
             IgnorePatternError: one of them is no pattern.
         """
-        try:
-            return cls(GitIgnoreSpec.from_lines(patterns) if patterns else None)
-        except GitIgnorePatternError as error:
-            raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
+        return cls(_spec(patterns) if patterns else None)
 
     def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
         """These rules and the ones of a .gitignore in `folder`."""
         if not patterns:
             return self
-        layer = (len(folder) + 1 if folder else 0, GitIgnoreSpec.from_lines(patterns))
+        layer = (len(folder) + 1 if folder else 0, _spec(patterns))
         return IgnoreRules(self.caller, (layer, *self.layers))
 
     def ignores(self, path: str) -> bool:
@@ -78,7 +77,22 @@ def _is_slow(pattern: str) -> bool:
 
 def _is_pattern(line: str) -> bool:
     try:
-        GitIgnoreSpec.from_lines([line])
-    except GitIgnorePatternError:
+        _spec([line])
+    except IgnorePatternError:
         return False
     return True
+
+
+def _spec(patterns: Iterable[str]) -> "GitIgnoreSpec":
+    """What pathspec makes of gitignore patterns.
+
+    Raises:
+        IgnorePatternError: one of them is no pattern.
+    """
+    from pathspec import GitIgnoreSpec  # 12 ms, where there are patterns
+    from pathspec.patterns.gitignore import GitIgnorePatternError
+
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except GitIgnorePatternError as error:
+        raise IgnorePatternError(f"not a gitignore pattern: {error}") from error

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from retriever.errors import GenerationError
 from retriever.expand_query import Query, weighted_words
@@ -14,11 +15,23 @@ from retriever.store import reading
 from retriever.tokens import tokenize
 from retriever.types import Candidate, FloatMatrix, Ranked, Ranking, TokenBits
 
+if TYPE_CHECKING:
+    from retriever.lexical import QuestionTerm
+
 COSINE_TOLERANCE = 1e-3
 """What float32 and ChromaDB's own normalising may change of a cosine, with room: they differ by about 1e-7."""
 
 
-def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> Ranking:
+@dataclass(frozen=True, slots=True)
+class DenseEvidence:
+    """What the vector of a question found."""
+
+    ranking: Ranking
+    cosine: float | None
+    """Of the nearest chunk, without any prior; None when there are no chunks."""
+
+
+def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> DenseEvidence:
     """The sections of the nearest chunks of a question; the evidence of each is its score beside the best one's.
 
     Args:
@@ -35,7 +48,8 @@ def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> Ranking
     by_rank = profile.node_evidence == "distance_and_rank"
     items = _with_prior(view, distance_and_rank(hits) if by_rank else best_chunk(hits), profile)
     scale = "cosine / log2(1 + rank)" if by_rank else "cosine"
-    return Ranking("dense", scale, profile.dense_weight, _by_best(items, profile))
+    ranking = Ranking("dense", scale, profile.dense_weight, _by_best(items, profile))
+    return DenseEvidence(ranking, exact[0][1] if exact else None)
 
 
 def _with_exact_cosines(
@@ -80,6 +94,8 @@ class LexicalEvidence:
     """The question's words as BM25 reads them, each once, in its order."""
     coverage: float
     """Which share of the question, by the rarity of its words, the section that speaks of most covers, 0 to 1."""
+    known: float
+    """Which share of the question, likewise, is words that any section holds, 0 to 1; at least the coverage."""
 
 
 def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> LexicalEvidence:
@@ -88,15 +104,21 @@ def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> L
     The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity;
     of several texts, the mean by their weights.
     """
-    found = view.lexical.search_weighted(weighted_words(queries), profile.lexical_top_n).ranking
+    result = view.lexical.search_weighted(weighted_words(queries), profile.lexical_top_n)
+    found = result.ranking
     coverage = _coverage(view, queries, [key for key, _ in found])
-    known = reading.documents_of_nodes(view.connection, [key for key, _ in found])
-    view.tree.load(document_key for _, document_key in known.values())
+    known = reading.ids_of_nodes(view.connection, [key for key, _ in found])
     evidence = coverage if profile.rank_weighting == "evidence" else [1.0] * len(found)
-    items = (Ranked(known[key][0], score, share) for (key, score), share in zip(found, evidence, strict=True))
+    items = [Ranked(known[key], score, share) for (key, score), share in zip(found, evidence, strict=True)]
     ranking = Ranking("lexical", "bm25", profile.lexical_weight, _with_prior(view, items, profile))
     words = tuple(dict.fromkeys(tokenize(queries[0].text)))
-    return LexicalEvidence(ranking, words, max(coverage, default=0.0))
+    return LexicalEvidence(ranking, words, max(coverage, default=0.0), _known(result.terms, words))
+
+
+def _known(terms: "Sequence[QuestionTerm]", words: Sequence[str]) -> float:
+    asked = [term for term in terms if term.term in words]
+    total = sum(term.rarity for term in asked)
+    return sum(term.rarity for term in asked if term.documents) / total if total else 0.0
 
 
 def _coverage(view: View, queries: Sequence[Query], node_keys: Sequence[int]) -> list[float]:
@@ -122,15 +144,21 @@ def _by_best(items: tuple[Ranked, ...], profile: Profile) -> tuple[Ranked, ...]:
     best = max((item.score for item in items), default=0.0)
     if profile.rank_weighting == "constant" or best <= 0:
         return items
-    return tuple(replace(item, evidence=max(0.0, item.score / best)) for item in items)
+    return tuple(_changed(item, item.score, max(0.0, item.score / best)) for item in items)
 
 
 def _with_prior(view: View, items: Iterable[Ranked], profile: Profile) -> tuple[Ranked, ...]:
     """The items with their pages' priors in their scores, in their new order; a score below 0 stays as it is."""
     listed = list(items)
-    keys = {item.node_id: view.tree.document_key(item.node_id) for item in listed}
-    shares = reading.boilerplate(view.connection, set(keys.values()))
-    priors = {node_id: 1.0 - profile.page_prior * shares[key] for node_id, key in keys.items()}
+    shares = reading.boilerplate(view.connection, (item.node_id for item in listed))
     return in_order(
-        replace(item, score=item.score * (priors[item.node_id] if item.score > 0 else 1)) for item in listed
+        _changed(item, item.score * (1.0 - profile.page_prior * shares[item.node_id]), item.evidence)
+        if item.score > 0
+        else item
+        for item in listed
     )
+
+
+def _changed(item: Ranked, score: float, evidence: float) -> Ranked:
+    """`replace` would take five times as long, and there are 200 of them in a search."""
+    return Ranked(item.node_id, score, evidence, item.origin)

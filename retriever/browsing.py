@@ -116,16 +116,19 @@ def _find(connection: sqlite3.Connection, reference: str) -> _Found | None:
 
 
 def _possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
-    """The reference as an id, then as a path that the current folder sees."""
+    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
+    if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
+        return  # no name that is in an index
     yield reference
     path, sign, slugs = reference.partition("#")
-    if "\0" in path:
-        return
-    for folder in reading.folders(connection):
+    folders = reading.folders(connection)
+    for folder in folders:
         place = absolute(path)
         if place.is_relative_to(folder.path):
             inside = place.relative_to(folder.path).as_posix()
             yield folder.prefix + ("" if inside == "." else inside) + sign + slugs
+    for folder in folders:
+        yield folder.prefix + reference
 
 
 def _span_below(found: _Found) -> Span | None:

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pageindex.corpus import (
@@ -24,6 +24,8 @@ from retriever.store.reading import StoredDocument, StoredFolder
 YOUNG_NS = 2_000_000_000
 """A file changed again so soon after it was read may keep its size and its time: the coarsest clocks of file systems
 tick every two seconds."""
+UNTRUSTED = 0
+"""Stands for the time of such a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +36,16 @@ class Suspects:
     listing: Listing
     new: tuple[SourceFile, ...]
     different: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files whose size or time is another, or whose time was too young to be trusted."""
+    """Known files whose size or time is another."""
+    doubtful: tuple[tuple[StoredDocument, SourceFile], ...]
+    """Known files of the same size whose time was too young to be trusted: only their content can tell."""
     gone: tuple[StoredDocument, ...]
     unchanged: int
     """How many files are known and look the same."""
 
     @property
     def paths(self) -> list[str]:
-        """What may have changed, sorted."""
+        """What has probably changed, sorted; the doubtful are not among them."""
         return sorted(
             [file.path for file in self.new]
             + [file.path for _, file in self.different]
@@ -50,6 +54,11 @@ class Suspects:
 
     def __len__(self) -> int:
         return len(self.new) + len(self.different) + len(self.gone)
+
+    @property
+    def count(self) -> int:
+        """How many files it is worth to look into, the doubtful included."""
+        return len(self) + len(self.doubtful)
 
 
 @dataclass(slots=True)
@@ -105,10 +114,31 @@ def find_suspects(folder: StoredFolder, known: Mapping[str, StoredDocument], lis
     """Compares sizes and times with what the index knows, by path."""
     present = {file.path: file for file in listing.files}
     pairs = [(known[path], file) for path, file in present.items() if path in known]
-    different = tuple((old, file) for old, file in pairs if (old.size, old.mtime_ns) != (file.size, file.mtime_ns))
+    suspect = [(old, file) for old, file in pairs if (old.size, old.mtime_ns) != (file.size, file.mtime_ns)]
+    doubtful = tuple(pair for pair in suspect if _is_doubtful(*pair))
+    different = tuple(pair for pair in suspect if not _is_doubtful(*pair))
     new = tuple(file for path, file in present.items() if path not in known)
     gone = tuple(document for path, document in known.items() if path not in present)
-    return Suspects(folder, listing, new, different, gone, len(pairs) - len(different))
+    return Suspects(folder, listing, new, different, doubtful, gone, len(pairs) - len(suspect))
+
+
+def _is_doubtful(old: StoredDocument, file: SourceFile) -> bool:
+    return (old.size, old.mtime_ns) == (file.size, UNTRUSTED)
+
+
+def without_doubt(suspects: Suspects, max_file_bytes: int) -> Suspects:
+    """The suspects after a look into the doubtful files: each is different, or none."""
+    different = tuple(pair for pair in suspects.doubtful if _digest(pair[1], max_file_bytes) != pair[0].digest)
+    unchanged = suspects.unchanged + len(suspects.doubtful) - len(different)
+    return replace(suspects, different=suspects.different + different, doubtful=(), unchanged=unchanged)
+
+
+def _digest(file: SourceFile, max_file_bytes: int) -> str:
+    """Of the file's content; of none when it cannot be read."""
+    try:
+        return read_document(file, max_file_bytes).digest
+    except UnreadableDocumentError:
+        return ""
 
 
 def read_suspects(suspects: Suspects, max_file_bytes: int) -> Changes:
@@ -117,7 +147,7 @@ def read_suspects(suspects: Suspects, max_file_bytes: int) -> Changes:
     changes.skipped = suspects.listing.skipped
     for file in suspects.new:
         _read(StoredDocument(0, file.path, file.size, file.mtime_ns, ""), file, max_file_bytes, changes)
-    for old, file in suspects.different:
+    for old, file in (*suspects.different, *suspects.doubtful):
         _read(old, file, max_file_bytes, changes)
     return changes
 
@@ -136,8 +166,10 @@ def _read(old: StoredDocument, file: SourceFile, max_file_bytes: int, changes: C
         changes.changed.append((now, text))
     elif old != now:
         changes.touched.append(now)
+    else:
+        changes.unchanged += 1
 
 
 def _trusted(mtime_ns: int) -> int:
-    """The time, or 0 when it is too young: the file may change again and keep it."""
-    return 0 if time.time_ns() - mtime_ns < YOUNG_NS else mtime_ns
+    """The time, if it is not too young: the file may change again and keep it."""
+    return UNTRUSTED if time.time_ns() - mtime_ns < YOUNG_NS else mtime_ns

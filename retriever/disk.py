@@ -27,6 +27,18 @@ def writing_to(folder: Path) -> Iterator[None]:
         raise StorageError(f"{folder}: {_advice(error)}") from error
 
 
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone, whatever the umask.
+
+    Raises:
+        OSError: as the system gives it.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)  # an error when it is a file
+
+
 def require_space(folder: Path, needed: int) -> None:
     """Check that the disk that holds `folder` (which may not exist yet) has `needed` bytes free.
 

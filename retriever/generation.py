@@ -216,6 +216,8 @@ def _finish(folder: Path, fingerprint: str) -> str:
         files = {path.relative_to(folder).as_posix(): _described(path) for path in _unchanging(folder)}
         manifest = Manifest(fingerprint, nodes, files)
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
+        for path in folder.rglob("*"):  # ChromaDB and numpy obey the umask
+            path.chmod(0o700 if path.is_dir() else 0o600)
         _sync(folder)
         return _seal(folder)
 

@@ -8,10 +8,9 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pageindex.corpus import Listing
-from pageindex.document import Document, parse_document
+from pageindex.corpus import Listing, Skipped
 from retriever.changes import Changes, find_suspects, list_documents, read_suspects
 from retriever.chunking import Counter, chunk_nodes
 from retriever.embedding import open_encoder
@@ -24,6 +23,9 @@ from retriever.store.database import create_database, foreign_errors, transactio
 from retriever.store.reading import StoredFolder
 from retriever.store.writing import text_hash
 from retriever.types import Chunk, Encoder, IndexReport, Progress, as_token_encoder
+
+if TYPE_CHECKING:
+    from pageindex.document import Document
 
 RECIPE_VERSION = 1
 """Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
@@ -68,12 +70,13 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
         EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
     """
     started = time.perf_counter()
-    listings = {str(path): _listing(path, request.profile) for path in request.docs}
+    listings = _listings(request)  # before the index is touched: a folder without documents makes none
     with (
-        writer_lock(request.index, request.wait_s),
+        writer_lock(request.index, request.wait_s) as waited,
         foreign_errors(request.index),
         closing(create_database(request.index)) as connection,
     ):
+        listings = _listings(request) if waited else listings
         report = _Update(request, connection, progress).run(listings)
     return replace(report, seconds=time.perf_counter() - started)
 
@@ -83,6 +86,21 @@ def recipe(profile: Profile, encoder: Encoder | None = None) -> str:
     chosen = profile.encoder
     model = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
     return json.dumps([RECIPE_VERSION, encoder.fingerprint if encoder else model, asdict(profile.chunks)])
+
+
+def is_made_as(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+    """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
+    kept = (reading.meta(connection, "recipe"), reading.meta(connection, "documents"))
+    return kept == (recipe(request.profile, request.encoder), _documents(request.profile))
+
+
+def _documents(profile: Profile) -> str:
+    """What decides which files are documents."""
+    return json.dumps(asdict(profile.documents))
+
+
+def _listings(request: IndexRequest) -> dict[str, Listing]:
+    return {str(path): _listing(path, request.profile) for path in request.docs}
 
 
 def _listing(path: Path, profile: Profile) -> Listing:
@@ -119,11 +137,12 @@ class _Update:
             parsed = [self._parse(change) for change in changes]
             chunks = self._chunk(parsed, encoder)
             embedded = self._embed(chunks, encoder)
-            self._commit(changes, parsed, chunks, fingerprint)
+            self._commit(changes, parsed, chunks, encoder)
             remove_old_generations(self._index, self._number)
         else:
             with transaction(self._connection):
                 self._note(changes)
+                self._remember()
         return self._report(changes, embedded)
 
     def _open_encoder(self) -> Encoder | None:
@@ -144,8 +163,22 @@ class _Update:
         known = reading.documents(self._connection, folder.key)
         if self._anew:  # a digest that no content has: every document differs
             known = {path: replace(document, mtime_ns=-1, digest="") for path, document in known.items()}
-        listing = listings.get(folder.path) or list_documents(Path(folder.path), self._request.profile.documents)
+        listing = listings.get(folder.path)
+        try:
+            listing = listing or list_documents(Path(folder.path), self._request.profile.documents)
+        except DocumentsError as error:
+            return self._unlisted(folder, len(known), error)
         return read_suspects(find_suspects(folder, known, listing), self._request.profile.documents.max_file_bytes)
+
+    def _unlisted(self, folder: StoredFolder, known: int, error: DocumentsError) -> Changes:
+        """What is known of a folder that is away: it may come back, so it stays, and the report says so.
+
+        Raises:
+            DocumentsError: everything is made anew, and for that its documents are needed.
+        """
+        if self._anew:
+            raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
+        return Changes(folder, unchanged=known, skipped=(Skipped(".", f"the folder is kept as it was: {error}"),))
 
     def _is_whole(self) -> bool:
         """Whether the generation in force can be opened."""
@@ -155,8 +188,10 @@ class _Update:
             return False
         return True
 
-    def _parse(self, change: Changes) -> dict[str, Document]:
+    def _parse(self, change: Changes) -> "dict[str, Document]":
         """The new and changed documents of a folder, by path."""
+        from pageindex.document import parse_document  # 50 ms, when there is something to parse
+
         documents = {}
         rows = [*change.added, *change.changed]
         self._progress.start("reading", len(rows), "files")
@@ -167,7 +202,7 @@ class _Update:
         self._progress.finish("reading")
         return documents
 
-    def _chunk(self, parsed: Sequence[Mapping[str, Document]], encoder: Encoder | None) -> list[Chunk]:
+    def _chunk(self, parsed: "Sequence[Mapping[str, Document]]", encoder: Encoder | None) -> list[Chunk]:
         nodes = [placed.node for documents in parsed for item in documents.values() for placed in item.nodes]
         counter = encoder.count_tokens if encoder else _bundled_counter()
         return list(chain.from_iterable(chunk_nodes(nodes, counter, self._request.profile.chunks)))
@@ -188,11 +223,14 @@ class _Update:
         return Embedded(len(missing), len(texts) - len(missing))
 
     def _store(self, encoder: Encoder, hashes: Sequence[bytes], texts: Sequence[str]) -> None:
+        from retriever.embedding.rows import checked_rows  # numpy: not where nothing is embedded
+
         tokens = None
         if (token_encoder := as_token_encoder(encoder)) is not None:
             vectors, tokens = token_encoder.encode_documents_and_tokens(texts)
         else:
             vectors = encoder.encode_documents(texts)
+        vectors = checked_rows(vectors, len(texts), encoder.dimension)
         with transaction(self._connection):
             writing.put_vectors(self._connection, encoder.fingerprint, hashes, vectors)
             if tokens is not None:
@@ -201,12 +239,13 @@ class _Update:
     def _commit(
         self,
         changes: Sequence[Changes],
-        parsed: Sequence[Mapping[str, Document]],
+        parsed: "Sequence[Mapping[str, Document]]",
         chunks: Sequence[Chunk],
-        fingerprint: str,
+        encoder: Encoder | None,
     ) -> None:
         """One transaction holds the new rows and the name of the generation that was made of them."""
         number = self._number + 1
+        fingerprint = encoder.fingerprint if encoder else ""
         self._progress.start("writing", 2, "steps")
         with transaction(self._connection):
             difference = self._write_rows(changes, parsed, chunks)
@@ -214,14 +253,18 @@ class _Update:
             whole = not self._anew and self._is_whole()
             since = difference if whole else None
             seal = build_generation(self._connection, self._index, number, fingerprint, since)
-            for key, value in self._meta(number, fingerprint, seal).items():
+            from retriever.unrelated import renewed
+
+            writing.set_meta(self._connection, "unrelated", renewed(self._connection, encoder))
+            self._remember()
+            for key, value in (("generation", str(number)), ("seal", seal), ("fingerprint", fingerprint)):
                 writing.set_meta(self._connection, key, value)
         self._number = number
         self._progress.advance("writing", 2)
         self._progress.finish("writing")
 
     def _write_rows(
-        self, changes: Sequence[Changes], parsed: Sequence[Mapping[str, Document]], chunks: Sequence[Chunk]
+        self, changes: Sequence[Changes], parsed: "Sequence[Mapping[str, Document]]", chunks: Sequence[Chunk]
     ) -> Difference:
         old = [document.key for change in changes for document in change.replaced]
         removed = reading.keys_of_documents(self._connection, old)
@@ -247,14 +290,12 @@ class _Update:
             folders.append(folder)
         return folders
 
-    def _meta(self, number: int, fingerprint: str, seal: str) -> dict[str, str]:
-        return {
-            "generation": str(number),
-            "seal": seal,
-            "recipe": self._recipe,
-            "fingerprint": fingerprint,
-            "settings": json.dumps(self._request.settings, sort_keys=True),
-        }
+    def _remember(self) -> None:
+        """Keeps the settings: what is asked of this index later begins with them."""
+        settings = json.dumps(self._request.settings, sort_keys=True)
+        kept = {"settings": settings, "recipe": self._recipe, "documents": _documents(self._request.profile)}
+        for key, value in kept.items():
+            writing.set_meta(self._connection, key, value)
 
     def _report(self, changes: Sequence[Changes], embedded: Embedded) -> IndexReport:
         counts = reading.counts(self._connection)

@@ -10,19 +10,18 @@ with open_retriever(["docs"]) as retriever:
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from retriever.browsing import Passage
 from retriever.indexing import IndexRequest, update_index
 from retriever.locations import absolute, find_index, remember
 from retriever.profile import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
-from retriever.retrieving import Retriever, Status
 from retriever.store import reading
-from retriever.store.database import FILE_NAME, foreign_errors, open_database
+from retriever.store.database import foreign_errors, is_index, open_database
 from retriever.types import Encoder, IndexReport, Progress
 
-__all__ = ["Passage", "Retriever", "Status", "index_folders", "open_retriever"]
+if TYPE_CHECKING:
+    from retriever.retrieving import Retriever
 
 
 def open_retriever(
@@ -32,7 +31,7 @@ def open_retriever(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     encoder: Encoder | None = None,
-) -> Retriever:
+) -> "Retriever":
     """A retriever over an index; a context manager.
 
     Args:
@@ -47,6 +46,8 @@ def open_retriever(
     Raises:
         RetrieverError: the kinds in errors.py; the message says what to do.
     """
+    from retriever.retrieving import Retriever  # 100 ms that `index` does not spend
+
     request = _request(docs, index, profile, settings, encoder)
     if request.docs:
         update_index(request, progress or NoProgress())
@@ -83,7 +84,7 @@ def _request(
 
 def _remembered(index: Path) -> dict[str, object]:
     """The settings that the index was made with; none when there is no index yet."""
-    if not (index / FILE_NAME).is_file():
+    if not is_index(index):
         return {}
     with foreign_errors(index), closing(open_database(index)) as connection:
         return reading.index_settings(connection)

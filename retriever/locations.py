@@ -21,6 +21,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
 
     Raises:
         NoIndexError: nothing was named, and nothing has been indexed yet.
+        UsageError: nothing was named, and this user has no home folder.
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named is not None and str(named):
@@ -29,7 +30,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
         return _home() / _name(docs)
     try:
         return _home() / (_home() / LAST_NAME).read_text(encoding="utf-8").strip()
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         raise NoIndexError("nothing has been indexed yet; begin with: hybrid_retrieve.py index FOLDER") from None
 
 
@@ -40,10 +41,13 @@ def remember(index: Path) -> None:
         StorageError: the folder cannot be written.
     """
     last = _home() / LAST_NAME
-    if index.parent != _home() or (last.is_file() and last.read_text(encoding="utf-8") == index.name):
+    if index.parent != _home():
         return
     with writing_to(last):
+        if last.is_file() and last.read_bytes() == os.fsencode(index.name):
+            return
         draft = last.with_suffix(f".{os.getpid()}")
+        draft.touch(mode=0o600)
         draft.write_text(index.name, encoding="utf-8")
         draft.replace(last)
 
@@ -63,11 +67,15 @@ def absolute(path: str | Path) -> Path:
 def _home() -> Path:
     from platformdirs import user_data_path
 
-    return user_data_path("hybrid-retrieve", appauthor=False) / "indexes"
+    data = user_data_path("hybrid-retrieve", appauthor=False)
+    if not data.is_absolute():  # it would be made in the current folder, perhaps among the documents
+        raise UsageError(f"this user has no home folder; name the index with --index or {INDEX_VARIABLE}")
+    return data / "indexes"
 
 
 def _name(docs: Sequence[Path]) -> str:
-    """The first folder's name, for people, and a digest of all of them, in any order."""
-    paths = "\n".join(sorted(map(str, docs)))
-    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in docs[0].name)[:40]
-    return f"{readable or 'root'}-{sha256(os.fsencode(paths)).hexdigest()[:8]}"
+    """The name of one folder, for people, and a digest of all of them; the same in any order."""
+    paths = sorted(map(str, docs))
+    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
+    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
+    return f"{readable or 'root'}-{digest}"

@@ -8,6 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retriever.disk import make_private_folder
 from retriever.errors import IndexLockedError, StorageError
 
 if TYPE_CHECKING:
@@ -19,31 +20,40 @@ READERS_NAME = "readers.lock"
 
 
 @contextmanager
-def writer_lock(index: Path, wait_s: float) -> Iterator[None]:
+def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
     """Only one process writes to an index at a time.
 
     Args:
         index: the index's folder; made when it is not there.
         wait_s: how long to wait for another writer, in seconds.
 
+    Yields:
+        Whether there was another writer to wait for: what was seen of the documents before is old by now.
+
     Raises:
         IndexLockedError: another process still writes; the message has its pid.
         StorageError: the folder cannot be written.
     """
-    lock = _acquired(index, wait_s)
+    lock, waited = _acquired(index, wait_s)
     try:
-        yield
+        yield waited
     finally:
         lock.release()
 
 
-def _acquired(index: Path, wait_s: float) -> "BaseFileLock":
+def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
+    """The lock, and whether another process had it."""
     from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
-    lock = FileLock(index / LOCK_NAME, timeout=wait_s, mode=0o600)
+    lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
     try:
-        index.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock.acquire()
+        make_private_folder(index)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            waited = True
+            lock.acquire(timeout=wait_s)
+        (index / HOLDER_NAME).touch(mode=0o600)
         (index / HOLDER_NAME).write_text(str(os.getpid()), encoding="ascii")
     except Timeout as error:
         raise IndexLockedError(
@@ -54,7 +64,7 @@ def _acquired(index: Path, wait_s: float) -> "BaseFileLock":
         raise StorageError(
             f"the index {index} cannot be written: {error.strerror}; name another with --index"
         ) from error
-    return lock
+    return lock, waited
 
 
 def _holder(index: Path) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 from retriever.errors import GenerationError
 from retriever.generation import Generation, lexical_tokens
 from retriever.store import reading
-from retriever.store.database import foreign_errors, open_database, snapshot
+from retriever.store.database import foreign_errors, open_database, require_intact, snapshot
 from retriever.stored_tree import StoredTree
+from retriever.unrelated import Unrelated, unrelated_of
 
 if TYPE_CHECKING:
     from retriever.lexical import LexicalIndex
@@ -54,6 +55,15 @@ class OpenIndex:
             except GenerationError:
                 self._close_view()
                 raise
+            except (LookupError, ValueError, TypeError, AssertionError) as error:
+                # Rows that contradict one another: SQLite knows whether its file is damaged, or else we are wrong.
+                require_intact(self._connection, self.path, error)
+                raise
+
+    def number(self) -> int:
+        """The generation in force; 0 before the first."""
+        with foreign_errors(self.path), snapshot(self._connection):
+            return reading.generation_number(self._connection)
 
     def close(self) -> None:
         """Closes the files."""
@@ -95,14 +105,24 @@ class View:
         return reading.meta(self.connection, "fingerprint") or ""
 
     @cached_property
+    def unrelated(self) -> Unrelated | None:
+        """What questions find that have nothing to do with the documents; None without vectors."""
+        return unrelated_of(self.connection)
+
+    @cached_property
     def counts(self) -> reading.Counts:
         """How much there is of everything."""
         return reading.counts(self.connection)
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes."""
-        return self._lexical_of_rows() if self.substitute else self._generation.lexical
+        """BM25 over the nodes; what of a generation is whole serves even where the rest of it does not."""
+        try:
+            return self._generation.lexical
+        except GenerationError:
+            if not self.substitute:
+                raise
+            return self._lexical_of_rows()
 
     @cached_property
     def chroma(self) -> "VectorSearch":

@@ -1,12 +1,14 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from retriever.arms import dense_ranking, late_ranking, lexical_ranking
+from retriever.arms import DenseEvidence, LexicalEvidence, dense_ranking, late_ranking, lexical_ranking
+from retriever.confidence import agreement
 from retriever.embedding import unread_tokens
+from retriever.embedding.rows import checked_rows
 from retriever.errors import EncoderError
 from retriever.expand_query import Query, blended
 from retriever.fusion import reciprocal_rank_fusion
@@ -15,7 +17,17 @@ from retriever.open_index import View
 from retriever.present import hits_of
 from retriever.profile import Profile
 from retriever.trace import Recorder
-from retriever.types import Candidate, Encoder, FloatMatrix, Hit, Ranked, Ranking, TokenBits, as_token_encoder
+from retriever.types import (
+    Candidate,
+    Encoder,
+    FloatMatrix,
+    Hit,
+    Ranked,
+    Ranking,
+    Signals,
+    TokenBits,
+    as_token_encoder,
+)
 
 
 def search(
@@ -30,11 +42,12 @@ def search(
         note.text = "skipped" if embedded is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
     with recorder.stage("dense") as note:
         dense = dense_ranking(view, embedded.vector, profile) if embedded else None
-        note.text = f"{len(dense.items)} sections" if dense else "skipped"
+        note.text = f"{len(dense.ranking.items)} sections" if dense else "skipped"
     with recorder.stage("lexical") as note:
         lexical = lexical_ranking(view, queries, profile)
         note.text = f"{len(lexical.ranking.items)} sections, one covers {lexical.coverage:.0%} of the question"
-    direct = [dense, lexical.ranking] if dense else [lexical.ranking]
+    direct = [dense.ranking, lexical.ranking] if dense else [lexical.ranking]
+    recorder.signals = _signals(view, dense, lexical)
     with recorder.stage("neighbors") as note:
         rankings = _with_neighbors(view, direct, profile)
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
@@ -42,7 +55,7 @@ def search(
         candidates = fused(rankings, profile)[: max(profile.candidate_cap, profile.top_k)]
         note.text = f"{len(candidates)} candidates"
     with recorder.stage("late") as note:
-        late = _late(view, embedded, candidates, profile)
+        late = _late(view, embedded, queries[0], candidates, profile)
         candidates = fused([*rankings, *late], profile)[: len(candidates)]
         note.text = f"{len(late[0].items)} sections" if late else "skipped"
     with recorder.stage("present") as note:
@@ -50,6 +63,14 @@ def search(
         note.text = f"{len(hits)} hits"
     recorder.rankings.extend([*rankings, *late])
     return hits, lexical.words
+
+
+def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) -> Signals:
+    """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
+    if dense is None or dense.cosine is None or view.unrelated is None:
+        return Signals(lexical.coverage, lexical.known, None, None)
+    agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
+    return Signals(lexical.coverage, lexical.known, view.unrelated.margin(dense.cosine), agreed)
 
 
 def fused(rankings: Sequence[Ranking], profile: Profile) -> tuple[Candidate, ...]:
@@ -69,9 +90,12 @@ class Embedded:
 
 def _embedded(view: View, encoder: Encoder | None, queries: Sequence[Query], recorder: Recorder) -> Embedded | None:
     """What to search with; None, and a reason in the recorder, when there is nothing to search with."""
-    if encoder is None or not view.fingerprint:
+    if encoder is None:
         return None
     try:
+        if not view.fingerprint:
+            recorder.degraded.append("dense: the index has no vectors; index the documents again with this model")
+            return None
         if encoder.fingerprint != view.fingerprint:
             recorder.degraded.append(
                 "dense: the index was made with another embedding model; index the documents again"
@@ -91,17 +115,25 @@ def _encoded(encoder: Encoder, queries: Sequence[Query]) -> Embedded:
     weights = [query.dense_weight for query in queries]
     token_encoder = as_token_encoder(encoder)
     if token_encoder is None:
-        return Embedded(blended(encoder.encode_queries([query.text for query in queries]), weights), None)
-    vector, tokens = token_encoder.encode_query_and_tokens(queries[0].text)
-    others = encoder.encode_queries([query.text for query in queries[1:]])
-    return Embedded(blended(np.concatenate([vector, others]), weights), tokens)
+        vectors, tokens = encoder.encode_queries([query.text for query in queries]), None
+    else:
+        vector, tokens = token_encoder.encode_query_and_tokens(queries[0].text)
+        others = encoder.encode_queries([query.text for query in queries[1:]])
+        vectors = np.concatenate([vector, others])
+    return Embedded(blended(checked_rows(vectors, len(queries), encoder.dimension), weights), tokens)
 
 
-def _late(view: View, embedded: Embedded | None, candidates: Sequence[Candidate], profile: Profile) -> list[Ranking]:
-    """The candidates' ranking by late interaction; none where it is switched off or the encoder gives no tokens."""
+def _late(
+    view: View, embedded: Embedded | None, question: Query, candidates: Sequence[Candidate], profile: Profile
+) -> list[Ranking]:
+    """The candidates' ranking by late interaction; none where it is switched off or the encoder gives no tokens.
+
+    It reads the question alone, so beside other wordings it weighs what the question weighs among them.
+    """
     if embedded is None or embedded.tokens is None or not profile.late_weight:
         return []
-    return [late_ranking(view, embedded.tokens, candidates, profile)]
+    ranking = late_ranking(view, embedded.tokens, candidates, profile)
+    return [replace(ranking, weight=ranking.weight * question.dense_weight)]
 
 
 def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> list[Ranking]:
@@ -123,6 +155,8 @@ def _merged(view: View, dense: Ranking, profile: Profile) -> Ranking:
 
 
 def _around(view: View, hits: Sequence[Ranked], profile: Profile) -> tuple[Ranked, ...]:
+    view.tree.load_nodes(hit.node_id for hit in hits)
+    view.tree.load_links(hit.node_id for hit in hits)
     near = neighbors(hits, view.tree, _neighborhood(profile))
     roots = file_roots(hits, view.tree, profile.candidate_file_roots, profile.parent_decay)
     return merge([near, roots])

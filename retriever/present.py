@@ -31,6 +31,7 @@ class Surroundings:
 def hits_of(view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile) -> tuple[Hit, ...]:
     """The hits of the candidates, in their order."""
     ids = [candidate.node_id for candidate in candidates]
+    view.tree.load_nodes(ids)
     chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in ids}
     for chunk in reading.chunks_of_nodes(view.connection, ids):
         chunks[chunk.node_id].append(chunk)
@@ -65,5 +66,5 @@ def _passage(candidate: Candidate, around: Surroundings) -> str:
     """The chunk that the dense arm found, if it did; else the one with most of the question's words."""
     chunks = around.chunks[candidate.node_id]
     lines = {piece.origin for piece in candidate.evidence if piece.arm == "dense"}
-    found = [chunk.text for chunk in chunks if str(chunk.span) in lines]
-    return best_passage(found or [chunk.text for chunk in chunks], around.words, tokenize)
+    found = [chunk.text for chunk in chunks if str(chunk.span) in lines] or [chunk.text for chunk in chunks]
+    return found[0] if len(found) == 1 else best_passage(found, around.words, tokenize)

@@ -1,5 +1,6 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
+import contextlib
 import threading
 import time
 import unicodedata
@@ -12,19 +13,13 @@ from typing import Self
 
 from pageindex.node import Node
 from retriever.browsing import Passage, find_node, read_passage, whole_tree
-from retriever.changes import Suspects, find_suspects, list_documents
+from retriever.confidence import judge
 from retriever.embedding import open_encoder
-from retriever.errors import (
-    DocumentsError,
-    EncoderError,
-    GenerationError,
-    IndexUnusableError,
-    NoIndexError,
-    QuestionError,
-)
+from retriever.errors import GenerationError, NoIndexError, QuestionError, RetrieverError
 from retriever.expand_query import Expansion, Query, weighted_queries
+from retriever.freshness import Freshness, Watch
 from retriever.generation import condemn
-from retriever.indexing import IndexRequest, update_index
+from retriever.indexing import IndexRequest, is_made_as, update_index
 from retriever.open_index import OpenIndex, View
 from retriever.pipeline import search
 from retriever.progress import NoProgress
@@ -36,15 +31,20 @@ MAX_QUESTION_CHARS = 8_000
 """A longer question is cut, and the answer says so: no arm reads more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """What a look at the folders found."""
+ATTEMPTS = 3
+"""How often the generation in force is opened before index.sqlite answers alone: writers may remove it meanwhile."""
+RETRY_S = 60.0
+"""A generation that could be neither opened nor rebuilt is tried again after so many seconds."""
 
-    refreshed: int = 0
-    """Files that were indexed anew because of it."""
-    stale: int = 0
-    """Files that may have changed and were not."""
-    degraded: tuple[str, ...] = ()
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A generation that can be neither opened nor rebuilt: index.sqlite answers in its place."""
+
+    number: int
+    reason: str
+    noticed: float
+    """By time.monotonic()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,9 @@ class Retriever:
         self.profile_name = profile_name
         self._request = replace(request, docs=(), wait_s=0.0)
         self._index = OpenIndex(request.index)
+        self._watch = Watch(self._request)
+        self._unusable: Unusable | None = None
         self._lock = threading.RLock()
-        self._looked = float("-inf")
-        self._freshness = Freshness()
 
     def search(self, question: str, expansion: Expansion | None = None) -> Answer:
         """The sections that answer the question, best first.
@@ -93,16 +93,10 @@ class Retriever:
         queries = weighted_queries(_readable(question, recorder), expansion, self.profile)
         with self._lock:
             with recorder.stage("refresh") as note:
-                self._refresh()
-                note.text = f"{self._freshness.refreshed} files indexed, {self._freshness.stale} stale"
-            recorder.degraded.extend(self._freshness.degraded)
-            try:
-                return self._answer(queries, recorder, substitute=False)
-            except GenerationError as error:
-                rebuilt = self._rebuild()
-                way = "was rebuilt" if rebuilt else "cannot be rebuilt now; answered without it, slower"
-                recorder.degraded.append(f"index: {error}; it {way}")
-                return self._answer(queries, recorder, substitute=not rebuilt)
+                fresh = self._watch.refresh(self._index)
+                note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
+            recorder.degraded.extend(fresh.degraded)
+            return self._answered(queries, fresh, recorder)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
@@ -132,14 +126,13 @@ class Retriever:
     def status(self) -> Status:
         """What is indexed, and which files changed since."""
         with self._lock, self._index.view() as view:
-            suspects, problems = self._look(view)
+            suspects, problems = self._watch.changed(view)
             chunks = view.counts.chunks
             vectors = reading.vector_count(view.connection, view.fingerprint)
-            size = sum(file.stat().st_size for file in self._index.path.rglob("*") if file.is_file())
             return Status(
                 index=self._state(view, Freshness(stale=sum(map(len, suspects)))),
                 encoder=" ".join(filter(None, (self.profile.encoder.kind, self.profile.encoder.model))),
-                size_bytes=size,
+                size_bytes=_size(self._index.path),
                 changed_files=tuple(path for item in suspects for path in item.paths),
                 skipped=(*reading.skipped(view.connection), *reading.warnings(view.connection), *problems),
                 broken_links=view.counts.broken_links,
@@ -159,62 +152,68 @@ class Retriever:
     ) -> None:
         self.close()
 
-    def _answer(self, queries: Sequence[Query], recorder: Recorder, *, substitute: bool) -> Answer:
+    def _answered(self, queries: Sequence[Query], fresh: Freshness, recorder: Recorder) -> Answer:
+        """From the generation in force; where it cannot be used, from a new one, or from index.sqlite alone."""
+        for _ in range(ATTEMPTS):
+            number = self._index.number()
+            if self._is_given_up(number):
+                break
+            try:
+                return self._answer(queries, fresh, recorder.copy(), substitute=False)
+            except GenerationError as error:
+                self._mend(number, error, recorder)
+        if self._unusable is not None:
+            reason = self._unusable.reason
+            recorder.degraded.append(f"index: {reason}; it cannot be rebuilt now; answered without it, slower")
+        return self._answer(queries, fresh, recorder, substitute=True)
+
+    def _answer(self, queries: Sequence[Query], fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
         with self._index.view(substitute=substitute) as view:
             if not view.number:
                 raise NoIndexError(
                     f"the index {self._index.path} is not finished; run: hybrid_retrieve.py index FOLDER"
                 )
             hits, words = search(view, self._encoder, queries, self.profile, recorder)
-            state = self._state(view, self._freshness)
-        degraded = tuple(recorder.degraded)
-        return Answer(queries[0].text, self.profile_name, hits, words, state, degraded, recorder.trace())
+            state = self._state(view, fresh)
+        judgement = judge(recorder.signals)
+        return Answer(
+            question=queries[0].text,
+            profile=self.profile_name,
+            hits=hits,
+            verdict=judgement.verdict,
+            confidence=judgement.confidence,
+            matched_words=words,
+            index=state,
+            degraded=tuple(recorder.degraded),
+            trace=recorder.trace(),
+        )
 
     @cached_property
     def _encoder(self) -> Encoder | None:
         return self._request.encoder or open_encoder(self.profile.encoder)
 
-    def _refresh(self) -> None:
-        """Looks at the folders, and indexes what changed when that is little."""
-        if time.monotonic() - self._looked < self.profile.refresh_seconds:
-            self._freshness = replace(self._freshness, refreshed=0)
-            return
+    def _is_given_up(self, number: int) -> bool:
+        known = self._unusable
+        return known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S
+
+    def _mend(self, number: int, error: GenerationError, recorder: Recorder) -> None:
+        """Makes a generation in place of one that cannot be used, if no writer has done so."""
+        if self._index.number() != number:
+            return  # it was removed while it was being opened: another one is in force
+        if self._rebuild(number):
+            recorder.degraded.append(f"index: {error}; it was rebuilt")
+        else:
+            self._unusable = Unusable(number, str(error), time.monotonic())
+
+    def _rebuild(self, number: int) -> bool:
+        """Makes a new generation, for which nothing is embedded; whether that was possible."""
         with self._index.view() as view:
-            suspects, problems = self._look(view)
-        stale = sum(map(len, suspects))
-        notes = tuple(f"refresh: {problem}" for _, problem in problems)
-        self._freshness = Freshness(0, stale, notes)
-        if 0 < stale <= self.profile.refresh_max_files and not problems:
-            self._freshness = self._indexed(stale)
-        self._looked = time.monotonic()
-
-    def _look(self, view: View) -> tuple[list[Suspects], list[tuple[str, str]]]:
-        """What sizes and times say of each folder; and the folders that cannot be listed, with the reason."""
-        suspects, problems = [], []
-        for folder in reading.folders(view.connection):
-            known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
-            try:
-                listing = list_documents(Path(folder.path), self.profile.documents)
-            except DocumentsError as error:
-                problems.append((folder.path, str(error)))
-            else:
-                suspects.append(find_suspects(folder, known, listing))
-        return suspects, problems
-
-    def _indexed(self, stale: int) -> Freshness:
-        try:
-            report = update_index(self._request, NoProgress())
-        except (IndexUnusableError, DocumentsError, EncoderError) as error:
-            return Freshness(0, stale, (f"refresh: {error}",))
-        return Freshness(report.added + report.changed + report.removed - report.moved)
-
-    def _rebuild(self) -> bool:
-        """Makes a new generation in place of one that cannot be used; whether that was possible."""
-        with self._index.view(substitute=True) as view:
-            condemn(self._index.path, view.number)
+            if not is_made_as(view.connection, self._request):
+                return False
+        condemn(self._index.path, number)
         try:
             update_index(self._request, NoProgress())
-        except (IndexUnusableError, DocumentsError, EncoderError):
+        except RetrieverError:
             return False
         return True
 
@@ -229,8 +228,17 @@ class Retriever:
             chunks=counts.chunks,
             refreshed_files=freshness.refreshed,
             stale_files=freshness.stale,
-            skipped_files=counts.skipped,
+            skipped_files=reading.skipped_count(view.connection),
         )
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files; those that a writer removes meanwhile count for nothing."""
+    size = 0
+    for file in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
 
 
 def _readable(question: str, recorder: Recorder) -> str:

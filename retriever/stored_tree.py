@@ -21,7 +21,7 @@ class StoredTree:
         self._tree = DocumentTree()
         self._sections: dict[int, list[Node]] = {}
         self._document_keys: dict[str, int] = {}
-        self._linked: set[int] = set()
+        self._linked: set[str] = set()
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
@@ -32,6 +32,23 @@ class StoredTree:
             self._sections.setdefault(stored.document_key, [])
             if stored.node.span:
                 self._sections[stored.document_key].append(stored.node)
+
+    def load_nodes(self, node_ids: Iterable[str]) -> None:
+        """Reads the documents of these nodes."""
+        new = [node_id for node_id in node_ids if node_id not in self._document_keys]
+        if new:
+            self.load(reading.documents_of_nodes(self._connection, new))
+
+    def load_links(self, node_ids: Iterable[str]) -> None:
+        """Reads the documents that these loaded nodes link to: one look for all costs less than one for each."""
+        new = [node_id for node_id in node_ids if node_id not in self._linked]
+        if not new:
+            return
+        self._linked.update(new)
+        links = reading.link_targets_of_nodes(self._connection, new)
+        self.load(target for _, _, target in links)
+        for source_id, target_id, _ in links:
+            self._tree.link(source_id, target_id)
 
     def sections(self, document_key: int) -> Sequence[Node]:
         """The nodes of a loaded document that have lines, in document order."""
@@ -59,14 +76,5 @@ class StoredTree:
 
     def links(self, node_id: str) -> Sequence[Node]:
         """The nodes that it links to, in the order of the links."""
-        self._load_links(self._document_keys[node_id])
+        self.load_links([node_id])
         return self._tree.links(node_id)
-
-    def _load_links(self, document_key: int) -> None:
-        if document_key in self._linked:
-            return
-        self._linked.add(document_key)
-        links = reading.link_targets(self._connection, document_key)
-        self.load(target for _, _, target in links)
-        for source_id, target_id, _ in links:
-            self._tree.link(source_id, target_id)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from retriever.types import Ranking, Stage, Trace
+from retriever.types import Ranking, Signals, Stage, Trace
 
 
 @dataclass(slots=True)
@@ -22,6 +22,7 @@ class Recorder:
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
+    signals: Signals = Signals(coverage=0.0, known=0.0, margin=None, agreement=None)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Note]:
@@ -33,6 +34,10 @@ class Recorder:
         finally:
             self.stages.append(Stage(name, (time.perf_counter() - started) * 1000, note.text))
 
+    def copy(self) -> "Recorder":
+        """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
+        return Recorder(list(self.stages), list(self.rankings), list(self.degraded), self.signals)
+
     def trace(self) -> Trace:
         """What was collected."""
-        return Trace(tuple(self.stages), tuple(self.rankings))
+        return Trace(tuple(self.stages), tuple(self.rankings), self.signals)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
 
@@ -199,6 +199,24 @@ class Stage:
     """What it found, or why it was skipped, in a few words."""
 
 
+Verdict: TypeAlias = Literal["answered", "weak", "none"]
+"""`answered`: a hit probably answers; `weak`: perhaps; `none`: the documents say nothing on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What speaks for an answer, before it is weighed; see `confidence`."""
+
+    coverage: float
+    """The share of the question, by the rarity of its words, that one section covers at most, 0 to 1."""
+    known: float
+    """The share of the question, likewise, that is words which any section holds, 0 to 1."""
+    margin: float | None
+    """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
+    agreement: float | None
+    """How well each arm ranks the other's best section, beyond chance, 0 to 1; None without vectors."""
+
+
 @dataclass(frozen=True, slots=True)
 class Trace:
     """How an answer was made."""
@@ -207,6 +225,8 @@ class Trace:
     """In the order in which they ran."""
     rankings: tuple[Ranking, ...]
     """What each arm found, before the fusion."""
+    signals: Signals
+    """What the verdict was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +236,10 @@ class Answer:
     question: str
     profile: str
     hits: tuple[Hit, ...]
-    """Best first; empty when nothing was found."""
+    """Best first; empty when nothing was found. The verdict does not take any away."""
+    verdict: Verdict
+    confidence: float
+    """The estimated probability that a right section is among the first five hits, 0 to 1."""
     matched_words: tuple[str, ...]
     """The question's words as its lexical arm reads them (stems), for marking them in a text."""
     index: IndexState

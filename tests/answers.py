@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pageindex.node import Span
-from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Stage, Trace
+from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Signals, Stage, Trace
 
 HIT = Hit(
     rank=1,
@@ -34,6 +34,7 @@ TRACE = Trace(
         Ranking("dense", "cosine", 1.0, (Ranked(HIT.node_id, 0.7134, origin="12-20"), Ranked("other.md", 0.5))),
         Ranking("lexical", "bm25", 0.8, (Ranked("other.md", 14.0),)),
     ),
+    signals=Signals(coverage=0.75, known=1.0, margin=6.5, agreement=0.25),
 )
 
 
@@ -48,6 +49,8 @@ def answer(*hits: Hit, **changes: Any) -> Answer:  # noqa: ANN401 - as above
         question="send an email after the response has gone out",
         profile="balanced",
         hits=hits,
+        verdict="answered" if hits else "none",
+        confidence=0.875 if hits else 0.0,
         matched_words=("send", "email", "respons", "gone"),
         index=STATE,
         degraded=(),

@@ -5,6 +5,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.terminal import is_unicode
@@ -42,6 +43,8 @@ def answer_object(answer: "Answer", spent: Spent, *, full: bool, explain: bool) 
     content = {
         "question": answer.question,
         "profile": answer.profile,
+        "verdict": answer.verdict,
+        "confidence": answer.confidence,
         "hits": [hit_object(hit, full=full) for hit in answer.hits],
         "index": index_object(answer.index),
         "degraded": list(answer.degraded),
@@ -109,11 +112,12 @@ def timings(answer: "Answer", spent: Spent) -> dict[str, float]:
 
 
 def trace_object(trace: "Trace") -> dict[str, Any]:
-    """The stages in their order, and the first ranks of each arm."""
+    """The stages in their order, the first ranks of each arm, and what the verdict was made of."""
     stages = [
         {"name": item.name, "milliseconds": round(item.milliseconds, 3), "note": item.note} for item in trace.stages
     ]
-    return {"stages": stages, "rankings": [ranking_object(item) for item in trace.rankings]}
+    rankings = [ranking_object(item) for item in trace.rankings]
+    return {"stages": stages, "rankings": rankings, "signals": asdict(trace.signals)}
 
 
 def ranking_object(ranking: "Ranking") -> dict[str, Any]:

@@ -82,7 +82,7 @@ class AskCommand(WithExamples):
     "--batch", metavar="FILE", help="Answer every question of a JSONL file (id, question); - reads them here."
 )
 @click.option("--run", metavar="FILE", help="Where --batch writes its hits, as JSONL; standard output by default.")
-@click.option("--fail-on-none", is_flag=True, help="Exit with 3 when no section is found.")
+@click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
 @options.voice_options
 def ask(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the profile's settings, whatever they are
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
@@ -135,7 +135,7 @@ def _answer(request: Request, notes: "Notes") -> ExitCode:
         answer = retriever.search(request.question)
         spent = Spent(opening, milliseconds_since(begun))
     _show(answer, request, notes, spent)
-    return ExitCode.NOTHING_FOUND if request.fail_on_none and not answer.hits else ExitCode.OK
+    return ExitCode.NO_ANSWER if request.fail_on_none and answer.verdict == "none" else ExitCode.OK
 
 
 def _show(answer: "Answer", request: Request, notes: "Notes", spent: Spent) -> None:

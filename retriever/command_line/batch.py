@@ -44,7 +44,7 @@ def answer_batch(request: "Request", notes: "Notes") -> ExitCode:
 
     source, target = request.batch or STANDARD_STREAM, request.run or STANDARD_STREAM
     questions = read_questions(_content(source), "standard input" if source == STANDARD_STREAM else source)
-    without_hits, degraded = 0, dict[str, int]()
+    unanswered, degraded = 0, dict[str, int]()
     with (
         written_whole(target) as out,
         shown_progress(notes) as progress,
@@ -55,7 +55,7 @@ def answer_batch(request: "Request", notes: "Notes") -> ExitCode:
         for number, question in enumerate(questions, start=1):
             answer = retriever.search(question.text)
             out.write(f"{json_line(run_object(question, answer))}\n")
-            without_hits += not answer.hits
+            unanswered += answer.verdict == "none"
             for sentence in answer.degraded:
                 degraded[sentence] = degraded.get(sentence, 0) + 1
             if progress is not None:
@@ -64,12 +64,12 @@ def answer_batch(request: "Request", notes: "Notes") -> ExitCode:
             progress.finish("answering")
     for sentence, times in degraded.items():
         notes.say(f"note: {sentence} ({counted(times, 'question')})")
-    notes.say(f"answered {counted(len(questions), 'question')}, {without_hits:,} of them without a hit")
-    return ExitCode.NOTHING_FOUND if request.fail_on_none and without_hits else ExitCode.OK
+    notes.say(f"asked {counted(len(questions), 'question')}; no section answers {unanswered:,} of them")
+    return ExitCode.NO_ANSWER if request.fail_on_none and unanswered else ExitCode.OK
 
 
 def run_object(question: Question, answer: "Answer") -> dict[str, Any]:
-    """One line of a run: the question's id and its hits, best first."""
+    """One line of a run: the question's id, the verdict, and its hits, best first."""
     hits = [
         {
             "node_id": hit.node_id,
@@ -80,7 +80,7 @@ def run_object(question: Question, answer: "Answer") -> dict[str, Any]:
         }
         for hit in answer.hits
     ]
-    return {"id": question.id, "hits": hits}
+    return {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
 
 
 def read_questions(content: bytes, name: str) -> list[Question]:

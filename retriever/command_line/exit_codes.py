@@ -11,13 +11,13 @@ class ExitCode(IntEnum):
     """Something went wrong; standard error says what, and what to do."""
     USAGE = 2
     """The command line, a setting or the question cannot be meant."""
-    NOTHING_FOUND = 3
-    """No section was found, and `--fail-on-none` was given."""
+    NO_ANSWER = 3
+    """No section answers the question, and `--fail-on-none` was given."""
     INTERRUPTED = 130
     """By Ctrl-C; 128 + SIGINT, as a shell says it."""
 
 
 EXIT_CODES_HELP = (
-    "Exit codes: 0 ok, 1 error, 2 usage (a wrong flag, setting or question), 3 nothing found (with --fail-on-none), "
+    "Exit codes: 0 ok, 1 error, 2 usage (a wrong flag, setting or question), 3 no answer (with --fail-on-none), "
     "130 interrupted."
 )

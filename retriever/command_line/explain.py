@@ -16,9 +16,11 @@ FIRST_RANKS = 5
 
 
 def show_explanation(page: Page, answer: "Answer", spent: Spent) -> None:
-    """The stages, each arm's first ranks with the part that each has in the answer, and the fused sums."""
+    """The stages, the verdict, each arm's first ranks with the part that each has in the answer, the fused sums."""
     page.blank()
     _show_stages(page, answer, spent)
+    page.blank()
+    _show_verdict(page, answer)
     parts = {
         (item.arm, hit.node_id): f"{item.share:.5f} of hit {hit.rank}" for hit in answer.hits for item in hit.evidence
     }
@@ -59,6 +61,20 @@ def _show_sums(page: Page, answer: "Answer") -> None:
     for hit in answer.hits:
         parts = " + ".join(f"{item.share:.5f} {item.arm}" for item in hit.evidence)
         page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", (inert_line(hit.citation), CITED)))
+
+
+def _show_verdict(page: Page, answer: "Answer") -> None:
+    _heading(page, "verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}")
+    signals = answer.trace.signals
+    explained = (
+        (signals.coverage, "coverage", "of the question, by the rarity of its words, in one section"),
+        (signals.known, "known", "of it in words that the documents use"),
+        (signals.margin, "margin", "of the nearest chunk over unrelated questions, in deviations"),
+        (signals.agreement, "agreement", "of the two arms on the best section, beyond chance"),
+    )
+    for value, name, meaning in explained:
+        shown = "-" if value is None else f"{value:.2f}"
+        page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
 
 
 def _heading(page: Page, title: str, explanation: str) -> None:

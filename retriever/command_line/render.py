@@ -18,9 +18,19 @@ ARM_WORDS = {"lexical": "words", "neighbors": "near"}
 """What people read for the name of an arm that is not a word of theirs."""
 
 
+DOUBTS = {
+    "weak": "It is not sure that a section answers this; the nearest are:",
+    "none": "No section answers this; the nearest are:",
+}
+"""What people read before the hits, by the verdict."""
+
+
 def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
-    """Every hit, best first, a blank line between two."""
+    """Every hit, best first, a blank line between two; before them what is to be thought of them, unless it is good."""
     stems = frozenset(answer.matched_words)
+    if answer.hits and answer.verdict in DOUBTS:
+        page.line(Text(DOUBTS[answer.verdict]))
+        page.blank()
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()

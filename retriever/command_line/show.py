@@ -13,7 +13,8 @@ from retriever.command_line.wording import counted, refresh_command, size
 
 if TYPE_CHECKING:
     from pageindex.node import Node
-    from retriever.library import Passage, Status
+    from retriever.browsing import Passage
+    from retriever.retrieving import Status
 
 
 @click.command(

@@ -36,6 +36,18 @@ def unit_rows(rows: npt.ArrayLike, count: int, source: str) -> FloatMatrix:
     return unit
 
 
+def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix:
+    """As `unit_rows`, for whatever an encoder gave: its callers believe none.
+
+    Raises:
+        EncoderError: as there, and for vectors of another length than the encoder says.
+    """
+    unit = unit_rows(rows, count, "the embedding model")
+    if unit.shape[1] != dimension:
+        raise EncoderError(f"the embedding model gave vectors of {unit.shape[1]} numbers instead of {dimension}")
+    return unit
+
+
 def fingerprint(parts: Sequence[str | int]) -> str:
     """The first 16 hex digits of the SHA-256 over everything that decides a vector."""
     return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]

@@ -1,5 +1,6 @@
 """The connection to index.sqlite: opening, transactions, and SQLite's errors as our own."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,7 +48,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
         IndexUnusableError: or one of its other kinds, with the cure.
     """
     path = folder / FILE_NAME
-    if not path.is_file():
+    if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
     with foreign_errors(folder):
         last_error: sqlite3.OperationalError | None = None
@@ -61,6 +62,18 @@ def open_database(folder: Path) -> sqlite3.Connection:
                 last_error = error
         assert last_error is not None
         raise last_error
+
+
+def is_index(folder: Path) -> bool:
+    """Whether there is an index in that folder.
+
+    Raises:
+        StorageError: this user may not look.
+    """
+    try:
+        return (folder / FILE_NAME).is_file()
+    except OSError as error:
+        raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
 
 
 def _reading_modes(path: Path) -> Iterator[str]:
@@ -109,11 +122,30 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def foreign_errors(folder: Path) -> Iterator[None]:
-    """sqlite3's exceptions leave as ours."""
+    """sqlite3's exceptions leave as ours, and so do those of what it holds: texts in UTF-8, lists in JSON."""
     try:
         yield
     except sqlite3.Error as error:
         raise _translated(error, folder) from error
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise _damaged(folder, error) from error
+
+
+def require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
+    """Check the whole file, which takes seconds for a large one, after something in it made no sense.
+
+    Raises:
+        IndexDamagedError: it is damaged.
+    """
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if found != "ok":
+        raise _damaged(folder, found) from error
+
+
+def _damaged(folder: Path, what: object) -> IndexDamagedError:
+    return IndexDamagedError(
+        f"{folder / FILE_NAME} is damaged ({what}); move the folder {folder} away and index the documents again"
+    )
 
 
 def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
@@ -122,18 +154,17 @@ def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
         return StorageError(f"the index {folder} cannot be read or written: {error}; free some space or name another")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return IndexLockedError(f"another process is writing to the index {folder}; try again when it has finished")
-    return IndexDamagedError(
-        f"{folder / FILE_NAME} is damaged ({error}); move the folder {folder} away and index the documents again"
-    )
+    return _damaged(folder, error)
 
 
 def _connect(uri: str) -> sqlite3.Connection:
     # Transactions are written out (isolation_level=None): sqlite3's implicit ones begin where nobody looks.
     # One thread at a time, not always the same one: `Retriever` has the lock for that.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
-    connection.execute("PRAGMA foreign_keys = ON")
-    # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
-    connection.execute("PRAGMA synchronous = FULL")
+    with _closed_on_failure(connection):
+        connection.execute("PRAGMA foreign_keys = ON")
+        # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
+        connection.execute("PRAGMA synchronous = FULL")
     return connection
 
 

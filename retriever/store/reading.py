@@ -67,7 +67,6 @@ class Counts:
     """Nodes with lines of their own."""
     chunks: int
     broken_links: int
-    skipped: int
 
 
 def meta(connection: sqlite3.Connection, key: str) -> str | None:
@@ -130,11 +129,12 @@ def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None
     return None if row is None else int(row[0])
 
 
-def boilerplate(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, float]:
-    """Document keys to how much each is a list of links or a log, 0 to 1."""
+def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:
+    """Node ids to how much of a list of links or a log each one's document is, 0 to 1."""
     rows = connection.execute(
-        "SELECT document_key, boilerplate FROM documents WHERE document_key IN (SELECT value FROM json_each(?))",
-        (_keys(document_keys),),
+        "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
+        " WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
     )
     return dict(rows)
 
@@ -152,6 +152,11 @@ def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> d
 def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     """What could not be read, and why, by path."""
     return tuple(connection.execute("SELECT path, reason FROM skipped ORDER BY folder_key, path"))
+
+
+def skipped_count(connection: sqlite3.Connection) -> int:
+    """How many files could not be read; changes without a new generation."""
+    return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
 
 
 def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
@@ -176,8 +181,7 @@ def counts(connection: sqlite3.Connection) -> Counts:
     """How much there is of everything."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
-        " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL),"
-        " (SELECT count(*) FROM skipped)"
+        " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
     ).fetchone()
     return Counts(*row)
 
@@ -219,22 +223,34 @@ def keys_of_documents(connection: sqlite3.Connection, document_keys: Iterable[in
     return [row[0] for row in nodes], [row[0] for row in chunk_rows]
 
 
-def documents_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, tuple[str, int]]:
-    """Node keys to (node id, document key); keys that are not there are left out."""
+def ids_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
+    """Node keys to node ids; keys that are not there are left out."""
     rows = connection.execute(
-        "SELECT node_key, node_id, document_key FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
-        (_keys(node_keys),),
+        "SELECT node_key, node_id FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))", (_keys(node_keys),)
     )
-    return {key: (node_id, document_key) for key, node_id, document_key in rows}
+    return dict(rows)
+
+
+def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[int]:
+    """The keys of the documents of these nodes, each once; ids that are not there are left out."""
+    rows = connection.execute(
+        "SELECT DISTINCT document_key FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
+    )
+    return sorted(row[0] for row in rows)
 
 
 def link_targets(connection: sqlite3.Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
+    rows = connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,))
+    return list(rows)
+
+
+def link_targets_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[tuple[str, str, int]]:
+    """As `link_targets`, of the links of these nodes."""
     rows = connection.execute(
-        "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
-        " JOIN links ON links.source_key = source.node_key JOIN nodes AS target ON target.node_id = links.target_id"
-        " WHERE source.document_key = ? ORDER BY source.node_key, links.position",
-        (document_key,),
+        f"{_LINK_TARGETS} WHERE source.node_id IN (SELECT value FROM json_each(?)) {_LINK_ORDER}",
+        (json.dumps(list(node_ids)),),
     )
     return list(rows)
 
@@ -306,6 +322,11 @@ NODE_COLUMNS = (
     "node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line,"
     " text, front_matter_lines, anchor, summary"
 )
+_LINK_TARGETS = (
+    "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
+    " JOIN links ON links.source_key = source.node_key JOIN nodes AS target ON target.node_id = links.target_id"
+)
+_LINK_ORDER = "ORDER BY source.node_key, links.position"
 CHUNK_COLUMNS = "chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
 
 

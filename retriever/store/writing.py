@@ -5,14 +5,16 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
-from pageindex.document import Document
-from pageindex.links import Link, LinkKind
-from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
 from retriever.prior import boilerplate
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
+
+if TYPE_CHECKING:
+    from pageindex.document import Document
+    from pageindex.resolving import LinkTargets
 
 
 def text_hash(text: str) -> bytes:
@@ -21,8 +23,12 @@ def text_hash(text: str) -> bytes:
 
 
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
-    """A value that the index keeps about itself."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+    """A value that the index keeps about itself; the same once more writes nothing, and waits for no disk."""
+    connection.execute(
+        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key)"
+        " DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
+        (key, value),
+    )
 
 
 def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFolder:
@@ -31,7 +37,7 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
     return replace(folder, key=_insert(connection, "folders (path, prefix)", row))
 
 
-def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: Document) -> int:
+def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     lists = [json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)]
     nodes = [placed.node for placed in document.nodes]
@@ -92,16 +98,22 @@ def set_skipped(
     unreadable: Iterable[tuple[StoredDocument, str]],
     skipped: Iterable[Skipped],
 ) -> None:
-    """What of a folder could not be read, in place of what was noted before."""
+    """What of a folder could not be read, in place of what was noted before; the same once more writes nothing."""
+    rows = {item.path: (folder_key, item.path, item.size, item.mtime_ns, reason) for item, reason in unreadable}
+    rows |= {item.path: (folder_key, item.path, 0, 0, item.reason) for item in skipped}
+    noted = connection.execute("SELECT * FROM skipped WHERE folder_key = ? ORDER BY path", (folder_key,)).fetchall()
+    if noted == sorted(rows.values()):
+        return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
-    rows = [(folder_key, item.path, item.size, item.mtime_ns, reason) for item, reason in unreadable]
-    rows += [(folder_key, item.path, 0, 0, item.reason) for item in skipped]
-    connection.executemany("INSERT OR REPLACE INTO skipped VALUES (?, ?, ?, ?, ?)", rows)
+    connection.executemany("INSERT INTO skipped VALUES (?, ?, ?, ?, ?)", rows.values())
 
 
 def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
     """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
-    targets = LinkTargets(*_link_targets(connection, folder))
+    from pageindex.links import Link, LinkKind  # 40 ms with what they import, when something has changed
+    from pageindex.resolving import Broken, resolve_link
+
+    targets = _link_targets(connection, folder)
     rows = connection.execute(
         "SELECT path, line, target_path, target_anchor, links.kind, source_key, position FROM links"
         " JOIN nodes ON node_key = source_key JOIN documents USING (document_key) WHERE folder_key = ?",
@@ -117,10 +129,9 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
     )
 
 
-def _link_targets(
-    connection: sqlite3.Connection, folder: StoredFolder
-) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
-    """Anchors by document, and documents by note name; see `LinkTargets`."""
+def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "LinkTargets":
+    from pageindex.resolving import LinkTargets, note_names
+
     anchors: dict[str, dict[str, str]] = {}
     rows = connection.execute(
         "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key)"
@@ -130,7 +141,7 @@ def _link_targets(
     for path, anchor, node_id in rows:
         anchors.setdefault(path, {}).setdefault(anchor, node_id)
     aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
-    return anchors, note_names((path, json.loads(names)) for path, names in aliases)
+    return LinkTargets(anchors, note_names((path, json.loads(names)) for path, names in aliases))
 
 
 def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:

@@ -176,7 +176,10 @@ def test_nothing_found_is_no_error_unless_asked(library: FakeLibrary, capsys: py
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("nothing found: try other words")
-    library.answers = [answer(HIT)]
+    library.answers = [answer(HIT, verdict="none")]
+    assert main(["--fail-on-none", "q"]) == 3
+    assert main(["q"]) == 0
+    library.answers = [answer(HIT, verdict="weak")]
     assert main(["--fail-on-none", "q"]) == 0
 
 

@@ -32,12 +32,15 @@ def test_a_run_has_a_line_for_each_question_in_their_order(
     assert main(["--batch", "questions.jsonl", "--run", "hits.jsonl", "--top-k", "30"]) == 0
     hit = {"node_id": HIT.node_id, "file": "guide/mail.md", "start_line": 12, "end_line": 34, "score": 0.0312}
     lines = [json.loads(line) for line in Path("hits.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert lines == [{"id": "a", "hits": []}, {"id": 7, "hits": [hit]}]
+    assert lines == [
+        {"id": "a", "verdict": "none", "confidence": 0.0, "hits": []},
+        {"id": 7, "verdict": "answered", "confidence": 0.875, "hits": [hit]},
+    ]
     assert library.asked == ["first", "second"]
     assert library.opened[0]["settings"] == {"top_k": 30}
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "answered 2 questions, 1 of them without a hit\n"
+    assert err == "asked 2 questions; no section answers 1 of them\n"
     assert sorted(path.name for path in Path().iterdir()) == ["hits.jsonl", "questions.jsonl"]
 
 

@@ -32,7 +32,9 @@ EXAMPLES = [
 def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     questions = Path("questions.jsonl")
-    questions.write_text('{"id": "1", "question": "q"}\n', encoding="utf-8")
+    questions.write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
+    Path("docs").mkdir()
+    Path("docs/page.md").write_text(f"# How the rankings are fused\n\n{'Many words. ' * 20}\n", encoding="utf-8")
     install(monkeypatch)
     program, *arguments = shlex.split(re.split(r" [<>] ", line)[0])
     assert program == "hybrid_retrieve.py"
@@ -68,7 +70,7 @@ def test_the_tables_are_up_to_date() -> None:
 def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     page = " ".join(capsys.readouterr().out.split())
-    for meaning in ("0 ok", "1 error", "2 usage", "3 nothing found", "130 interrupted"):
+    for meaning in ("0 ok", "1 error", "2 usage", "3 no answer", "130 interrupted"):
         assert meaning in page
 
 

@@ -16,7 +16,7 @@ from retriever.command_line.page import Page
 from retriever.command_line.render import show_answer
 from retriever.command_line.terminal import inert, inert_line, openable
 from retriever.command_line.wording import size
-from retriever.types import Answer, Evidence
+from retriever.types import Answer, Evidence, Verdict
 from tests.answers import HIT, STATE, answer, hit
 from tests.fake_library import FakeLibrary, install
 
@@ -118,6 +118,8 @@ def test_explain_takes_the_answer_apart(library: FakeLibrary, capsys: pytest.Cap
     assert main(["q", "--explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "      4.2  dense    40 chunks of 23 sections" in lines
+    assert "verdict  answered, confidence 0.88" in lines
+    assert "     6.50  margin     of the nearest chunk over unrelated questions, in deviations" in lines
     assert "   1    0.7134  0.01640 of hit 1  guide/mail.md#mail/after-the-response" in lines
     assert "   2       0.5  -                 other.md" in lines
     assert lines[-1] == "   1   0.03120 = 0.01640 dense + 0.01480 lexical  guide/mail.md:12-34"
@@ -132,6 +134,8 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
         "schema_version": 1,
         "question": "send an email after the response has gone out",
         "profile": "balanced",
+        "verdict": "answered",
+        "confidence": 0.875,
         "hits": [
             {
                 "rank": 1,
@@ -179,6 +183,23 @@ def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: 
     assert [item["name"] for item in content["trace"]["stages"]] == ["dense", "lexical"]
     assert content["trace"]["rankings"][0]["found"] == 2
     assert content["trace"]["rankings"][0]["first"][1] == {"node_id": "other.md", "score": 0.5, "origin": ""}
+    assert content["trace"]["signals"] == {"coverage": 0.75, "known": 1.0, "margin": 6.5, "agreement": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "begins"),
+    [
+        ("answered", " 1  /docs/guide/mail.md:12-34\n"),
+        ("weak", "It is not sure that a section answers this; the nearest are:\n\n 1  /docs"),
+        ("none", "No section answers this; the nearest are:\n\n 1  /docs"),
+    ],
+)
+def test_a_doubt_is_said_before_the_hits(
+    library: FakeLibrary, capsys: pytest.CaptureFixture[str], verdict: Verdict, begins: str
+) -> None:
+    library.answers = [answer(HIT, verdict=verdict)]
+    assert main(["q"]) == 0
+    assert capsys.readouterr().out.startswith(begins)
 
 
 def test_stale_and_skipped_files_are_said_with_what_to_do(

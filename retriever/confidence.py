@@ -1,0 +1,100 @@
+"""Whether the documents answer a question at all: what the arms found -> answered, weak or none, and how sure. Pure.
+
+Four things speak for an answer: a section covers the question's words, the documents use those words at all, a chunk
+is much nearer than chunks are to unrelated questions, and the two arms name the same sections. A logistic model weighs
+them. Its coefficients come from
+
+    uv run scripts/calibrate_confidence.py
+
+over questions with and without an answer in two sets of documents; docs/confidence.md has what they are worth. All are
+at least 0, so that more evidence never lowers the confidence.
+"""
+
+from dataclasses import dataclass
+from math import exp, log, log1p
+
+from retriever.types import Ranking, Signals, Verdict
+
+EULER_GAMMA = 0.5772156649015329
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """Of a logistic model of whether a right section is among the first five hits."""
+
+    intercept: float
+    coverage: float
+    known: float
+    margin: float = 0.0
+    """Of ln(1 + the margin)."""
+    agreement: float = 0.0
+    none_below: float = 0.0
+    """The confidence below which the verdict is `none`."""
+    answered_from: float = 1.0
+    """The confidence from which it is `answered`."""
+
+
+BOTH_ARMS = Coefficients(-6.25, 3.45, 2.03, 1.34, 1.47, none_below=0.05, answered_from=0.5)
+WORDS_ALONE = Coefficients(-6.29, 7.94, 1.23, none_below=0.025, answered_from=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is to be thought of an answer."""
+
+    verdict: Verdict
+    confidence: float
+    """0 to 1: the estimated probability that a right section is among the first five hits."""
+
+
+def judge(signals: Signals) -> Judgement:
+    """Weighs what was found.
+
+    Whatever the words say, the verdict is `none` when the nearest chunk is no nearer than an unrelated question's:
+    then the words are found by chance.
+    """
+    model = WORDS_ALONE if signals.margin is None else BOTH_ARMS
+    confidence = probability(signals, model)
+    if confidence < model.none_below or (signals.margin is not None and signals.margin <= 0):
+        return Judgement("none", min(confidence, model.none_below))
+    return Judgement("answered" if confidence >= model.answered_from else "weak", confidence)
+
+
+def probability(signals: Signals, model: Coefficients) -> float:
+    """The logistic model; what is missing, and a margin below 0, add nothing."""
+    evidence = (
+        model.intercept
+        + model.coverage * signals.coverage
+        + model.known * signals.known
+        + model.margin * log1p(max(0.0, signals.margin or 0.0))
+        + model.agreement * (signals.agreement or 0.0)
+    )
+    return 1 / (1 + exp(-evidence))
+
+
+def agreement(dense: Ranking, lexical: Ranking, sections: int) -> float:
+    """How well each arm ranks the other's best section, beyond chance, 0 to 1.
+
+    It is the mean of two reciprocal ranks, 0 for a section that the other arm does not list, corrected as Cohen's
+    kappa is: in a folder of one section the arms agree by necessity, and that says nothing.
+
+    Args:
+        dense: by meaning.
+        lexical: by words.
+        sections: how many there are to rank.
+    """
+    if not dense.items or not lexical.items:
+        return 0.0
+    observed = (_reciprocal_rank(dense, lexical) + _reciprocal_rank(lexical, dense)) / 2
+    chance = _mean_reciprocal_rank(sections)
+    return max(0.0, (observed - chance) / (1 - chance)) if chance < 1 else 0.0
+
+
+def _reciprocal_rank(first_of: Ranking, ranking: Ranking) -> float:
+    best = first_of.items[0].node_id
+    return next((1 / rank for rank, item in enumerate(ranking.items, start=1) if item.node_id == best), 0.0)
+
+
+def _mean_reciprocal_rank(sections: int) -> float:
+    """Of a rank drawn at random: the harmonic number H(n) over n, with H(n) = ln n + gamma + 1/2n (1.4 % off at 2)."""
+    return (log(sections) + EULER_GAMMA + 0.5 / sections) / sections if sections > 1 else 1.0

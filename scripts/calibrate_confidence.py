@@ -1,0 +1,245 @@
+"""Recomputes the coefficients of retriever/confidence.py and says what they are worth; about 3 minutes.
+
+    uv run scripts/calibrate_confidence.py ../shared/eval
+
+Asks each of two sets of documents five kinds of questions:
+
+    answerable    those of the set, with gold lines
+    near miss     tests/eval_unanswerable/NAME.jsonl: plausible, in the same vocabulary, without an answer
+    elsewhere     the answerable ones of the other set
+    gibberish     tests/eval_unanswerable/gibberish.jsonl
+    titles        a hundred of the documents' own headings: short questions, which the sets do not have
+
+and fits a logistic model of whether a right section is among the first five hits. Each measure is of a model that was
+fitted on the one set and tried on the other; the coefficients are of both.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from pageindex.node import Span
+from retriever.confidence import BOTH_ARMS, WORDS_ALONE, judge
+from retriever.library import open_retriever
+from retriever.retrieving import Retriever
+from retriever.types import Hit, Signals, Verdict
+
+UNANSWERABLE = Path(__file__).resolve().parents[1] / "tests" / "eval_unanswerable"
+SETS = ("fastapi", "rustbook")
+TITLES = 100
+SEED = 5
+FIRST = 5
+"""Among how many hits a right section counts."""
+RIDGE = 1.0
+"""The weight of the squared coefficients, of features brought to a deviation of 1: 700 questions need little."""
+BINS = 10
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and what became of it."""
+
+    kind: str
+    """As named above."""
+    style: str
+    """Of answerable ones and near misses: `paraphrase`, `direct`, `identifier` or `overview`."""
+    signals: Signals
+    is_right: bool
+    """Whether a right section is among the first five hits."""
+    verdict: Verdict
+    """By the coefficients as they are now."""
+
+
+def asked(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable[[Hit], bool]) -> Asked:
+    """One question to the documents."""
+    answer = retriever.search(row["question"])
+    right = any(is_right(hit) for hit in answer.hits[:FIRST])
+    style = row.get("style", row["kind"])
+    return Asked(kind, style, answer.trace.signals, right, judge(answer.trace.signals).verdict)
+
+
+def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
+    """All five kinds of questions to one set of documents."""
+    (other,) = set(SETS) - {name}
+    results = [asked(retriever, row, "answerable", holds(row["gold"])) for row in rows(evaluation, name)]
+    for kind, folder, file in (
+        ("near miss", UNANSWERABLE, name),
+        ("elsewhere", evaluation, other),
+        ("gibberish", UNANSWERABLE, "gibberish"),
+    ):
+        results += [asked(retriever, row, kind, lambda _: False) for row in rows(folder, file)]
+    headings = [{"question": title, "kind": "title"} for title in titles(retriever)]
+    return results + [asked(retriever, row, "title", is_titled(row["question"])) for row in headings]
+
+
+def rows(folder: Path, name: str) -> list[dict[str, Any]]:
+    """The lines of a file of questions."""
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def holds(gold: Sequence[dict[str, Any]]) -> Callable[[Hit], bool]:
+    """Whether a hit's own lines overlap lines that answer."""
+    places = [(item["file"], Span(item["start_line"], item["end_line"])) for item in gold]
+    return lambda hit: any(hit.file == file and hit.span.overlap(span) for file, span in places)
+
+
+def is_titled(title: str) -> Callable[[Hit], bool]:
+    """Whether a hit has this title."""
+    return lambda hit: hit.title == title
+
+
+def titles(retriever: Retriever) -> list[str]:
+    """Headings of the documents, drawn with a seed; those of the release notes are version numbers."""
+    known = {node.title for node in retriever.nodes() if node.span and not node.path.startswith("release-notes")}
+    return random.Random(SEED).sample(sorted(title for title in known if len(title) > 3), TITLES)
+
+
+def features(items: Sequence[Asked]) -> Floats:
+    """(n, 4): coverage, known, ln(1 + margin), agreement; (n, 2), the first two, where there are no vectors."""
+    signals = [item.signals for item in items]
+    words = np.array([(each.coverage, each.known) for each in signals])
+    if signals[0].margin is None:
+        return words
+    meaning = np.array([(np.log1p(max(0.0, each.margin or 0.0)), each.agreement) for each in signals])
+    return np.column_stack([words, meaning])
+
+
+def right(items: Sequence[Asked]) -> Flags:
+    """(n,): what the model is to foretell."""
+    return np.array([item.is_right for item in items])
+
+
+def of_kind(items: Sequence[Asked], kind: str) -> Flags:
+    """(n,): whether a question is of this kind."""
+    return np.array([item.kind == kind for item in items])
+
+
+def fitted(values: Floats, wanted: Flags) -> Floats:
+    """(1 + d,): intercept and coefficients of ridge logistic regression, by Newton's method.
+
+    Args:
+        values: (n, d).
+        wanted: (n,).
+    """
+    mean, deviation = values.mean(axis=0), values.std(axis=0)
+    design = np.column_stack([np.ones(len(values)), (values - mean) / deviation])
+    penalty = np.diag([0.0] + [RIDGE] * values.shape[1])
+    weights = np.zeros(design.shape[1])
+    for _ in range(50):
+        chance = 1 / (1 + np.exp(-design @ weights))
+        slope = design.T @ (chance - wanted) + penalty @ weights
+        curvature = (design.T * (chance * (1 - chance))) @ design + penalty
+        weights = weights - np.linalg.solve(curvature, slope)
+    coefficients = weights[1:] / deviation
+    return np.array([weights[0] - coefficients @ mean, *coefficients])
+
+
+def probabilities(values: Floats, model: Floats) -> Floats:
+    """(n,): what the model says."""
+    result: Floats = 1 / (1 + np.exp(-(model[0] + values @ model[1:])))
+    return result
+
+
+def auroc(scores: Floats, positive: Flags, negative: Flags) -> float:
+    """How often a positive one is above a negative one; half of a tie."""
+    difference = scores[positive][:, np.newaxis] - scores[negative][np.newaxis]
+    return float(((difference > 0) + 0.5 * (difference == 0)).mean())
+
+
+def calibration_error(scores: Floats, wanted: Flags) -> float:
+    """The expected calibration error over ten equal bins of the score."""
+    places = np.minimum((scores * BINS).astype(int), BINS - 1)
+    parts = [places == place for place in range(BINS) if (places == place).any()]
+    return float(sum(part.mean() * abs(scores[part].mean() - wanted[part].mean()) for part in parts))
+
+
+def measures(items: Sequence[Asked], model: Floats) -> dict[str, float]:
+    """What a model is worth on these questions: AUROC of the one kind against the other, and its calibration error."""
+    scores, found = probabilities(features(items), model), right(items)
+    answerable, miss = of_kind(items, "answerable"), of_kind(items, "near miss")
+    free = np.array([item.style == "paraphrase" for item in items])
+    return {
+        "answerable / near miss": auroc(scores, answerable, miss),
+        "the same, paraphrases of both": auroc(scores, answerable & free, miss & free),
+        "the same, without paraphrases": auroc(scores, answerable & ~free, miss & ~free),
+        "the same, by an oracle that sees whether a hit is right": auroc(found.astype(float), answerable, miss),
+        "answer found / near miss": auroc(scores, answerable & found, miss),
+        "answer found / not found, near miss": auroc(scores, answerable & found, (answerable & ~found) | miss),
+        "answerable / elsewhere": auroc(scores, answerable, of_kind(items, "elsewhere")),
+        "answerable / gibberish": auroc(scores, answerable, of_kind(items, "gibberish")),
+        "titles / near miss": auroc(scores, of_kind(items, "title"), miss),
+        "expected calibration error": calibration_error(scores, found),
+    }
+
+
+def show_model(results: dict[str, list[Asked]]) -> None:
+    """The coefficients of both sets, and how the model of each does on the other."""
+    first, second = SETS
+    both = [*results[first], *results[second]]
+    names = ("intercept", "coverage", "known", "margin", "agreement")
+    model = fitted(features(both), right(both))
+    print("  coefficients:", ", ".join(f"{name} {value:.2f}" for name, value in zip(names, model, strict=False)))
+    tried = {
+        name: measures(results[name], fitted(features(results[other]), right(results[other])))
+        for name, other in ((first, second), (second, first))
+    }
+    print(f"\n  | fitted on the other set, tried on | {first} | {second} |\n  |---|---|---|")
+    for measure in tried[first]:
+        print(f"  | {measure} | {tried[first][measure]:.3f} | {tried[second][measure]:.3f} |")
+
+
+def show_verdicts(results: dict[str, list[Asked]]) -> None:
+    """How often each verdict falls, by the coefficients and thresholds as they are now in confidence.py."""
+    both = [item for items in results.values() for item in items]
+    print("\n  | verdicts as they are now | questions | answered | weak | none |\n  |---|---|---|---|---|")
+    groups = {kind: [item for item in both if item.kind == kind] for kind in dict.fromkeys(item.kind for item in both)}
+    answerable = groups["answerable"]
+    groups |= {style: [item for item in answerable if item.style == style] for style in STYLES}
+    groups["answer among the first five"] = [item for item in answerable if item.is_right]
+    for name, items in groups.items():
+        shares = (sum(item.verdict == verdict for item in items) / len(items) for verdict in VERDICTS)
+        print(f"  | {name} | {len(items)} | {' | '.join(f'{share:.1%}' for share in shares)} |")
+    sure = [item for item in both if item.verdict == "answered" and item.kind in ("answerable", "near miss")]
+    print(f"  answered, of answerable and near miss: {sum(item.is_right for item in sure) / len(sure):.1%} are right")
+
+
+VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
+STYLES = ("paraphrase", "direct", "identifier", "overview")
+
+
+@click.command()
+@click.argument("evaluation", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--indexes", type=click.Path(file_okay=False, path_type=Path), help="Where indexes are, or are kept.")
+def main(evaluation: Path, indexes: Path | None) -> None:
+    """Calibrate on the sets fastapi and rustbook in the folder EVALUATION."""
+    with TemporaryDirectory(prefix="calibrate-") as folder:
+        place = indexes or Path(folder)
+        for kind, now in (("onnx", BOTH_ARMS), ("none", WORDS_ALONE)):
+            print(f"\nencoder {kind}; now {now}")
+            results = {}
+            for name in SETS:
+                settings = {"top_k": FIRST, "refresh_max_files": 0, "encoder": {"kind": kind}}
+                docs = [evaluation / "corpora" / name]
+                with closing(open_retriever(docs, place / f"{name}-{kind}", settings=settings)) as retriever:
+                    results[name] = ask_all(retriever, evaluation, name)
+            show_model(results)
+            show_verdicts(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,304 @@
+"""Indexing touches only what changed; whatever fails on the way leaves the index as it was, and nothing is lost."""
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retriever.errors import DocumentsError, EncoderError
+from retriever.types import FloatMatrix
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    """Four pages, indexed."""
+    shelf = Shelf(tmp_path, PAGES)
+    report = shelf.update()
+    assert (report.added, report.embedded, report.chunks, report.generation) == (4, 8, 8, 1)
+    assert shelf.encoder.encoded == 8
+    shelf.encoder.encoded = 0
+    return shelf
+
+
+def counted(shelf: Shelf) -> tuple[int, ...]:
+    """What an update did: (added, changed, moved, removed, unchanged, embedded), the generation not."""
+    before = shelf.encoder.encoded
+    report = shelf.update()
+    assert shelf.encoder.encoded - before == report.embedded
+    return report.added, report.changed, report.moved, report.removed, report.unchanged, report.embedded
+
+
+def test_what_is_unchanged_is_not_touched(shelf: Shelf) -> None:
+    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
+    assert shelf.generations() == ["gen-1"]
+
+
+def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.touch("mail.md")
+    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
+    assert shelf.generations() == ["gen-1"]
+    monkeypatch.setattr("retriever.changes.read_document", lambda *_: pytest.fail("nothing is suspect any more"))
+    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
+
+
+def test_an_edit_embeds_the_edited_section_alone(shelf: Shelf) -> None:
+    shelf.write("mail.md", PAGES["mail.md"].replace("by train", "by ship"))
+    assert counted(shelf) == (0, 1, 0, 0, 3, 1)
+    assert shelf.generations() == ["gen-2"]
+    assert "by ship" in shelf.ask("parcel by ship").hits[0].text
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen_while_the_time_is_young(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    path = shelf.docs / "now.md"
+    path.write_text("# Now\n\nblack\n", encoding="utf-8")
+    time = path.stat().st_mtime_ns
+    shelf.update()
+    shelf.write("now.md", "# Now\n\nwhite\n", mtime_ns=time)
+    assert counted(shelf) == (0, 1, 0, 0, 0, 1)
+
+
+def test_an_added_file(shelf: Shelf) -> None:
+    shelf.write("new.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
+    assert counted(shelf) == (1, 0, 0, 0, 4, 2)
+    assert shelf.ask("otter").hits[0].citation == "new.md:1-4"
+
+
+def test_a_deleted_file_is_gone_from_everywhere(shelf: Shelf) -> None:
+    (shelf.docs / "kitchen.md").unlink()
+    assert counted(shelf) == (0, 0, 0, 1, 3, 0)
+    for question in QUESTIONS:
+        assert all(hit.file != "kitchen.md" for hit in shelf.ask(question, top_k=100).hits)
+    with shelf.rows() as rows:
+        assert rows.execute("SELECT count(*) FROM nodes WHERE node_id GLOB 'kitchen.md*'").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("target", ["post.md", "deep/er/mail.md"])
+def test_a_renamed_file_moves_without_embedding(shelf: Shelf, target: str) -> None:
+    (shelf.docs / target).parent.mkdir(parents=True, exist_ok=True)
+    (shelf.docs / "mail.md").rename(shelf.docs / target)
+    assert counted(shelf) == (1, 0, 1, 1, 3, 0)
+    assert shelf.ask(QUESTIONS[0]).hits[0].node_id == f"{target}#mail/stamps"
+
+
+def test_a_text_is_embedded_once_ever(shelf: Shelf) -> None:
+    shelf.write("copy.md", PAGES["mail.md"])
+    assert counted(shelf) == (1, 0, 0, 0, 4, 0)
+    (shelf.docs / "copy.md").unlink()
+    (shelf.docs / "mail.md").unlink()
+    assert counted(shelf) == (0, 0, 0, 2, 3, 0)
+    shelf.write("back.md", PAGES["mail.md"])
+    assert counted(shelf) == (1, 0, 0, 0, 3, 0)
+    twins = {f"twin-{number}.md": "# Twin\n\nThe same words twice.\n" for number in range(2)}
+    for name, text in twins.items():
+        shelf.write(name, text)
+    assert counted(shelf) == (2, 0, 0, 0, 4, 1)
+
+
+def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(shelf: Shelf, tmp_path: Path) -> None:
+    long = "# Long\n\n" + "\n\n".join(f"Paragraph {number} says something of its own." for number in range(6)) + "\n"
+    shelf.write("long.md", long)
+    assert shelf.update().embedded == 1
+    small = {"chunks": {"target_tokens": 10}}
+    report = shelf.update(settings=small)
+    assert (report.changed, report.embedded, report.chunks) == (5, 6, 8 + 6)
+    fresh = tmp_path / "fresh"
+    shelf.update(index=fresh, settings=small)
+    for question in (*QUESTIONS, "paragraph 3"):
+        assert same_hits(found(shelf.ask(question)), found(shelf.ask(question, index=fresh)))
+    back = shelf.update()
+    assert (back.changed, back.embedded, back.chunks) == (5, 0, 9)
+
+
+def test_another_model_embeds_everything_anew_and_no_vectors_are_mixed(shelf: Shelf) -> None:
+    other = CountingEncoder(fingerprint="0f" * 8)
+    report = shelf.update(encoder=other)
+    assert (report.changed, report.embedded, other.encoded) == (4, 8, 8)
+    with shelf.rows() as rows:
+        assert dict(rows.execute("SELECT fingerprint, count(*) FROM vectors GROUP BY 1")) == {
+            shelf.encoder.fingerprint: 8,
+            other.fingerprint: 8,
+        }
+    chroma = shelf.index / "gen-2" / "chroma" / "chroma.sqlite3"
+    names = sqlite3.connect(chroma).execute("SELECT name FROM collections").fetchall()
+    assert names == [(other.fingerprint,)]
+    assert shelf.ask(QUESTIONS[0], encoder=other).degraded == ()
+    assert shelf.update().embedded == 0  # the first model's vectors are still there
+
+
+class Blind(CountingEncoder):
+    """Its `encode_documents` gives something that is no vector for each text."""
+
+    def __init__(self, wrong: FloatMatrix) -> None:
+        super().__init__(fingerprint="bad0" * 4)
+        self._wrong = wrong
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        return self._wrong
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.full((8, 64), np.nan, np.float32),
+        np.zeros((8, 64), np.float32),
+        np.ones((7, 64), np.float32),
+        np.ones((8, 63), np.float32),
+        np.ones(64, np.float32),
+    ],
+    ids=["not a number", "zeros", "too few", "too short", "no matrix"],
+)
+def test_what_is_no_vector_is_never_stored(shelf: Shelf, wrong: FloatMatrix) -> None:
+    with pytest.raises(EncoderError):
+        shelf.update(encoder=Blind(wrong))
+    with shelf.rows() as rows:
+        assert rows.execute("SELECT count(*) FROM vectors").fetchone() == (8,)
+    assert shelf.ask(QUESTIONS[0]).degraded == ()
+
+
+class Failing(CountingEncoder):
+    """Breaks down once it has read so many texts."""
+
+    def __init__(self, after: int) -> None:
+        super().__init__()
+        self._after = after
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        if self.encoded + len(texts) > self._after:
+            raise EncoderError("the model has gone home")
+        return super().encode_documents(texts)
+
+
+@pytest.mark.parametrize("done", [0, 2, 6])
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
+    monkeypatch.setattr("retriever.indexing.TEXTS_AT_ONCE", 2)
+    shelf = Shelf(tmp_path, PAGES)
+    failing = Failing(after=done + 1)
+    with pytest.raises(EncoderError, match="gone home"):
+        shelf.update(encoder=failing)
+    assert failing.encoded == done
+    assert shelf.generations() == []
+    assert shelf.update().embedded == 8 - done
+    fresh = tmp_path / "fresh"
+    shelf.update(index=fresh)
+    for question in QUESTIONS:
+        assert same_hits(found(shelf.ask(question)), found(shelf.ask(question, index=fresh)))
+
+
+def test_a_run_that_fails_leaves_the_older_state_in_force(shelf: Shelf) -> None:
+    before = found(shelf.ask(QUESTIONS[1]))
+    shelf.write("mail.md", "# Mail\n\nSomething else.\n")
+    (shelf.docs / "kitchen.md").unlink()
+    with pytest.raises(EncoderError):
+        shelf.update(encoder=Failing(after=0))
+    assert found(shelf.ask(QUESTIONS[1], **NEVER_REFRESH)) == before
+    assert shelf.generations() == ["gen-1"]
+
+
+def test_a_second_folder_has_a_prefix_and_the_first_ones_ids_stay(shelf: Shelf, tmp_path: Path) -> None:
+    ids = {hit.node_id for hit in shelf.ask("tomatoes", top_k=100).hits}
+    second, third = Shelf(tmp_path / "x", {"mail.md": "# Owls\n\nAn owl carries mail.\n"}), Shelf(tmp_path / "y")
+    third.write("a.md", "# Deer\n\nA deer carries nothing.\n")
+    report = shelf.update(second.docs, third.docs)
+    assert report.folders == tuple(str(folder) for folder in (shelf.docs, second.docs, third.docs))
+    assert (report.added, report.unchanged, report.embedded) == (2, 4, 2)
+    assert ids < {hit.node_id for hit in shelf.ask("tomatoes", top_k=100).hits}
+    owl, deer = shelf.ask("owl").hits[0], shelf.ask("deer").hits[0]
+    assert (owl.node_id, owl.folder, owl.citation) == ("docs:mail.md#owls", str(second.docs), "mail.md:1-3")
+    assert (deer.node_id, deer.folder) == ("docs~2:a.md#deer", str(third.docs))
+    assert counted(shelf) == (0, 0, 0, 0, 6, 0)
+
+
+def test_all_folders_of_an_index_are_looked_at(shelf: Shelf, tmp_path: Path) -> None:
+    second = Shelf(tmp_path / "second", {"owl.md": "# Owls\n\nAn owl carries mail.\n"})
+    shelf.update(second.docs)
+    shelf.write("mail.md", "# Mail\n\nNothing is left.\n")
+    second.write("owl.md", "# Owls\n\nAn owl sleeps.\n")
+    report = shelf.update(second.docs)
+    assert (report.changed, report.unchanged, report.embedded) == (2, 3, 2)
+
+
+def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
+    def links() -> list[tuple[str | None, str | None]]:
+        with shelf.rows() as rows:
+            return rows.execute("SELECT target_id, problem FROM links").fetchall()
+
+    whole = [("garden/tomatoes.md#tomatoes/blight", None)]
+    assert links() == whole
+    (shelf.docs / "garden/tomatoes.md").rename(shelf.docs / "garden/red.md")
+    shelf.update()
+    assert links() == [(None, "no such document")]
+    with shelf.open() as retriever:
+        assert retriever.status().broken_links == 1
+    (shelf.docs / "garden/red.md").rename(shelf.docs / "garden/tomatoes.md")
+    shelf.update()
+    assert links() == whole
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "a file", "no documents"])
+def test_a_folder_without_documents_is_an_error_and_nothing_is_made(tmp_path: Path, what: str) -> None:
+    folder = tmp_path / "folder"
+    if what == "a file":
+        folder.write_text("# A\n", encoding="utf-8")
+    elif what != "missing":
+        folder.mkdir()
+        if what == "no documents":
+            (folder / "picture.png").write_bytes(b"PNG")
+    shelf = Shelf(tmp_path / "x", PAGES)
+    with pytest.raises(DocumentsError, match="folder"):
+        shelf.update(shelf.docs, folder)
+    assert not shelf.index.exists()
+
+
+def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.write("binary.md", b"# A\x00B\n")
+    shelf.write("large.md", b"x" * 2000)
+    os.mkfifo(shelf.docs / "pipe.md")
+    (shelf.docs / "loop.md").symlink_to("loop.md")
+    (shelf.docs / "up").symlink_to("..")
+    (shelf.docs / "outside.md").symlink_to(tmp_path / "secret.md")
+    (tmp_path / "secret.md").write_text("# Secret\n\nzebra\n", encoding="utf-8")
+    report = shelf.update(settings={"documents": {"max_file_bytes": 1000}})
+    assert report.documents == 4
+    assert {path for path, _ in report.skipped} == {
+        "binary.md",
+        "large.md",
+        "loop.md",
+        "outside.md",
+        "pipe.md",
+        "up",
+    }
+    assert all(reason for _, reason in report.skipped)
+    assert all("secret" not in hit.node_id for hit in shelf.ask("zebra").hits)
+
+
+def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pageindex import corpus
+
+    read_regular = corpus._read_regular
+
+    def unlucky(path: Path, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
+        if path.name == "kitchen.md":
+            path.unlink(missing_ok=True)
+        elif path.name == "mail.md":
+            path.write_bytes(path.read_bytes() + b"more\n")
+            raw, _, after = read_regular(path, limit)
+            return raw, (0, 0), after
+        return read_regular(path, limit)
+
+    for name in ("kitchen.md", "mail.md"):
+        shelf.touch(name)
+    monkeypatch.setattr(corpus, "_read_regular", unlucky)
+    report = shelf.update()
+    assert (report.removed, report.documents, report.embedded) == (2, 2, 0)
+    assert dict(report.skipped) == {
+        "kitchen.md": "no such file or directory",
+        "mail.md": "it changed while it was read",
+    }
+    monkeypatch.undo()
+    assert counted(shelf) == (1, 0, 0, 0, 2, 1)  # the page is back, with one new line

@@ -1,0 +1,131 @@
+"""A folder of documents, its index, and an encoder that counts: what the tests of indexing and asking work on."""
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from retriever.indexing import IndexRequest, update_index
+from retriever.library import open_retriever
+from retriever.profile import DEFAULT_PROFILE, given_settings
+from retriever.progress import NoProgress
+from retriever.retrieving import Retriever
+from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
+from tests.fake_encoder import FakeEncoder
+
+LONG_AGO_NS = 1_500_000_000_000_000_000
+"""Old enough for a file's time to be trusted."""
+ALWAYS_LOOK: Mapping[str, Any] = {"refresh_seconds": 0}
+NEVER_REFRESH: Mapping[str, Any] = {"refresh_max_files": 0}
+
+
+class CountingEncoder(FakeEncoder):
+    """`encoded` is how many documents it has encoded; questions do not count."""
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        before = self.encoded
+        vectors = super().encode_queries(texts)
+        self.encoded = before
+        return vectors
+
+
+class Shelf:
+    """Documents in `docs`, their index in `index`, both below one folder; every file written has a time of its own."""
+
+    def __init__(self, place: Path, pages: Mapping[str, str] | None = None) -> None:
+        self.place = place
+        self.docs = place / "docs"
+        self.index = place / "index"
+        self.encoder = CountingEncoder()
+        self._seconds = count(1)
+        self.docs.mkdir(parents=True)
+        for name, text in (pages or {}).items():
+            self.write(name, text)
+
+    def write(self, name: str, text: str | bytes, *, mtime_ns: int | None = None) -> Path:
+        """A document below `docs`, of long ago unless a time is given."""
+        path = self.docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        self.touch(name, mtime_ns)
+        return path
+
+    def touch(self, name: str, mtime_ns: int | None = None) -> None:
+        """Another time, the same content."""
+        time = LONG_AGO_NS + next(self._seconds) * 1_000_000_000 if mtime_ns is None else mtime_ns
+        os.utime(self.docs / name, ns=(time, time))
+
+    def update(
+        self,
+        *folders: Path,
+        index: Path | None = None,
+        encoder: Encoder | None = None,
+        wait_s: float = 0.0,
+        settings: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> IndexReport:
+        """Index these folders; `docs` when none is named."""
+        given = given_settings(DEFAULT_PROFILE, settings, None, {})
+        request = IndexRequest(
+            index or self.index,
+            folders or (self.docs,),
+            given.profile(),
+            given.for_index(),
+            encoder or self.encoder,
+            wait_s,
+        )
+        return update_index(request, progress or NoProgress())
+
+    def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
+        """A retriever that looks at the folders before each question."""
+        wishes = {**ALWAYS_LOOK, **settings}
+        return open_retriever((), index or self.index, settings=wishes, encoder=encoder or self.encoder)
+
+    def ask(
+        self, question: str, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object
+    ) -> Answer:
+        """One question to the index as it is on disk."""
+        with self.open(index=index, encoder=encoder, **settings) as retriever:
+            return retriever.search(question)
+
+    @contextmanager
+    def rows(self) -> Iterator[sqlite3.Connection]:
+        """index.sqlite, to look into or to hurt."""
+        with closing(sqlite3.connect(self.index / "index.sqlite", isolation_level=None)) as connection:
+            yield connection
+
+    def generations(self) -> list[str]:
+        """The names of the generation folders."""
+        return sorted(path.name for path in self.index.glob("gen-*"))
+
+
+def found(answer: Answer) -> list[tuple[str, float]]:
+    """(node id, score) of the hits, best first."""
+    return [(hit.node_id, hit.score) for hit in answer.hits]
+
+
+def same_hits(some: Sequence[tuple[str, float]], others: Sequence[tuple[str, float]]) -> bool:
+    """The same nodes in the same order, with scores that are equal to 1e-9."""
+    return [node_id for node_id, _ in some] == [node_id for node_id, _ in others] and all(
+        abs(score - other) <= 1e-9 for (_, score), (_, other) in zip(some, others, strict=True)
+    )
+
+
+PAGES = {
+    "mail.md": "# Mail\n\nHow letters leave the house.\n\n## Stamps\n\nA stamp pays for the journey of a letter.\n\n"
+    "## Parcels\n\nA parcel is weighed before it travels by train.\n",
+    "garden/tomatoes.md": "# Tomatoes\n\nTomatoes want sun, water and a stick.\n\n## Blight\n\n"
+    "Blight turns the leaves brown in a wet summer.\n",
+    "garden/bees.md": "# Bees\n\nBees fly to the flowers of [tomatoes](tomatoes.md#blight) and beans.\n",
+    "kitchen.md": "# Kitchen\n\nSoup is made of tomatoes, salt and patience.\n\n## Bread\n\nBread rises over night.\n",
+}
+QUESTIONS = (
+    "what pays for a letter?",
+    "tomatoes in a wet summer",
+    "bread over night",
+    "who flies to the flowers of beans?",
+    "weigh a parcel before the train",
+)

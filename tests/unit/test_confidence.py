@@ -1,0 +1,93 @@
+"""What is made of the evidence: more of it never lowers the confidence, and chance is no evidence."""
+
+from dataclasses import replace
+from math import exp, log1p
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retriever.confidence import BOTH_ARMS, WORDS_ALONE, agreement, judge, probability
+from retriever.types import Ranked, Ranking, Signals
+
+SHARES = st.floats(0, 1)
+MARGINS = st.floats(-50, 50)
+SIGNALS = st.builds(Signals, SHARES, SHARES, MARGINS, SHARES) | st.builds(Signals, SHARES, SHARES, st.none(), st.none())
+ORDER = ("none", "weak", "answered")
+
+
+def ranking(*ids: str) -> Ranking:
+    return Ranking("any", "any", 1.0, tuple(Ranked(node_id, 1.0) for node_id in ids))
+
+
+@given(SIGNALS)
+def test_a_judgement_is_a_probability_and_a_verdict(signals: Signals) -> None:
+    judgement = judge(signals)
+    assert 0 <= judgement.confidence <= 1
+    assert judgement.verdict in ORDER
+
+
+@given(SIGNALS, st.sampled_from(["coverage", "known", "margin", "agreement"]), st.floats(0, 1))
+def test_more_evidence_never_lowers_the_confidence(signals: Signals, name: str, more: float) -> None:
+    value = getattr(signals, name)
+    if value is None:
+        return
+    room = 100 if name == "margin" else 1 - value
+    less_sure, surer = judge(signals), judge(replace(signals, **{name: value + more * room}))
+    assert less_sure.confidence <= surer.confidence
+    assert ORDER.index(less_sure.verdict) <= ORDER.index(surer.verdict)
+
+
+@given(SIGNALS, SIGNALS)
+def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> None:
+    if (some.margin is None) != (others.margin is None):
+        return
+    first, second = sorted((judge(some), judge(others)), key=lambda judgement: judgement.confidence)
+    assert first.confidence == second.confidence or ORDER.index(first.verdict) <= ORDER.index(second.verdict)
+
+
+def test_the_model_by_hand() -> None:
+    model = BOTH_ARMS
+    evidence = model.intercept + 0.5 * model.coverage + 0.8 * model.known + log1p(3) * model.margin
+    assert probability(Signals(0.5, 0.8, 3.0, 0.0), model) == pytest.approx(1 / (1 + exp(-evidence)))
+    words = WORDS_ALONE.intercept + WORDS_ALONE.coverage + WORDS_ALONE.known
+    assert probability(Signals(1.0, 1.0, None, None), WORDS_ALONE) == pytest.approx(1 / (1 + exp(-words)))
+
+
+@pytest.mark.parametrize(
+    ("signals", "verdict"),
+    [
+        (Signals(1.0, 1.0, 8.0, 1.0), "answered"),
+        (Signals(0.3, 0.8, 2.0, 0.0), "weak"),
+        (Signals(0.0, 0.0, 0.5, 0.0), "none"),
+        (Signals(1.0, 1.0, 0.0, 1.0), "none"),  # the words are there, and the sense is an unrelated question's
+        (Signals(1.0, 1.0, None, None), "answered"),
+        (Signals(0.0, 0.0, None, None), "none"),
+    ],
+)
+def test_verdicts(signals: Signals, verdict: str) -> None:
+    assert judge(signals).verdict == verdict
+
+
+def test_arms_that_name_the_same_section_agree() -> None:
+    assert agreement(ranking("a", "b"), ranking("a", "c"), 1000) == 1.0
+    assert agreement(ranking("a"), ranking("b"), 1000) == 0.0
+    assert agreement(ranking(), ranking("a"), 1000) == 0.0
+
+
+def test_agreement_by_hand() -> None:
+    dense, lexical = ranking("a", "b", "c"), ranking("b", "d", "e", "a")
+    observed, chance = (1 / 4 + 1 / 2) / 2, sum(1 / rank for rank in range(1, 51)) / 50
+    assert agreement(dense, lexical, 50) == pytest.approx((observed - chance) / (1 - chance), abs=1e-4)
+
+
+@given(st.integers(0, 6), st.randoms(use_true_random=False))
+def test_agreement_is_a_share_in_folders_of_any_size(sections: int, random: Random) -> None:
+    ids = [f"{number}" for number in range(sections)]
+    dense, lexical = (ranking(*random.sample(ids, len(ids))) for _ in range(2))
+    assert 0 <= agreement(dense, lexical, sections) <= 1
+
+
+def test_one_section_agrees_with_itself_and_that_says_nothing() -> None:
+    assert agreement(ranking("a"), ranking("a"), 1) == 0.0
