@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from retriever.errors import GenerationError
 from retriever.expand_query import Query, weighted_words
-from retriever.late_interaction import max_similarity
+from retriever.late_interaction import max_similarities
 from retriever.mapping import ChunkHit, best_chunk, distance_and_rank, in_order, node_of
 from retriever.open_index import View
 from retriever.profile import Profile
@@ -95,7 +95,7 @@ class LexicalEvidence:
     coverage: float
     """Which share of the question, by the rarity of its words, the section that speaks of most covers, 0 to 1."""
     known: float
-    """Which share of the question, likewise, is words that any section holds, 0 to 1; at least the coverage."""
+    """Which share of the question, likewise, is words that any section holds, 0 to 1; single letters do not count."""
 
 
 def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> LexicalEvidence:
@@ -116,7 +116,9 @@ def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> L
 
 
 def _known(terms: "Sequence[QuestionTerm]", words: Sequence[str]) -> float:
-    asked = [term for term in terms if term.term in words]
+    """A single letter or digit is nothing that one could know: every folder of some size holds them all."""
+    telling = {word for word in words if len(word) > 1 or not word.isascii()}
+    asked = [term for term in terms if term.term in telling]
     total = sum(term.rarity for term in asked)
     return sum(term.rarity for term in asked if term.documents) / total if total else 0.0
 
@@ -133,9 +135,8 @@ def late_ranking(view: View, question: TokenBits, candidates: Sequence[Candidate
     """The candidates by late interaction with the question; the evidence of each is its score beside the best one's."""
     ids = [candidate.node_id for candidate in candidates]
     tokens = reading.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
-    scored = (
-        Ranked(node_id, max_similarity(question, found[: profile.late_chunks])) for node_id, found in tokens.items()
-    )
+    scores = max_similarities(question, [found[: profile.late_chunks] for found in tokens.values()])
+    scored = map(Ranked, tokens, scores)
     return Ranking("late", "MaxSim", profile.late_weight, _by_best(_with_prior(view, scored, profile), profile))
 
 

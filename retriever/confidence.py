@@ -34,8 +34,11 @@ class Coefficients:
     """The confidence from which it is `answered`."""
 
 
-BOTH_ARMS = Coefficients(-6.25, 3.45, 2.03, 1.34, 1.47, none_below=0.05, answered_from=0.5)
-WORDS_ALONE = Coefficients(-6.29, 7.94, 1.23, none_below=0.025, answered_from=0.5)
+BOTH_ARMS = Coefficients(-6.15, 3.51, 2.07, 1.26, 1.42, none_below=0.04, answered_from=0.5)
+"""`none` is twice what gibberish reaches, and takes 1.9 % of the questions whose answer is among the first five hits;
+of what is `answered`, nine in ten are right."""
+WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.5)
+"""For a search without vectors; `none` takes 1.7 % of the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,11 @@ def absolute(path: str | Path) -> Path:
 def _home() -> Path:
     from platformdirs import user_data_path
 
-    data = user_data_path("hybrid-retrieve", appauthor=False)
-    if not data.is_absolute():  # it would be made in the current folder, perhaps among the documents
+    try:
+        data = user_data_path("hybrid-retrieve", appauthor=False)
+    except RuntimeError:
+        data = Path()
+    if not data.is_absolute():  # older versions of platformdirs give a path in the current folder
         raise UsageError(f"this user has no home folder; name the index with --index or {INDEX_VARIABLE}")
     return data / "indexes"
 

@@ -21,8 +21,8 @@ class Tree(Protocol):
     def children(self, node_id: str) -> Sequence[Node]:
         """The nodes that it contains, in document order."""
 
-    def siblings(self, node_id: str) -> Sequence[Node]:
-        """The other children of its parent, nearest first."""
+    def siblings(self, node_id: str, count: int | None = None) -> Sequence[Node]:
+        """The other children of its parent, nearest first; at most `count`."""
 
     def links(self, node_id: str) -> Sequence[Node]:
         """The nodes that it links to."""
@@ -90,7 +90,7 @@ def _around(hit: Ranked, tree: Tree, around: Neighborhood) -> Iterator[Ranked]:
     steps: list[tuple[str, float, Sequence[Node]]] = [
         ("parent", around.parent_decay, [parent] if parent else []),
         ("child", around.child_decay, tree.children(hit.node_id)),
-        ("sibling", around.sibling_decay, tree.siblings(hit.node_id)[: around.siblings_per_node]),
+        ("sibling", around.sibling_decay, tree.siblings(hit.node_id, around.siblings_per_node)),
         ("link", around.link_decay, tree.links(hit.node_id)[: around.links_per_node]),
     ]
     for relation, decay, nodes in steps:

@@ -52,7 +52,7 @@ def search(
         rankings = _with_neighbors(view, direct, profile)
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
     with recorder.stage("fuse") as note:
-        candidates = fused(rankings, profile)[: max(profile.candidate_cap, profile.top_k)]
+        candidates = fused(rankings, profile)[: _candidate_count(profile)]
         note.text = f"{len(candidates)} candidates"
     with recorder.stage("late") as note:
         late = _late(view, embedded, queries[0], candidates, profile)
@@ -145,8 +145,14 @@ def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> 
     hits = [_as_ranked(item) for item in fused(direct, profile)[: profile.candidate_cap]]
     around = _around(view, hits, profile)
     known = {item.node_id for ranking in direct for item in ranking.items}
-    items = tuple(item for item in around if item.node_id not in known)
+    # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
+    # may have ten thousand children.
+    items = tuple(item for item in around if item.node_id not in known)[: _candidate_count(profile)]
     return [*direct, Ranking("neighbors", "decayed rrf", profile.neighbor_weight, items)]
+
+
+def _candidate_count(profile: Profile) -> int:
+    return max(profile.candidate_cap, profile.top_k)
 
 
 def _merged(view: View, dense: Ranking, profile: Profile) -> Ranking:

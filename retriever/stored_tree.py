@@ -70,9 +70,9 @@ class StoredTree:
         """The nodes that it contains, in document order."""
         return self._tree.children(node_id)
 
-    def siblings(self, node_id: str) -> Sequence[Node]:
-        """The other children of its parent, nearest first; a file has none."""
-        return self._tree.siblings(node_id)
+    def siblings(self, node_id: str, count: int | None = None) -> Sequence[Node]:
+        """The other children of its parent, nearest first, at most `count`; a file has none."""
+        return self._tree.siblings(node_id, count)
 
     def links(self, node_id: str) -> Sequence[Node]:
         """The nodes that it links to, in the order of the links."""

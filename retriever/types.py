@@ -210,7 +210,7 @@ class Signals:
     coverage: float
     """The share of the question, by the rarity of its words, that one section covers at most, 0 to 1."""
     known: float
-    """The share of the question, likewise, that is words which any section holds, 0 to 1."""
+    """The share of the question, likewise, that is words which any section holds, single letters aside, 0 to 1."""
     margin: float | None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
     agreement: float | None

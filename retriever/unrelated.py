@@ -108,7 +108,7 @@ def renewed(connection: sqlite3.Connection, encoder: Encoder | None) -> str:
     if encoder is None:
         return "null"
     kept = unrelated_of(connection)
-    chunks = reading.vector_count(connection, encoder.fingerprint)
+    chunks = reading.counts(connection).chunks
     if kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
         kept = measured(encoder, reading.chunk_vectors(connection, encoder.fingerprint)[2]) if chunks else None
     return "null" if kept is None else json.dumps(asdict(kept))

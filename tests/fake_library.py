@@ -10,6 +10,7 @@ from typing import Any, Self
 import pytest
 
 from pageindex.node import Node, NodeKind, Span
+from retriever.profile import Profile
 from retriever.types import Answer, IndexReport, IndexState, Progress
 from tests.answers import HIT, STATE, answer
 
@@ -100,6 +101,7 @@ class FakeLibrary:
 @dataclass
 class FakeRetriever:
     library: FakeLibrary
+    profile: Profile = field(default_factory=Profile)
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +109,7 @@ class FakeRetriever:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         pass
 
-    def search(self, question: str) -> Answer:
+    def search(self, question: str, expansion: object = None) -> Answer:
         self.library.asked.append(question)
         answers = self.library.answers
         return answers[min(len(self.library.asked), len(answers)) - 1]
@@ -118,6 +120,8 @@ class FakeRetriever:
 
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         self.library.shown.append((reference, depth))
+        if reference.startswith(HIT.file):
+            return (Node(HIT.node_id, NodeKind.SECTION, HIT.file, HIT.title, 2, HIT.breadcrumb, HIT.span, HIT.text),)
         return (Node("a.md", NodeKind.FILE, "a.md", "A\x1b", 0, (), None, ""),)
 
     def read(self, reference: str) -> FakePassage:

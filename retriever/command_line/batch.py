@@ -165,7 +165,7 @@ def written_whole(target: str) -> Iterator[IO[str]]:
         if not is_special:
             partial.replace(path)
     except OSError as error:
-        raise RetrieverError(f"--run: {target}: cannot be written: {error.strerror}") from error
+        raise RetrieverError(f"{target}: cannot be written: {error.strerror}") from error
     finally:
         if not is_special:
             partial.unlink(missing_ok=True)

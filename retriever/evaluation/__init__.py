@@ -10,4 +10,7 @@ statistics    values of questions -> means with intervals, differences with p-va
 summary       all of it for some systems, overall and by kind of question
 baseline      today's values against those of an earlier day
 report        one page of HTML with plots
+
+Beside the flow: `ablation` (a profile without each of its parts), `why_not` (the way of one section through the
+stages), `own_questions` (questions out of one's own documents).
 """

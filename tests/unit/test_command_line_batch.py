@@ -114,7 +114,7 @@ def test_a_device_is_written_not_replaced(library: FakeLibrary) -> None:
     ("arguments", "code", "message"),
     [
         (["--batch", "none.jsonl"], 2, "error: --batch: none.jsonl: cannot be read: No such file or directory"),
-        (["--batch", "questions.jsonl", "--run", "no/hits.jsonl"], 1, "error: --run: no/hits.jsonl: cannot be written"),
+        (["--batch", "questions.jsonl", "--run", "no/hits.jsonl"], 1, "error: no/hits.jsonl: cannot be written"),
         (["--batch", "questions.jsonl", "--json"], 2, "leave out --json"),
         (["--batch", "questions.jsonl", "why?"], 2, "leave out the question"),
     ],

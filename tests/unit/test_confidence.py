@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import exp, log1p
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from retriever.confidence import BOTH_ARMS, WORDS_ALONE, agreement, judge, probability
 from retriever.types import Ranked, Ranking, Signals
+from tests.shelf import Shelf
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
@@ -91,3 +93,11 @@ def test_agreement_is_a_share_in_folders_of_any_size(sections: int, random: Rand
 
 def test_one_section_agrees_with_itself_and_that_says_nothing() -> None:
     assert agreement(ranking("a"), ranking("a"), 1) == 0.0
+
+
+def test_single_letters_are_nothing_that_documents_know(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {"letters.md": "# Letters\n\nq w e r t y and the tyre of a bicycle\n"})
+    shelf.update()
+    letters, mixed = (shelf.ask(question).trace.signals for question in ("q w e r", "q w tyre unicorn"))
+    assert (letters.coverage, letters.known) == (1.0, 0.0)
+    assert mixed.known == 0.5

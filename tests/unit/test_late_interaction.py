@@ -1,16 +1,24 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from retriever.late_interaction import max_similarity, sign_bits
-from retriever.types import FloatMatrix
+from retriever.late_interaction import max_similarities, sign_bits
+from retriever.types import FloatMatrix, TokenBits
 
 
 def signs(*rows: str) -> FloatMatrix:
     """`+-+` -> 1, -1, 1."""
     return np.array([[1.0 if sign == "+" else -1.0 for sign in row] for row in rows], dtype=np.float32)
+
+
+def max_similarity(question: TokenBits, passages: Sequence[TokenBits]) -> float:
+    """Of one section."""
+    (similarity,) = max_similarities(question, [passages])
+    return similarity
 
 
 PLUS, MINUS, HALF = "+" * 64, "-" * 64, "+" * 32 + "-" * 32
@@ -54,3 +62,9 @@ def test_it_is_the_mean_of_the_best_cosines_of_signs(question: FloatMatrix, pass
 def test_more_text_is_never_farther(question: FloatMatrix, passage: FloatMatrix, more: FloatMatrix) -> None:
     bits = [sign_bits(matrix) for matrix in (question, passage, more)]
     assert max_similarity(bits[0], bits[1:]) >= max_similarity(bits[0], bits[1:2])
+
+
+@given(matrices, st.lists(st.lists(matrices, max_size=3), max_size=4))
+def test_sections_together_are_as_near_as_each_alone(question: FloatMatrix, sections: list[list[FloatMatrix]]) -> None:
+    asked, found = sign_bits(question), [[sign_bits(passage) for passage in passages] for passages in sections]
+    assert max_similarities(asked, found) == [max_similarity(asked, passages) for passages in found]

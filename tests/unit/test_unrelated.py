@@ -70,6 +70,12 @@ def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path
     shelf.write("seals.md", "# Seals\n\nA seal barks.\n")
     shelf.update()
     assert kept(shelf)["chunks"] == 11
+    (shelf.docs / "otters.md").unlink()
+    shelf.update()
+    assert kept(shelf)["chunks"] == 11  # 9 are not less than 11 / 1.25
+    (shelf.docs / "seals.md").unlink()
+    shelf.update()
+    assert kept(shelf)["chunks"] == 8
 
 
 def test_two_indexes_of_the_same_documents_have_the_same_measurement(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""The harness on the real thing: the bundled model, a real index, our own small set of questions and its baseline."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.evaluation.asking import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.baseline import against, read_baseline
+from retriever.evaluation.jsonl import read_questions
+from retriever.evaluation.losses import Stage
+from retriever.evaluation.questions import QuestionSet
+from retriever.evaluation.summary import Summary, summarize
+from retriever.expand_query import Expansion
+
+SET = Path(__file__).parents[1] / "eval_corpus"
+DOCS = SET / "larder"
+QUESTIONS = read_questions(SET / "larder.jsonl")
+BASELINE = SET / "larder.baseline.json"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = str(tmp_path_factory.mktemp("evaluation") / "index")
+    assert main(["index", str(DOCS), "--index", folder]) == 0
+    return folder
+
+
+def measured(index: str, *systems: System, questions: QuestionSet = QUESTIONS) -> Summary:
+    asked = Asked(questions, index=index)
+    runs = [ask_all(system, asked) for system in systems]
+    with open_system(systems[0], asked) as retriever:
+        return summarize(questions, runs, sections_of(retriever))
+
+
+def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
+    """When a change is meant: hybrid_retrieve.py eval ... --save-baseline tests/eval_corpus/larder.baseline.json."""
+    summary = measured(index, System("balanced", "balanced", {}))
+    verdict = against(summary, read_baseline(BASELINE))
+    assert not verdict.is_worse, verdict
+    (balanced,) = summary.systems
+    assert balanced.overall["hit@5"].mean >= 0.85
+    assert balanced.by_kind["identifier"]["hit@5"].mean == 1.0
+    assert balanced.failed == 0
+    assert sum(balanced.losses.values()) == 36
+
+
+def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
+    broken = System("balanced", "balanced", {"lexical_weight": 0.0, "dense_weight": 0.0, "late_weight": 0.0})
+    assert against(measured(index, broken), read_baseline(BASELINE)).is_worse
+
+
+def test_a_model_that_cannot_be_used_is_a_failure_and_no_zero(index: str) -> None:
+    wrong = System("wrong", "balanced", {"encoder": {"query_prefix": "made for another model: "}})
+    (system,) = measured(index, wrong).systems
+    assert system.failed == len(QUESTIONS.questions)
+    assert system.overall == {}
+    (sentence,) = system.failures
+    assert sentence.startswith("dense: ")
+
+
+def test_expansions_reach_both_arms(index: str) -> None:
+    system = System("balanced", "balanced", {})
+    question = QUESTIONS.questions[0]
+    helpful = Expansion(("missed run catch_up laptop asleep waking up",), ("A missed run starts after waking up.",))
+    unlike = Expansion(("banana bread",), ("Bake the banana bread for an hour.",))
+    with open_system(system, Asked(QUESTIONS, index=index)) as retriever:
+        alone = retriever.search(question.text)
+        same, better, worse = (retriever.search(question.text, item) for item in (Expansion(), helpful, unlike))
+    assert [hit.node_id for hit in same.hits] == [hit.node_id for hit in alone.hits]
+    assert better.hits[0].node_id == "schedules.md#schedules/missed-runs"
+    scores = [{ranking.arm: ranking.items[0].score for ranking in item.trace.rankings} for item in (better, worse)]
+    assert scores[0]["dense"] > scores[1]["dense"]
+    assert scores[0]["lexical"] > scores[1]["lexical"]
+    assert better.matched_words == alone.matched_words, "marks stay those of the question"
+
+
+def test_beside_other_wordings_late_interaction_weighs_what_the_question_does(index: str) -> None:
+    asked = Asked(QUESTIONS, index=index)
+    with open_system(System("balanced", "balanced", {}), asked) as retriever:
+        answers = retriever.search("lost disk"), retriever.search("lost disk", Expansion(("broken drive",)))
+    alone, expanded = ({item.arm: item.weight for item in answer.trace.rankings} for answer in answers)
+    assert expanded["late"] == pytest.approx(alone["late"] / 2)
+    assert expanded["dense"] == alone["dense"]
+
+
+def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.jsonl"
+    assert main(["questions", str(DOCS), "--out", str(path)]) == 0
+    questions = read_questions(path)
+    copied = replace(questions, questions=tuple(item for item in questions.questions if item.excluded))
+    assert len(copied.questions) >= 3
+    run = ask_all(System("fast", "fast", {}), Asked(copied, index=index))
+    for question in copied.questions:
+        (source,) = question.excluded
+        assert source.span is not None
+        spans = [item.span for item in run.outcomes[question.id].found if item.file == source.file]
+        assert source.span not in spans
+        assert run.outcomes[question.id].found
+
+
+def test_the_command_writes_runs_that_score_the_same(
+    index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    questions, run, expansions = SET / "larder.jsonl", tmp_path / "run.jsonl", tmp_path / "expansions.jsonl"
+    expansions.write_text("".join(json.dumps({"id": item.id}) + "\n" for item in QUESTIONS.questions))
+    ask = ["eval", str(questions), "--index", index, "--json"]
+    assert main([*ask, "--profiles", "fast", "--run", str(run), "--expansions", str(expansions)]) == 0
+    asked = json.loads(capsys.readouterr().out)["systems"][0]
+    assert main([*ask, "--score", str(run)]) == 0
+    scored = json.loads(capsys.readouterr().out)["systems"][0]
+    for name in ("nDCG@10", "hit@5", "AP", "file recall@10"):
+        assert scored["measures"][name] == asked["measures"][name]
+    assert asked["latency_ms"]["p50"] > 0
+    assert asked["abstention"]["unanswerable"] is not None
+
+
+def test_ablation_measures_each_part(index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = tmp_path / "few.jsonl"
+    few.write_text("\n".join((SET / "larder.jsonl").read_text().splitlines()[:4]))
+    assert main(["eval", str(few), "--index", index, "--profiles", "fast", "--ablate", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    names = [system["name"] for system in content["systems"]]
+    assert names[0] == "fast"
+    assert {"fast - dense arm", "fast - lexical arm", "fast - evidence weights"} <= set(names)
+    assert {item["second"] for item in content["comparisons"]} == {"fast"}
+
+
+def test_why_a_section_is_not_a_hit(index: str, capsys: pytest.CaptureFixture[str]) -> None:
+    question = "keep the program from hogging our internet connection"
+    ask = ["explain", question, "--index", index, "--json", "--why-not"]
+    assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--lexical-top-n", "3", "--profile", "fast"]) == 0
+    lost = json.loads(capsys.readouterr().out)
+    assert lost["lost"] == Stage.NO_ARM
+    dense = next(arm for arm in lost["arms"] if arm["arm"] == "dense")
+    assert dense["rank"] > 3
+    assert dense["lacks"] == pytest.approx(dense["last_score"] - dense["score"])
+    assert main([*ask, "configuration.md"]) == 0
+    there = json.loads(capsys.readouterr().out)
+    assert there["node_id"] == "configuration.md#configuration/limiting-bandwidth-and-processor-use"
+    assert main([*ask, "configuration.md#nonsense"]) == 2
+    assert main(["explain", question, "--index", index]) == 0
+    assert "stages" in capsys.readouterr().out
+
+
+def test_a_folder_of_beir_is_indexed_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "tiny"
+    (folder / "qrels").mkdir(parents=True)
+    documents = {
+        "tea": "Green tea is steeped for two minutes in water of seventy degrees.",
+        "iron": "Cast iron is seasoned with oil in a hot oven.",
+        "moss": "Moss grows on the shaded side of a trunk.",
+    }
+    lines = [json.dumps({"_id": key, "title": key, "text": text}) for key, text in documents.items()]
+    (folder / "corpus.jsonl").write_text("\n".join(lines))
+    (folder / "queries.jsonl").write_text('{"_id": "1", "text": "how hot should water for tea be"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ttea\t1\n")
+    assert main(["eval", str(folder), "--json"]) == 0
+    (system,) = json.loads(capsys.readouterr().out)["systems"]
+    assert system["measures"]["file hit@1"]["mean"] == 1.0
+    assert "hit@1" not in system["measures"]
+    assert main(["eval", str(folder), "--docs", str(folder)]) == 2

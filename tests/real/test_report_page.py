@@ -1,0 +1,142 @@
+"""The report in a real browser: it loads nothing, fits every width, and its filter works."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pageindex.node import Span
+from retriever.evaluation.losses import ArmRank, Loss, Stage
+from retriever.evaluation.questions import Gold, Question, QuestionSet
+from retriever.evaluation.relevance import Section, Sections
+from retriever.evaluation.report import report_page
+from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.evaluation.summary import summarize
+
+BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+
+pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+)
+
+PROBE = """
+<script>
+addEventListener("load", () => {
+  const style = (name, key) => getComputedStyle(document.querySelector(name))[key];
+  const visible = () => [...document.querySelectorAll("details.question")].filter((item) => !item.hidden).length;
+  const form = document.getElementById("filter");
+  const set = (name, value) => {
+    form.elements[name].value = value;
+    form.dispatchEvent(new Event("input"));
+    return visible();
+  };
+  const seen = {
+    width: document.documentElement.getBoundingClientRect().width,
+    outside: [...document.querySelectorAll("body *")].filter((item) => {
+      const box = item.getBoundingClientRect();
+      const out = box.left < -1 || box.right > document.documentElement.getBoundingClientRect().width + 1;
+      return out && item.parentElement.closest(".scroll") === null;
+    }).map((item) => item.outerHTML.slice(0, 80)),
+    plots: document.querySelectorAll("svg").length,
+    loaded: performance.getEntriesByType("resource").length,
+    background: style("body", "backgroundColor"),
+    ink: style("body", "color"),
+    all: visible(),
+    lost: set("result", "lost"),
+    direct: (set("result", ""), set("kind", "direct")),
+    words: (set("kind", ""), set("words", "Number 7 ")),
+    again: set("words", ""),
+    said: document.getElementById("shown").textContent,
+  };
+  location.hash = document.querySelector("svg a").getAttribute("href");
+  setTimeout(() => {
+    seen.opened = document.querySelectorAll("details[open]").length;
+    document.title = JSON.stringify(seen);
+  }, 50);
+});
+</script>
+"""
+
+
+def page() -> str:
+    """Two systems, one of them with a long name, on thirty questions of which one has no answer."""
+    sections = Sections(Section(f"guide.md#part-{n}", "guide.md", Span(10 * n + 1, 10 * n + 10)) for n in range(30))
+    questions = tuple(
+        Question(f"q{n}", f"Number {n} asks something?", "direct" if n % 3 else "overview", gold(n)) for n in range(30)
+    )
+    runs = [Run(name, {item.id: outcome(item.id, n, shift) for n, item in enumerate(questions)})
+            for name, shift in (("balanced", 4), ("balanced - evidence weights of the ranking", 9))]  # fmt: skip
+    return report_page(summarize(QuestionSet("a set", questions, has_lines=True), runs, sections))
+
+
+def gold(number: int) -> tuple[Gold, ...]:
+    return (Gold("guide.md", Span(10 * number + 3, 10 * number + 4)),) if number != 5 else ()
+
+
+def outcome(key: str, number: int, shift: int) -> Outcome:
+    names = [f"guide.md#part-{(number + place * place) % 30}" for place in range(number % shift, number % shift + 12)]
+    found = tuple(Found(name, "guide.md", Span(1, 2), 1.0, 80) for name in dict.fromkeys(names))
+    arms = (ArmRank("dense", 3, 0.4, "cosine", 0.2), ArmRank("lexical", None, None, "bm25", 1.5))
+    stages = list(Stage)
+    loss = Loss(stages[number % 4], f"guide.md#part-{number}", 3 if number % 4 else None, arms)
+    answer = Outcome(key, found, abstained=False, milliseconds=5.0 + number, loss=loss)
+    return answer if number != 5 else replace(answer, loss=None)
+
+
+def seen_by_browser(path: Path, width: int, *flags: str) -> dict[str, object]:
+    """What the probe found; the page is as wide as a phone where the window cannot be."""
+    narrow = path.with_name(f"{width}.html")
+    style = f"<style>html {{ width: {width}px }}</style></head>"
+    narrow.write_text(path.read_text(encoding="utf-8").replace("</head>", style), encoding="utf-8")
+    command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={path.parent / 'profile'}", f"--window-size={width},900"]
+    command += ["--virtual-time-budget=4000", "--dump-dom", narrow.as_uri()]
+    dom = subprocess.run(command, capture_output=True, check=True, timeout=50, encoding="utf-8").stdout
+    title = re.search(r"<title>(\{.*?\})</title>", dom, re.DOTALL)
+    assert title, dom[:500]
+    content: dict[str, object] = json.loads(html.unescape(title[1]))
+    return content
+
+
+@pytest.fixture(scope="module")
+def probed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(page().replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("width", [400, 820, 1500])
+def test_the_page_fits_its_window_and_its_filter_works(probed: Path, width: int) -> None:
+    seen = seen_by_browser(probed, width)
+    assert seen["width"] == width
+    assert seen["outside"] == [], "nothing sticks out to the side"
+    assert seen["loaded"] == 0, "nothing is fetched"
+    assert seen["plots"] == 14
+    assert (seen["all"], seen["again"]) == (30, 30)
+    assert 0 < int(str(seen["lost"])) < 30
+    assert (seen["direct"], seen["words"]) == (20, 1)
+    assert seen["said"] == "30 of 30 shown"
+    assert seen["opened"] == 1, "a square opens its question"
+
+
+def test_the_page_has_a_dark_face(probed: Path) -> None:
+    light, dark = seen_by_browser(probed, 900), seen_by_browser(probed, 900, "--blink-settings=preferredColorScheme=0")
+    assert brightness(str(light["background"])) > 200 > 60 > brightness(str(dark["background"]))
+    assert brightness(str(dark["ink"])) > 200
+
+
+def brightness(color: str) -> float:
+    """Of `rgb(r, g, b)`: 0 to 255."""
+    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3

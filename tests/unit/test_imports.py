@@ -1,0 +1,94 @@
+"""What is imported where: heavy packages wait until they are needed, each behind one door."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+HEAVY = (
+    "chromadb",
+    "numpy",
+    "networkx",
+    "onnxruntime",
+    "ollama",
+    "rank_bm25",
+    "pydantic",
+    "rich",
+    "tokenizers",
+    "httpx",
+)
+DOORS = {
+    "chromadb": "retriever/vectors/",
+    "rank_bm25": "retriever/lexical.py",
+    "ollama": "retriever/embedding/ollama.py",
+    "onnxruntime": "retriever/embedding/onnx.py",
+    "sentence_transformers": "retriever/embedding/sentence_transformers.py",
+    "torch": "retriever/embedding/sentence_transformers.py",
+}
+"""The only modules that import these."""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import hybrid_retrieve",
+        "import pageindex",
+        "import pageindex.corpus, pageindex.document, pageindex.tree",
+        "import retriever.errors, retriever.types, retriever.profile, retriever.locations",
+        "import hybrid_retrieve; assert hybrid_retrieve.main(['--help']) == 0",
+        "import hybrid_retrieve; assert hybrid_retrieve.main(['ask', '--help']) == 0",
+        "import hybrid_retrieve; assert hybrid_retrieve.main(['--version']) in (0, 2)",
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
+    script = f"import sys\n{code}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}), file=sys.stderr)"
+    finished = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True)
+    loaded = set(finished.stderr.splitlines()[-1].split())
+    assert "pageindex" in loaded or "retriever" in loaded or "hybrid_retrieve" in loaded
+    assert loaded & set(HEAVY) == set()
+
+
+def sources() -> list[Path]:
+    files = [PROJECT / "hybrid_retrieve.py", *PROJECT.glob("pageindex/**/*.py"), *PROJECT.glob("retriever/**/*.py")]
+    assert len(files) > 60
+    return sorted(files)
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """The modules that are imported to be used; what only types need is not."""
+    pending: list[ast.AST] = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            pending.extend(node.orelse)
+        else:
+            pending.extend(ast.iter_child_nodes(node))
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: path.relative_to(PROJECT).as_posix())
+def test_every_package_has_its_door(path: Path) -> None:
+    place = path.relative_to(PROJECT).as_posix()
+    for module in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        package = module.partition(".")[0]
+        assert package not in {"pickle", "shelve", "marshal", "dill"}, "no format of ours may run code"
+        assert place.startswith(DOORS.get(package, "")), (place, module)
+        if place.startswith("pageindex/"):
+            assert package != "retriever", "pageindex knows nothing of searching"
+        if place.startswith("retriever/") and not place.startswith("retriever/command_line/"):
+            assert not module.startswith(("retriever.command_line", "click", "rich")), (place, module)
+
+
+def test_databases_are_opened_in_two_places() -> None:
+    """index.sqlite, and ChromaDB's when it is copied."""
+    opening = [
+        path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
+    ]
+    assert opening == ["retriever/store/database.py", "retriever/vectors/inventory.py"]

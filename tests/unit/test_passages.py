@@ -1,0 +1,53 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retriever.passages import SNIPPET_CHARS, best_passage, cut, snippet
+
+
+def words_of(text: str) -> list[str]:
+    return text.lower().replace(".", "").split()
+
+
+def test_the_best_passage_holds_most_different_words() -> None:
+    passages = ["red red red", "red and blue", "blue then red", "green"]
+    assert best_passage(passages, {"red", "blue"}, words_of) == "red and blue"  # the first of two
+    assert best_passage(passages, {"yellow"}, words_of) == "red red red"
+    assert best_passage([], {"red"}, words_of) == ""
+
+
+def test_a_short_passage_is_shown_whole_and_without_its_heading() -> None:
+    assert snippet("## Colours\n\nRed is warm.\n\nBlue is cold.\n", {"blue"}, words_of) == "Red is warm. Blue is cold."
+    assert snippet("## Colours\n", {"colours"}, words_of) == ""
+    assert snippet("", {"blue"}, words_of) == ""
+
+
+def test_a_long_passage_begins_at_the_sentence_that_matched() -> None:
+    text = "Nothing is said here at all. " * 12 + "Blue is cold. " + "And so on. " * 40
+    shown = snippet(text, {"blue"}, words_of)
+    assert shown.startswith("… Blue is cold. And so on.")
+    assert shown.endswith("…")
+    assert len(shown) <= SNIPPET_CHARS + 2
+    assert snippet(text, {"yellow"}, words_of).startswith("Nothing is said")
+
+
+def test_code_is_shown_where_it_alone_has_the_words() -> None:
+    text = "Some prose.\n\n```sh\nrun --blue now\n```\n"
+    assert snippet(text, {"--blue"}, words_of) == "Some prose. run --blue now"
+    assert snippet(text, {"prose"}, words_of) == "Some prose."
+
+
+def test_cut_at_a_word() -> None:
+    assert cut("one two three", 13) == "one two three"
+    assert cut("one two three", 12) == "one two…"
+    assert cut("one two three", 8) == "one two…"
+    assert cut("one\ntwo three", 8) == "one\ntwo…"
+    assert cut("onetwothree", 6) == "onetw…"
+    assert cut("a bcdefghij", 8) == "a bcdef…"  # a word's end too near the beginning would leave nothing
+    assert cut("one", 1) == cut("one", 0) == ""
+
+
+@given(st.text(max_size=60), st.integers(0, 70))
+def test_a_cut_text_is_a_beginning_and_no_longer_than_asked(text: str, length: int) -> None:
+    shown = cut(text, length)
+    assert len(shown) <= length or shown == text == ""
+    assert shown == text if len(text) <= length else text.startswith(shown.removesuffix("…"))
