@@ -3,8 +3,8 @@
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node, NodeKind, folder_id
@@ -38,6 +38,7 @@ class DocumentTree:
 
         self._graph: nx.DiGraph[str] = nx.DiGraph()
         self._roots: list[str] = []
+        self._families: dict[str, tuple[tuple[Node, ...], dict[str, int]]] = {}
 
     @classmethod
     def from_documents(cls, documents: Iterable[Document]) -> DocumentTree:
@@ -82,6 +83,7 @@ class DocumentTree:
         self._graph.add_node(node.id, node=node)
         if parent_id is not None:
             self._graph.add_edge(parent_id, node.id, **{_CONTAINS: True})
+            self._families.pop(parent_id, None)
 
     def link(self, source_id: str, target_id: str) -> None:
         """Note that one node links to another; a second time changes nothing."""
@@ -107,16 +109,23 @@ class DocumentTree:
         self._check(node_id)
         return tuple(self._along(self._graph.succ, node_id, _CONTAINS))
 
-    def siblings(self, node_id: str) -> tuple[Node, ...]:
-        """The other children of the parent, nearest first; of two at the same distance the earlier one first."""
+    def siblings(self, node_id: str, count: int | None = None) -> tuple[Node, ...]:
+        """The other children of the parent, nearest first; of two at the same distance the earlier one first.
+
+        `count` is how many at most: of ten thousand, two are had in microseconds. None is all of them.
+        """
         parent = self.parent(node_id)
         if parent is None:
             return ()
-        family = [other for other, edge in self._graph.succ[parent.id].items() if _CONTAINS in edge]
-        place = family.index(node_id)
-        pairs = zip_longest(reversed(family[:place]), family[place + 1 :])
-        nodes = self._graph.nodes
-        return tuple(nodes[other]["node"] for pair in pairs for other in pair if other is not None)
+        family, places = self._family(parent.id)
+        return tuple(islice(_nearest_first(family, places[node_id]), count))
+
+    def _family(self, parent_id: str) -> tuple[tuple[Node, ...], dict[str, int]]:
+        """The children and their places, kept until another child is added: hits are often of one family."""
+        if parent_id not in self._families:
+            children = self.children(parent_id)
+            self._families[parent_id] = children, {child.id: place for place, child in enumerate(children)}
+        return self._families[parent_id]
 
     def links(self, node_id: str) -> tuple[Node, ...]:
         """The nodes that this one links to, each once."""
@@ -180,6 +189,15 @@ class DocumentTree:
         same_file = [known for known in self._graph if known.partition("#")[0] == path]
         near = get_close_matches(node_id, same_file or [known for known in self._graph if "#" not in known], 1, 0.3)
         return f"; the nearest is {printable(near[0])}" if near else ""
+
+
+def _nearest_first(family: Sequence[Node], place: int) -> Iterator[Node]:
+    """All but the one at `place`."""
+    for distance in range(1, len(family)):
+        if place >= distance:
+            yield family[place - distance]
+        if place + distance < len(family):
+            yield family[place + distance]
 
 
 def printable(text: str) -> str:

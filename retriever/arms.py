@@ -151,7 +151,7 @@ def _by_best(items: tuple[Ranked, ...], profile: Profile) -> tuple[Ranked, ...]:
 def _with_prior(view: View, items: Iterable[Ranked], profile: Profile) -> tuple[Ranked, ...]:
     """The items with their pages' priors in their scores, in their new order; a score below 0 stays as it is."""
     listed = list(items)
-    shares = reading.boilerplate(view.connection, (item.node_id for item in listed))
+    shares = view.tree.boilerplate(item.node_id for item in listed)
     return in_order(
         _changed(item, item.score * (1.0 - profile.page_prior * shares[item.node_id]), item.evidence)
         if item.score > 0

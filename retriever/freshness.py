@@ -6,9 +6,10 @@ from pathlib import Path
 
 from retriever.changes import Suspects, find_suspects, list_documents, without_doubt
 from retriever.errors import DocumentsError, RetrieverError
-from retriever.indexing import IndexRequest, is_made_as, update_index
+from retriever.indexing import update_index
 from retriever.open_index import OpenIndex, View
 from retriever.progress import NoProgress
+from retriever.recipe import IndexRequest, is_made_as
 from retriever.store import reading
 
 

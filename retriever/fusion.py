@@ -2,10 +2,13 @@
 
 from collections.abc import Sequence
 
-from retriever.types import Candidate, Evidence, Ranking
+from retriever.types import Candidate, Evidence, Ranked, Ranking
+
+_Place = tuple[float, Ranking, int, Ranked]
+"""A node's share, and where it comes from: the ranking, the rank in it, and what stands there."""
 
 
-def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float) -> tuple[Candidate, ...]:
+def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | None = None) -> tuple[Candidate, ...]:
     """Adds, over the rankings that hold a node, weight * evidence / (k + rank), with ranks from 1.
 
     Cormack, Clarke and Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual rank learning methods",
@@ -16,22 +19,25 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float) -> tuple[Candi
     Args:
         rankings: each best first, each node once; a ranking of weight 0 gives no evidence.
         k: above 0; 60 in the paper.
+        limit: how many of the best to return; None for all.
 
     Returns:
-        Every node of the rankings, best first, ties by node id.
+        The nodes of the rankings, best first, ties by node id.
     """
-    evidence: dict[str, list[Evidence]] = {}
+    places: dict[str, list[_Place]] = {}
     for ranking in rankings:
         if ranking.weight == 0:
             continue
         for rank, item in enumerate(ranking.items, start=1):
             share = ranking.weight * item.evidence / (k + rank)
-            piece = Evidence(ranking.arm, rank, item.score, ranking.scale, share, item.origin)
-            evidence.setdefault(item.node_id, []).append(piece)
-    candidates = [_candidate(node_id, pieces) for node_id, pieces in evidence.items()]
-    return tuple(sorted(candidates, key=lambda candidate: (-candidate.score, candidate.node_id)))
+            places.setdefault(item.node_id, []).append((share, ranking, rank, item))
+    for found in places.values():
+        found.sort(key=lambda place: (-place[0], place[1].arm))
+    scores = {node_id: sum(place[0] for place in found) for node_id, found in places.items()}
+    best = sorted(scores, key=lambda node_id: (-scores[node_id], node_id))[:limit]
+    return tuple(Candidate(node_id, scores[node_id], tuple(map(_evidence, places[node_id]))) for node_id in best)
 
 
-def _candidate(node_id: str, pieces: list[Evidence]) -> Candidate:
-    ordered = sorted(pieces, key=lambda piece: (-piece.share, piece.arm))
-    return Candidate(node_id, sum(piece.share for piece in ordered), tuple(ordered))
+def _evidence(place: _Place) -> Evidence:
+    share, ranking, rank, item = place
+    return Evidence(ranking.arm, rank, item.score, ranking.scale, share, item.origin)

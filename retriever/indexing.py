@@ -1,23 +1,23 @@
 """Folders and an index -> an up-to-date index. Touches only what changed; the one place that writes."""
 
-import json
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pageindex.corpus import Listing, Skipped
 from retriever.changes import Changes, find_suspects, list_documents, read_suspects
 from retriever.chunking import Counter, chunk_nodes
 from retriever.embedding import open_encoder
-from retriever.errors import DocumentsError, GenerationError
+from retriever.errors import DocumentsError, EncoderError, GenerationError
 from retriever.generation import Difference, Generation, build_generation, remove_old_generations
 from retriever.locks import writer_lock
 from retriever.profile import Profile
+from retriever.recipe import IndexRequest
 from retriever.store import reading, writing
 from retriever.store.database import create_database, foreign_errors, transaction
 from retriever.store.reading import StoredFolder
@@ -27,28 +27,8 @@ from retriever.types import Chunk, Encoder, IndexReport, Progress, as_token_enco
 if TYPE_CHECKING:
     from pageindex.document import Document
 
-RECIPE_VERSION = 1
-"""Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
-only texts that the encoder has never read are embedded."""
 TEXTS_AT_ONCE = 256
 """Vectors are stored after so many texts: an interruption loses a few seconds of work at most."""
-WAIT_FOR_WRITER_S = 10.0
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
-    """What is to be indexed, where, and how."""
-
-    index: Path
-    docs: tuple[Path, ...]
-    """Folders to index, absolute; those that the index holds already are looked at too."""
-    profile: Profile
-    settings: Mapping[str, Any]
-    """The index sections of the settings that were given; the index remembers them."""
-    encoder: Encoder | None = None
-    """The caller's own; None for the one of the profile."""
-    wait_s: float = WAIT_FOR_WRITER_S
-    """How long to wait for another writer, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +61,6 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
     return replace(report, seconds=time.perf_counter() - started)
 
 
-def recipe(profile: Profile, encoder: Encoder | None = None) -> str:
-    """What decides how documents become nodes, chunks and vectors; another recipe makes every document anew."""
-    chosen = profile.encoder
-    model = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
-    return json.dumps([RECIPE_VERSION, encoder.fingerprint if encoder else model, asdict(profile.chunks)])
-
-
-def is_made_as(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
-    kept = (reading.meta(connection, "recipe"), reading.meta(connection, "documents"))
-    return kept == (recipe(request.profile, request.encoder), _documents(request.profile))
-
-
-def _documents(profile: Profile) -> str:
-    """What decides which files are documents."""
-    return json.dumps(asdict(profile.documents))
-
-
 def _listings(request: IndexRequest) -> dict[str, Listing]:
     return {str(path): _listing(path, request.profile) for path in request.docs}
 
@@ -120,15 +82,15 @@ class _Update:
         self._connection = connection
         self._progress = progress
         self._number = reading.generation_number(connection)
-        self._recipe = recipe(request.profile, request.encoder)
-        self._anew = reading.meta(connection, "recipe") != self._recipe
+        self._anew = reading.meta(connection, "recipe") != request.recipe
 
     def run(self, listings: Mapping[str, Listing]) -> IndexReport:
         """Looks, reads, embeds, and commits: in this order, so that whatever fails leaves the index as it was."""
         remove_old_generations(self._index, self._number)
         changes = self._all_changes(listings)
         embedded = Embedded()
-        if self._anew or any(change.rows or change.removed for change in changes) or not self._is_whole():
+        is_new = self._anew or any(change.rows or change.removed for change in changes)
+        if is_new or not self._is_whole() or self._has_another_model():
             encoder = self._open_encoder()
             fingerprint = encoder.fingerprint if encoder else ""
             if fingerprint != reading.meta(self._connection, "fingerprint") and not self._anew:
@@ -147,6 +109,17 @@ class _Update:
 
     def _open_encoder(self) -> Encoder | None:
         return self._request.encoder or open_encoder(self._request.profile.encoder)
+
+    def _has_another_model(self) -> bool:
+        """Whether a server has another model behind the name by now; of local ones the recipe knows."""
+        asks_server = self._request.profile.encoder.kind in {"ollama", "openai"} and self._request.encoder is None
+        if not asks_server or not self._request.docs:  # a question must not wait for it, `index` may
+            return False
+        try:
+            encoder = self._open_encoder()
+            return encoder is not None and encoder.fingerprint != reading.meta(self._connection, "fingerprint")
+        except EncoderError:
+            return False  # nothing is to be embedded, so it is not needed
 
     def _all_changes(self, listings: Mapping[str, Listing]) -> list[Changes]:
         return [self._changes(folder, listings) for folder in self._folders(listings)]
@@ -204,8 +177,10 @@ class _Update:
 
     def _chunk(self, parsed: "Sequence[Mapping[str, Document]]", encoder: Encoder | None) -> list[Chunk]:
         nodes = [placed.node for documents in parsed for item in documents.values() for placed in item.nodes]
-        counter = encoder.count_tokens if encoder else _bundled_counter()
-        return list(chain.from_iterable(chunk_nodes(nodes, counter, self._request.profile.chunks)))
+        counter, settings = encoder.count_tokens if encoder else _bundled_counter(), self._request.profile.chunks
+        if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
+            settings = replace(settings, max_tokens=encoder.max_tokens)
+        return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
 
     def _embed(self, chunks: Sequence[Chunk], encoder: Encoder | None) -> Embedded:
         """Stores the vectors that are not there yet, some seconds of work at a time."""
@@ -292,9 +267,7 @@ class _Update:
 
     def _remember(self) -> None:
         """Keeps the settings: what is asked of this index later begins with them."""
-        settings = json.dumps(self._request.settings, sort_keys=True)
-        kept = {"settings": settings, "recipe": self._recipe, "documents": _documents(self._request.profile)}
-        for key, value in kept.items():
+        for key, value in self._request.kept.items():
             writing.set_meta(self._connection, key, value)
 
     def _report(self, changes: Sequence[Changes], embedded: Embedded) -> IndexReport:
@@ -320,7 +293,7 @@ class _Update:
 
 def _bundled_counter() -> Counter:
     """What measures chunks when there is no encoder: a later one will find them of a good length."""
-    from retriever.embedding.onnx import BUNDLED_MODEL
+    from retriever.embedding.model_card import BUNDLED_MODEL
     from retriever.embedding.tokens import Tokens
 
     return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count

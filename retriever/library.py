@@ -12,10 +12,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.indexing import IndexRequest, update_index
+from retriever.indexing import update_index
 from retriever.locations import absolute, find_index, remember
 from retriever.profile import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
+from retriever.recipe import IndexRequest
 from retriever.store import reading
 from retriever.store.database import foreign_errors, is_index, open_database
 from retriever.types import Encoder, IndexReport, Progress

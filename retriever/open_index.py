@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from retriever.errors import GenerationError
 from retriever.generation import Generation, lexical_tokens
 from retriever.store import reading
-from retriever.store.database import foreign_errors, open_database, require_intact, snapshot
+from retriever.store.database import foreign_errors, identity, open_database, require_intact, snapshot
 from retriever.stored_tree import StoredTree
 from retriever.unrelated import Unrelated, unrelated_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class OpenIndex:
-    """Follows the index through its generations; used by one thread at a time.
+    """Follows the index through its generations, and to another one in its place; used by one thread at a time.
 
     Raises:
         NoIndexError: there is no index in that folder.
@@ -32,6 +32,7 @@ class OpenIndex:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = open_database(path)
+        self._identity = identity(path)
         self._view: View | None = None
 
     @contextmanager
@@ -44,7 +45,9 @@ class OpenIndex:
         Raises:
             GenerationError: the generation cannot be opened, or fails in use; what the caller does not handle
                 closes it.
+            NoIndexError: the index was moved away.
         """
+        self._follow()
         with foreign_errors(self.path), snapshot(self._connection):
             number = reading.generation_number(self._connection)
             if self._view is None or self._view.key != (number, substitute):
@@ -62,8 +65,17 @@ class OpenIndex:
 
     def number(self) -> int:
         """The generation in force; 0 before the first."""
+        self._follow()
         with foreign_errors(self.path), snapshot(self._connection):
             return reading.generation_number(self._connection)
+
+    def _follow(self) -> None:
+        """Opens the database anew when another one is in its place: an index may be moved away and made again."""
+        now = identity(self.path)
+        if now != self._identity:
+            connection = open_database(self.path)
+            self.close()
+            self._connection, self._identity = connection, now
 
     def close(self) -> None:
         """Closes the files."""

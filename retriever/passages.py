@@ -27,14 +27,14 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
     """
     lines = [line for line in passage.split("\n") if line.strip() and not line.lstrip().startswith(("#", "```", "~~~"))]
     pieces = list(prose_sentences(passage, References()))
-    matched = [_matches(pieces, words, words_of), _matches(lines, words, words_of)]
-    if max(matched[0], default=0) == 0 < max(matched[1], default=1):
-        pieces = lines
-        matched = matched[1:]
+    matched = _matches(pieces, words, words_of)
+    if not any(matched):
+        of_lines = _matches(lines, words, words_of)
+        pieces, matched = (lines, of_lines) if any(of_lines) or not lines else (pieces, matched)
     if not pieces:
         return ""
     whole = len(" ".join(pieces)) <= SNIPPET_CHARS
-    start = 0 if whole else max(range(len(pieces)), key=lambda place: (matched[0][place], -place))
+    start = 0 if whole else max(range(len(pieces)), key=lambda place: (matched[place], -place))
     text = _SPACE.sub(" ", " ".join(pieces[start:])).strip()
     return ("… " if start else "") + cut(text, SNIPPET_CHARS)
 

@@ -52,11 +52,11 @@ def search(
         rankings = _with_neighbors(view, direct, profile)
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
     with recorder.stage("fuse") as note:
-        candidates = fused(rankings, profile)[: _candidate_count(profile)]
+        candidates = fused(rankings, profile, _candidate_count(profile))
         note.text = f"{len(candidates)} candidates"
     with recorder.stage("late") as note:
         late = _late(view, embedded, queries[0], candidates, profile)
-        candidates = fused([*rankings, *late], profile)[: len(candidates)]
+        candidates = fused([*rankings, *late], profile, len(candidates))
         note.text = f"{len(late[0].items)} sections" if late else "skipped"
     with recorder.stage("present") as note:
         hits = hits_of(view, candidates[: profile.top_k], lexical.words, profile)
@@ -73,9 +73,9 @@ def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) 
     return Signals(lexical.coverage, lexical.known, view.unrelated.margin(dense.cosine), agreed)
 
 
-def fused(rankings: Sequence[Ranking], profile: Profile) -> tuple[Candidate, ...]:
-    """Every node of the rankings, best first, by the profile's fusion; the candidates are the first of them."""
-    return reciprocal_rank_fusion(rankings, profile.rrf_k)
+def fused(rankings: Sequence[Ranking], profile: Profile, limit: int | None = None) -> tuple[Candidate, ...]:
+    """The nodes of the rankings, best first, by the profile's fusion: the first `limit`, or all of them."""
+    return reciprocal_rank_fusion(rankings, profile.rrf_k, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> 
         return list(direct)
     if profile.neighbors == "merged":
         return [_merged(view, ranking, profile) if ranking.arm == "dense" else ranking for ranking in direct]
-    hits = [_as_ranked(item) for item in fused(direct, profile)[: profile.candidate_cap]]
+    hits = [_as_ranked(item) for item in fused(direct, profile, profile.candidate_cap)]
     around = _around(view, hits, profile)
     known = {item.node_id for ranking in direct for item in ranking.items}
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section

@@ -19,10 +19,11 @@ from retriever.errors import GenerationError, NoIndexError, QuestionError, Retri
 from retriever.expand_query import Expansion, Query, weighted_queries
 from retriever.freshness import Freshness, Watch
 from retriever.generation import condemn
-from retriever.indexing import IndexRequest, is_made_as, update_index
+from retriever.indexing import update_index
 from retriever.open_index import OpenIndex, View
 from retriever.pipeline import search
 from retriever.progress import NoProgress
+from retriever.recipe import IndexRequest, is_made_as
 from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import Answer, Encoder, IndexState

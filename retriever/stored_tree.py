@@ -1,7 +1,7 @@
 """The tree of the documents that a search touches, read from the index as it is needed."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pageindex.node import Node
 from pageindex.tree import DocumentTree
@@ -22,6 +22,7 @@ class StoredTree:
         self._sections: dict[int, list[Node]] = {}
         self._document_keys: dict[str, int] = {}
         self._linked: set[str] = set()
+        self._boilerplate: dict[str, float] = {}
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
@@ -49,6 +50,13 @@ class StoredTree:
         self.load(target for _, _, target in links)
         for source_id, target_id, _ in links:
             self._tree.link(source_id, target_id)
+
+    def boilerplate(self, node_ids: Iterable[str]) -> Mapping[str, float]:
+        """How much of a list of links or a log the document of each is, 0 to 1; they need not be loaded."""
+        new = [node_id for node_id in node_ids if node_id not in self._boilerplate]
+        if new:
+            self._boilerplate.update(reading.boilerplate(self._connection, new))
+        return self._boilerplate
 
     def sections(self, document_key: int) -> Sequence[Node]:
         """The nodes of a loaded document that have lines, in document order."""

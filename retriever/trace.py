@@ -22,7 +22,7 @@ class Recorder:
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
-    signals: Signals = Signals(coverage=0.0, known=0.0, margin=None, agreement=None)
+    signals: Signals = field(default_factory=lambda: Signals(coverage=0.0, known=0.0, margin=None, agreement=None))
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Note]:

@@ -11,7 +11,8 @@ Asks each of two sets of documents five kinds of questions:
     titles        a hundred of the documents' own headings: short questions, which the sets do not have
 
 and fits a logistic model of whether a right section is among the first five hits. Each measure is of a model that was
-fitted on the one set and tried on the other; the coefficients are of both.
+fitted on the one set and tried on the other; the coefficients are of both. Exits with 1 when gibberish, by the
+coefficients as they are now, is anything but `none`.
 """
 
 import json
@@ -203,6 +204,11 @@ def show_model(results: dict[str, list[Asked]]) -> None:
         print(f"  | {measure} | {tried[first][measure]:.3f} | {tried[second][measure]:.3f} |")
 
 
+def is_missed_gibberish(item: Asked) -> bool:
+    """Whether something was thought of it."""
+    return item.kind == "gibberish" and item.verdict != "none"
+
+
 def show_verdicts(results: dict[str, list[Asked]]) -> None:
     """How often each verdict falls, by the coefficients and thresholds as they are now in confidence.py."""
     both = [item for items in results.values() for item in items]
@@ -239,6 +245,8 @@ def main(evaluation: Path, indexes: Path | None) -> None:
                     results[name] = ask_all(retriever, evaluation, name)
             show_model(results)
             show_verdicts(results)
+            if kind == "onnx" and any(is_missed_gibberish(item) for items in results.values() for item in items):
+                raise SystemExit("gibberish is not always `none`: raise BOTH_ARMS.none_below")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from retriever.indexing import IndexRequest, update_index
+from retriever.indexing import update_index
 from retriever.library import open_retriever
 from retriever.profile import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
+from retriever.recipe import IndexRequest
 from retriever.retrieving import Retriever
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder

@@ -1,7 +1,5 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
-from pathlib import Path
-
 from retriever.embedding.settings import EncoderSettings
 from retriever.types import Encoder
 
@@ -20,9 +18,10 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
     # Each kind is imported when it is asked for: they cost 20 to 350 ms.
     match settings.kind:
         case "onnx":
-            from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
+            from retriever.embedding.model_card import model_folder
+            from retriever.embedding.onnx import OnnxEncoder
 
-            return OnnxEncoder(Path(settings.model).expanduser() if settings.model else BUNDLED_MODEL, settings)
+            return OnnxEncoder(model_folder(settings.model), settings)
         case "sentence-transformers":
             from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 

@@ -11,6 +11,7 @@ CARD_NAME = "encoder.json"
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
 POOLINGS = ("mean", "cls")
+BUNDLED_MODEL = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,19 @@ def read_card(folder: Path) -> ModelCard:
     if mistakes := _mistakes(content):
         raise EncoderError(f"{path}: {'; '.join(mistakes)}")
     return ModelCard(**content)
+
+
+def model_folder(name: str) -> Path:
+    """The folder of an ONNX model; the bundled one for the empty name."""
+    return Path(name).expanduser() if name else BUNDLED_MODEL
+
+
+def card_digest(name: str) -> str:
+    """Tells whether a model's folder holds what it did, without loading the model; empty when it holds none."""
+    try:
+        return sha256((model_folder(name) / CARD_NAME).read_bytes()).hexdigest()
+    except OSError:
+        return ""
 
 
 def write_card(card: ModelCard, folder: Path) -> None:

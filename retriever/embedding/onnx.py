@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from retriever.embedding.model_card import MODEL_NAME, TOKENIZER_NAME, read_card
+from retriever.embedding.model_card import BUNDLED_MODEL, MODEL_NAME, TOKENIZER_NAME, read_card
 from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings
@@ -20,8 +20,6 @@ from retriever.types import FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-
-BUNDLED_MODEL = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
 
 
 class OnnxEncoder:

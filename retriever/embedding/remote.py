@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.onnx import BUNDLED_MODEL
+from retriever.embedding.model_card import BUNDLED_MODEL
 from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings

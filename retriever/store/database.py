@@ -76,6 +76,15 @@ def is_index(folder: Path) -> bool:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
 
 
+def identity(folder: Path) -> tuple[int, int] | None:
+    """What tells the database from any other while it is open; None when there is none."""
+    try:
+        status = (folder / FILE_NAME).stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
 def _reading_modes(path: Path) -> Iterator[str]:
     """Ways to open a database in WAL mode, which wants to write a file beside it.
 
@@ -165,6 +174,8 @@ def _connect(uri: str) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
+        # What was deleted from the documents is not to stay in the file's free pages.
+        connection.execute("PRAGMA secure_delete = ON")
     return connection
 
 

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 from retriever.errors import DocumentsError, EncoderError
+from retriever.library import index_folders
+from retriever.profile import given_settings
+from retriever.recipe import IndexRequest
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
 
@@ -239,6 +242,81 @@ def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
     assert links() == whole
 
 
+class Interrupting:
+    """A person who presses Ctrl-C when a stage has come so far."""
+
+    def __init__(self, stage: str, at: int) -> None:
+        self._when = stage, at
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        self.advance(stage, 0)
+
+    def advance(self, stage: str, done: int) -> None:
+        if (stage, done) == self._when:
+            raise KeyboardInterrupt
+
+    def finish(self, stage: str) -> None:
+        self.advance(stage, -1)
+
+
+@pytest.mark.parametrize(
+    ("stage", "at"),
+    [("reading", 0), ("reading", 1), ("embedding", 0), ("embedding", -1), ("writing", 0), ("writing", 1)],
+)
+def test_an_interrupt_leaves_the_older_state_in_force(shelf: Shelf, stage: str, at: int) -> None:
+    before = found(shelf.ask(QUESTIONS[1]))
+    shelf.write("garden/tomatoes.md", "# Tomatoes\n\nNothing of them in a wet summer.\n")
+    with pytest.raises(KeyboardInterrupt):
+        shelf.update(progress=Interrupting(stage, at))
+    answer = shelf.ask(QUESTIONS[1], **NEVER_REFRESH)
+    assert (found(answer), answer.degraded) == (before, ())
+    assert shelf.update().changed == 1
+    assert shelf.encoder.encoded == 1
+
+
+def test_chunks_are_as_long_as_the_model_reads(tmp_path: Path) -> None:
+    class Short(CountingEncoder):
+        def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+            assert max(self.count_tokens(texts)) <= self.max_tokens
+            return super().encode_documents(texts)
+
+    shelf = Shelf(tmp_path, {"long.md": "# Long\n\n" + "- word and word\n" * 200})
+    shelf.encoder = Short(max_tokens=40)
+    assert shelf.update().chunks > 15
+    with shelf.rows() as rows:
+        text = "".join(row[0] for row in rows.execute("SELECT text FROM chunks ORDER BY chunk_key"))
+    assert text.count("word") == 400
+
+
+def test_another_model_behind_the_same_name_is_noticed_by_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    served = {"encoder": {"kind": "ollama", "model": "m"}}
+    models = [CountingEncoder(fingerprint=digit * 16) for digit in "ab"]
+    for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 0)):
+        monkeypatch.setattr("retriever.indexing.open_encoder", lambda _, model=model: model)
+        assert index_folders([shelf.docs], shelf.index, settings=served).embedded == embedded
+        assert shelf.ask(QUESTIONS[0], encoder=model).degraded == ()
+
+    def asleep(_: object) -> CountingEncoder:
+        raise EncoderError("the server is asleep")
+
+    monkeypatch.setattr("retriever.indexing.open_encoder", asleep)
+    assert index_folders([shelf.docs], shelf.index, settings=served).unchanged == 4  # nothing is needed of it
+
+
+def test_another_model_in_the_same_folder_is_noticed_by_index(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    model.mkdir()
+    requests = []
+    for content in ("{}", "{ }"):
+        (model / "encoder.json").write_text(content, encoding="utf-8")
+        given = given_settings(flags={"encoder": {"model": str(model)}}, environment={})
+        requests.append(IndexRequest(tmp_path, (), given.profile(), {}).recipe)
+    assert requests[0] != requests[1]
+
+
 @pytest.mark.parametrize("what", ["missing", "empty", "a file", "no documents"])
 def test_a_folder_without_documents_is_an_error_and_nothing_is_made(tmp_path: Path, what: str) -> None:
     folder = tmp_path / "folder"
@@ -282,11 +360,12 @@ def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatc
 
     read_regular = corpus._read_regular
 
-    def unlucky(path: Path, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
-        if path.name == "kitchen.md":
-            path.unlink(missing_ok=True)
-        elif path.name == "mail.md":
-            path.write_bytes(path.read_bytes() + b"more\n")
+    def unlucky(path: str | Path, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
+        page = Path(path)
+        if page.name == "kitchen.md":
+            page.unlink(missing_ok=True)
+        elif page.name == "mail.md":
+            page.write_bytes(page.read_bytes() + b"more\n")
             raw, _, after = read_regular(path, limit)
             return raw, (0, 0), after
         return read_regular(path, limit)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from retriever.embedding import EncoderSettings, open_encoder, unread_tokens
-from retriever.embedding.model_card import ModelCard, file_sha256, read_card, write_card
-from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
+from retriever.embedding.model_card import BUNDLED_MODEL, ModelCard, file_sha256, read_card, write_card
+from retriever.embedding.onnx import OnnxEncoder
 from retriever.errors import EncoderError
 
 REFERENCES = json.loads((Path(__file__).parent / "reference_vectors.json").read_text(encoding="utf-8"))

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from retriever.embedding import EncoderSettings, open_encoder, unread_tokens
-from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
+from retriever.embedding.model_card import BUNDLED_MODEL
+from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 from retriever.errors import EncoderError
 from scripts import export_model

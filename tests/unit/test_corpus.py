@@ -37,7 +37,7 @@ def skipped(root: Path, options: CorpusOptions | None = None) -> dict[str, str]:
 
 def source(path: Path) -> SourceFile:
     status = path.stat()
-    return SourceFile(path.name, path, status.st_size, status.st_mtime_ns)
+    return SourceFile(path.name, str(path), status.st_size, status.st_mtime_ns)
 
 
 def test_documents_sorted_hidden_and_other_files_passed_over(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_documents_sorted_hidden_and_other_files_passed_over(tmp_path: Path) -> 
     listing = list_files(tmp_path)
     assert [file.path for file in listing.files] == ["a/a.txt", "a/z.MDX", "b.md", "c.markdown"]
     assert listing.skipped == ()
-    assert listing.files[2].absolute == tmp_path / "b.md"
+    assert listing.files[2].absolute == str(tmp_path / "b.md")
     assert listing.files[2].size == 5
     assert list_files(tmp_path, CorpusOptions(suffixes=(".py",))).files[0].path == "x.py"
 

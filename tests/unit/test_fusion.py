@@ -46,3 +46,4 @@ def test_every_node_comes_out_once_and_more_evidence_never_hurts(names: list[lis
     after = reciprocal_rank_fusion([*rankings, ranking("more", 1.0, "a")], k)
     assert all(candidate.score >= before.get(candidate.node_id, 0.0) for candidate in after)
     assert list(fused) == sorted(fused, key=lambda candidate: (-candidate.score, candidate.node_id))
+    assert [reciprocal_rank_fusion(rankings, k, limit) for limit in range(9)] == [fused[:limit] for limit in range(9)]

@@ -1,0 +1,190 @@
+"""Reading what an answer cites, and where an index keeps to itself."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pageindex.node import Span
+from retriever.errors import UsageError
+from retriever.library import open_retriever
+from retriever.retrieving import Retriever
+from tests.shelf import CountingEncoder, Shelf
+
+GUIDE = """\
+---
+title: The guide
+---
+Before any heading.
+
+# Install
+
+Run it.
+
+## Linux
+
+Use the shell.
+
+## Windows
+
+Use the mouse.
+
+# Remove
+
+Delete it.
+"""
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    """Two folders in one index."""
+    place = tmp_path_factory.mktemp("browsing")
+    shelf = Shelf(
+        place, {"guide.md": GUIDE, "a/c#.md": "# Sharp\n\nnote\n", "empty.md": "", "no-end.md": "# A\n\nlast"}
+    )
+    shelf.update()
+    second = Shelf(place / "second", {"guide.md": "# Other\n\nguide\n", "only/here.md": "# Here\n\nalone\n"})
+    shelf.update(second.docs)
+    return shelf
+
+
+@pytest.fixture
+def retriever(shelf: Shelf) -> Iterator[Retriever]:
+    with shelf.open() as retriever:
+        yield retriever
+
+
+@pytest.mark.parametrize(
+    ("reference", "lines"),
+    [
+        ("guide.md", (1, 20)),
+        ("guide.md#install", (6, 17)),  # with all that is below it
+        ("guide.md#install/linux", (10, 13)),
+        ("guide.md#remove", (18, 20)),
+        ("guide.md:8", (8, 8)),
+        ("guide.md:12-15", (12, 15)),
+        ("guide.md:1-20", (1, 20)),
+        ("guide.md:20-20", (20, 20)),
+        ("a/c#.md", (1, 3)),
+        ("a/c#.md#sharp", (1, 3)),
+        ("a/c#.md:3", (3, 3)),
+    ],
+)
+def test_what_a_reference_names(shelf: Shelf, retriever: Retriever, reference: str, lines: tuple[int, int]) -> None:
+    passage = retriever.read(reference)
+    first, last = lines
+    whole = (shelf.docs / passage.file).read_text(encoding="utf-8").splitlines(keepends=True)
+    assert passage.span == Span(first, last)
+    assert passage.text == "".join(whole[first - 1 : last])
+    assert passage.folder == str(shelf.docs)
+
+
+def test_the_node_of_a_passage_holds_its_first_line(retriever: Retriever) -> None:
+    passage = retriever.read("guide.md:12-15")
+    assert (passage.node_id, passage.title, passage.breadcrumb) == (
+        "guide.md#install/linux",
+        "Linux",
+        ("The guide", "Install"),
+    )
+    assert retriever.read("guide.md:1-20").node_id == "guide.md"
+    assert retriever.read("no-end.md:3").text == "last\n"
+
+
+def test_paths_as_the_current_folder_sees_them(
+    shelf: Shelf, retriever: Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = shelf.place / "second" / "docs"
+    absolute = retriever.read(f"{shelf.docs}/guide.md:8")
+    assert absolute.text == "Run it.\n"
+    assert retriever.read(f"{second}/guide.md#other").node_id == "docs:guide.md#other"
+    assert retriever.read("docs:guide.md:3").text == "guide\n"
+    monkeypatch.chdir(shelf.docs / "a")
+    assert retriever.read("../guide.md:8").text == "Run it.\n"
+    assert retriever.read("c#.md:3").text == "note\n"
+    assert retriever.read("./c#.md#sharp").node_id == "a/c#.md#sharp"
+    monkeypatch.chdir(second / "only")
+    assert retriever.read("here.md:3").folder == str(second)
+    monkeypatch.chdir("/")
+    assert retriever.read("only/here.md:1-3").folder == str(second)  # as a hit of the second folder is cited
+    assert retriever.read("only/here.md#here").node_id == "docs:only/here.md#here"
+    assert retriever.tree("only/here.md") == "Here  only/here.md\n└── Here  only/here.md:1-3"
+
+
+@pytest.mark.parametrize("lines", ["0", "21", "0-3", "3-2", "5-21", "999999999", "1-999999999"])
+def test_lines_that_are_not_there(retriever: Retriever, lines: str) -> None:
+    with pytest.raises(UsageError, match=r"guide.md has the lines 1-20, not "):
+        retriever.read(f"guide.md:{lines}")
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "",
+        "guide",
+        "guide.md#nothing",
+        "guide.md:",
+        "guide.md:x",
+        "guide.md:1-",
+        "guide.md:-1",
+        "guide.md:1234567890",
+        "../docs/../../etc/passwd",
+        "/etc/passwd",
+        "/etc/passwd:1",
+        "a\0b",
+        "\udcff.md",
+        "x" * 10_000,
+        "~nobody-of-this-name/guide.md",
+        "a",
+    ],
+    ids=lambda reference: ascii(reference)[:20],
+)
+def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
+    with pytest.raises(UsageError, match=r"is not in the index|is no folder"):
+        retriever.read(reference)
+
+
+def test_an_empty_file_has_nothing_to_read(retriever: Retriever) -> None:
+    with pytest.raises(UsageError, match=r"empty.md is empty"):
+        retriever.read("empty.md")
+    with pytest.raises(UsageError, match=r"has the lines 1-0, not 1-1"):
+        retriever.read("empty.md:1")
+
+
+def test_the_tree_below_a_reference(retriever: Retriever) -> None:
+    assert retriever.tree("guide.md#install", depth=0) == "Install  guide.md:6-9"
+    assert retriever.tree("a/") == retriever.tree("a") != ""
+    assert [node.id for node in retriever.nodes("guide.md", depth=1)] == [
+        "guide.md",
+        "guide.md#install",
+        "guide.md#remove",
+    ]
+    whole = retriever.tree()
+    assert whole.index("a/c#.md") < whole.index("guide.md") < whole.index("docs:") < whole.index("only/here.md")
+    for reference in ("\udcff.md", "nowhere", "a\0b"):
+        with pytest.raises(UsageError, match="is not in the index"):
+            retriever.tree(reference)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, umask: int) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
+    shelf = Shelf(tmp_path / "x", {"a.md": "# A\n\nword\n"})
+    before = os.umask(umask)
+    try:
+        for text in ("word", "another"):  # built, then patched
+            shelf.write("a.md", f"# A\n\n{text}\n")
+            with open_retriever([shelf.docs], encoder=CountingEncoder()) as retriever:
+                state = retriever.status().index
+                modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").rglob("*")}
+        with open_retriever(encoder=CountingEncoder()) as last:
+            assert last.search("another").index.path == state.path
+    finally:
+        os.umask(before)
+    assert len(modes) > 15
+    for path, mode in modes.items():
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+    assert not list(shelf.docs.rglob("*.sqlite*"))

@@ -1,0 +1,197 @@
+"""Every question looks whether the folders changed, and says how fresh its answer is."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pageindex.corpus import DocumentText, SourceFile, read_document
+from retriever.errors import DocumentsError, EncoderError
+from retriever.types import FloatMatrix
+from tests.shelf import NEVER_REFRESH, PAGES, CountingEncoder, Shelf
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    """Four pages, indexed."""
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    return shelf
+
+
+def freshness(shelf: Shelf, **settings: Any) -> tuple[int, int, tuple[str, ...]]:  # noqa: ANN401 - any setting
+    """(files indexed first, files that are stale, what was in the way) of a question."""
+    answer = shelf.ask("otter", **settings)
+    return answer.index.refreshed_files, answer.index.stale_files, answer.degraded
+
+
+def test_a_change_is_indexed_before_the_answer(shelf: Shelf) -> None:
+    assert freshness(shelf) == (0, 0, ())
+    shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
+    (shelf.docs / "kitchen.md").unlink()
+    (shelf.docs / "mail.md").rename(shelf.docs / "post.md")
+    with shelf.open() as retriever:
+        answer = retriever.search("otter")
+        assert (answer.index.refreshed_files, answer.index.stale_files) == (3, 0)
+        assert answer.hits[0].node_id == "otter.md#otters"
+        assert retriever.search("otter").index.refreshed_files == 0
+        shelf.write("otter.md", "# Otters\n\nAn otter swims.\n")
+        answer = retriever.search("otter")
+        assert (answer.index.refreshed_files, answer.hits[0].text) == (1, "# Otters\n\nAn otter swims.\n")
+        assert retriever.search("bread").degraded == ()
+
+
+def test_a_look_is_not_repeated_within_the_time_that_is_set(shelf: Shelf) -> None:
+    with shelf.open(refresh_seconds=1e6) as retriever:
+        retriever.search("otter")
+        shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
+        assert retriever.search("otter").index.documents == 4
+    with shelf.open(refresh_seconds=1e6) as retriever:
+        assert retriever.search("otter").index.refreshed_files == 1
+        assert retriever.search("otter").index.refreshed_files == 0
+
+
+def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:
+    for number in range(4):
+        shelf.write(f"new-{number}.md", "# New\n\notter\n")
+    assert freshness(shelf, refresh_max_files=3) == (0, 4, ())
+    assert shelf.generations() == ["gen-1"]
+    assert freshness(shelf, **NEVER_REFRESH) == (0, 4, ())
+    assert freshness(shelf, refresh_max_files=4) == (4, 0, ())
+
+
+def test_what_was_only_touched_is_not_stale(shelf: Shelf) -> None:
+    shelf.touch("mail.md")
+    assert freshness(shelf) == (0, 0, ())
+    assert shelf.generations() == ["gen-1"]
+
+
+def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path: Path) -> None:
+    """A fresh clone: no time can be trusted yet, and only the contents tell that nothing changed."""
+    shelf = Shelf(tmp_path)
+    for number in range(60):
+        (shelf.docs / f"{number}.md").write_text(f"# Page {number}\n\nword\n", encoding="utf-8")
+    shelf.update()
+    with shelf.rows() as rows:
+        assert rows.execute("SELECT count(*) FROM documents WHERE mtime_ns = 0").fetchone() == (60,)
+    assert freshness(shelf, **NEVER_REFRESH) == (0, 0, ())
+    with shelf.open() as retriever:
+        assert retriever.status().changed_files == ()
+    assert freshness(shelf) == (0, 0, ())
+    time = (shelf.docs / "7.md").stat().st_mtime_ns
+    shelf.write("7.md", "# Page 7\n\nWORD\n", mtime_ns=time)
+    with shelf.open() as retriever:
+        assert retriever.status().changed_files == ("7.md",)
+    assert freshness(shelf, **NEVER_REFRESH) == (0, 1, ())
+    assert freshness(shelf) == (1, 0, ())
+
+
+def test_a_folder_that_is_away_still_answers_and_is_named(shelf: Shelf, tmp_path: Path) -> None:
+    other = Shelf(tmp_path / "other", {"owl.md": "# Owls\n\nAn owl hoots.\n"})
+    shelf.update(other.docs)
+    away = tmp_path / "away"
+    shelf.docs.rename(away)
+    answer = shelf.ask("stamp for a letter")
+    assert answer.hits[0].node_id == "mail.md#mail/stamps"
+    assert answer.degraded == (f"refresh: {shelf.docs}: no such file or directory",)
+    other.write("owl.md", "# Owls\n\nAn owl sleeps.\n")  # what is there is kept fresh
+    answer = shelf.ask("owl")
+    assert (answer.index.refreshed_files, answer.hits[0].text) == (1, "# Owls\n\nAn owl sleeps.\n")
+    report = shelf.update(other.docs)
+    assert report.documents == 5
+    assert report.skipped == ((".", f"the folder is kept as it was: {shelf.docs}: no such file or directory"),)
+    with shelf.open() as retriever:
+        assert (str(shelf.docs), f"{shelf.docs}: no such file or directory") in retriever.status().skipped
+    with pytest.raises(DocumentsError, match=r"no such file or directory; bring it back, or make another index"):
+        shelf.update(other.docs, settings={"chunks": {"target_tokens": 10}})
+    away.rename(shelf.docs)
+    assert shelf.ask("stamp for a letter").degraded == ()
+    assert shelf.update().skipped == ()
+
+
+def test_a_folder_that_lost_all_its_documents(shelf: Shelf) -> None:
+    shutil.rmtree(shelf.docs)
+    shelf.docs.mkdir()
+    answer = shelf.ask("otter")
+    assert (answer.index.refreshed_files, answer.index.documents, answer.hits) == (4, 0, ())
+    shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
+    assert shelf.ask("otter").hits[0].citation == "otter.md:1-3"
+
+
+def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.write("binary.md", b"# A\x00B\n")
+    shelf.write("kitchen.md", b"\x00")
+    answer = shelf.ask("bread")
+    assert (answer.index.refreshed_files, answer.index.skipped_files) == (1, 2)
+    assert all(hit.file != "kitchen.md" for hit in answer.hits)
+    with shelf.open() as retriever:
+        status = retriever.status()
+    assert [path for path, _ in status.skipped] == ["binary.md", "kitchen.md"]
+    assert status.changed_files == ()
+    read: list[str] = []
+
+    def noted(file: SourceFile, limit: int) -> DocumentText:
+        read.append(file.path)
+        return read_document(file, limit)
+
+    monkeypatch.setattr("retriever.changes.read_document", noted)
+    assert shelf.ask("bread").index.stale_files == 0
+    assert read == []
+    assert [path for path, _ in shelf.update().skipped] == ["binary.md", "kitchen.md"]
+    assert read == ["binary.md", "kitchen.md"]
+    shelf.write("binary.md", "# Text\n\nNow it is text.\n")
+    assert freshness(shelf) == (1, 0, ())
+    (shelf.docs / "kitchen.md").unlink()
+    assert freshness(shelf) == (0, 0, ())
+    with shelf.open() as retriever:
+        assert retriever.status().skipped == ()
+
+
+class Broken(CountingEncoder):
+    """Cannot read documents any more."""
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        raise EncoderError("the model has gone home")
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        return CountingEncoder().encode_queries(texts)
+
+
+def test_a_refresh_that_fails_is_said_and_the_old_state_answers(shelf: Shelf) -> None:
+    shelf.write("mail.md", "# Mail\n\nNo otter here.\n")
+    answer = shelf.ask("stamp for a letter", encoder=Broken())
+    assert answer.index.stale_files == 1
+    assert answer.degraded == ("refresh: the model has gone home",)
+    assert answer.hits[0].node_id == "mail.md#mail/stamps"
+
+
+def test_a_question_with_other_settings_changes_nothing_in_the_index(shelf: Shelf) -> None:
+    """Only `index` makes an index anew; a flag of a question must not do so behind its back."""
+    shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
+    before = shelf.encoder.encoded
+    for settings in ({"chunks": {"target_tokens": 10}}, {"documents": {"ignore": ["garden/"]}}):
+        refreshed, stale, degraded = freshness(shelf, **settings)
+        assert (refreshed, stale > 0) == (0, True)
+        assert degraded == (
+            "refresh: the index was made with other settings, or by another version; index the documents again",
+        )
+    other = CountingEncoder(fingerprint="0f" * 8)
+    answer = shelf.ask("otter", encoder=other)
+    assert (answer.index.stale_files, other.encoded, shelf.encoder.encoded) == (1, 0, before)
+    assert any(sentence.startswith("dense: ") for sentence in answer.degraded)
+    assert freshness(shelf) == (1, 0, ())
+
+
+def test_the_index_remembers_its_settings_even_when_they_change_nothing_yet(shelf: Shelf) -> None:
+    shelf.update(settings={"documents": {"ignore": ["drafts/"]}})
+    shelf.write("drafts/otter.md", "# Otters\n\nAn otter sleeps.\n")
+    with shelf.rows() as rows:
+        kept = json.loads(rows.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()[0])
+    assert kept == {"documents": {"ignore": ["drafts/"]}}
+    assert freshness(shelf) == (0, 0, ())
+    assert shelf.ask("otter").index.documents == 4
