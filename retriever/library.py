@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.indexing import update_index
 from retriever.locations import absolute, find_index, remember
-from retriever.profile import DEFAULT_PROFILE, given_settings
+from retriever.profile_layers import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
 from retriever.recipe import IndexRequest
 from retriever.store import reading

@@ -73,8 +73,9 @@ class OpenIndex:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
         now = identity(self.path)
         if now != self._identity:
+            self._close_view()
             connection = open_database(self.path)
-            self.close()
+            self._connection.close()
             self._connection, self._identity = connection, now
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from retriever.indexing import update_index
 from retriever.library import open_retriever
-from retriever.profile import DEFAULT_PROFILE, given_settings
+from retriever.profile_layers import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
 from retriever.recipe import IndexRequest
 from retriever.retrieving import Retriever
@@ -19,6 +19,8 @@ from tests.fake_encoder import FakeEncoder
 
 LONG_AGO_NS = 1_500_000_000_000_000_000
 """Old enough for a file's time to be trusted."""
+TOO_YOUNG_NS = 4_000_000_000_000_000_000
+"""Not trusted, as if the file had been written just now."""
 ALWAYS_LOOK: Mapping[str, Any] = {"refresh_seconds": 0}
 NEVER_REFRESH: Mapping[str, Any] = {"refresh_max_files": 0}
 

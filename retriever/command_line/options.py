@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import click
 from annotated_types import Ge, Gt, Le
 
-from retriever.profile import DEFAULT_PROFILE, Setting, merged, nested, profile_names, settings
+from retriever.profile import Setting, merged, nested, settings
+from retriever.profile_layers import DEFAULT_PROFILE, profile_names
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra

@@ -12,15 +12,8 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.profile import (
-    Layer,
-    Profile,
-    Setting,
-    given_settings,
-    profile_folder,
-    profile_names,
-    settings,
-)
+from retriever.profile import Profile, Setting, settings
+from retriever.profile_layers import Layer, given_settings, profile_folder, profile_names
 
 
 @dataclass(frozen=True, slots=True)

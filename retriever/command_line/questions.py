@@ -46,7 +46,7 @@ def questions(docs: str, limit: int, out: str, llm: bool, **given: Any) -> ExitC
     """
     from retriever.command_line.batch import written_whole
     from retriever.evaluation.own_questions import own_questions, question_line, sample
-    from retriever.profile import load_profile
+    from retriever.profile_layers import load_profile
 
     notes = options.taken_notes(given)
     settings = options.taken_settings(given)

@@ -10,10 +10,10 @@ import pytest
 
 from retriever.errors import DocumentsError, EncoderError
 from retriever.library import index_folders
-from retriever.profile import given_settings
+from retriever.profile_layers import given_settings
 from retriever.recipe import IndexRequest
 from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, TOO_YOUNG_NS, CountingEncoder, Shelf, found, same_hits
 
 
 @pytest.fixture
@@ -57,11 +57,9 @@ def test_an_edit_embeds_the_edited_section_alone(shelf: Shelf) -> None:
 
 def test_an_edit_that_keeps_size_and_time_is_seen_while_the_time_is_young(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
-    path = shelf.docs / "now.md"
-    path.write_text("# Now\n\nblack\n", encoding="utf-8")
-    time = path.stat().st_mtime_ns
+    shelf.write("now.md", "# Now\n\nblack\n", mtime_ns=TOO_YOUNG_NS)
     shelf.update()
-    shelf.write("now.md", "# Now\n\nwhite\n", mtime_ns=time)
+    shelf.write("now.md", "# Now\n\nwhite\n", mtime_ns=TOO_YOUNG_NS)
     assert counted(shelf) == (0, 1, 0, 0, 0, 1)
 
 

@@ -25,6 +25,7 @@ from retriever.errors import (
     NoIndexError,
     StorageError,
 )
+from retriever.generation import Generation
 from retriever.locks import writer_lock
 from retriever.open_index import OpenIndex
 from retriever.types import Answer
@@ -276,6 +277,27 @@ def test_a_view_is_one_state(shelf: Shelf) -> None:
             assert (view.number, view.counts.documents, len(view.lexical), len(view.chroma)) == (1, 4, 8, 8)
         with index.view() as view:
             assert (view.number, view.counts.documents, len(view.lexical), len(view.chroma)) == (2, 5, 9, 9)
+        with index.view() as again:
+            assert again is view  # what was opened stays open
+
+
+def test_a_generation_that_a_writer_removes_while_it_is_opened(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the name of a generation and its lock there is a moment; the next one in force is then taken."""
+
+    def late(index: Path, number: int, seal: str) -> Generation:
+        if number == 1:
+            shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
+            shelf.update()
+        return Generation(index, number, seal)
+
+    with shelf.open(**NEVER_REFRESH) as reader:
+        monkeypatch.setattr("retriever.open_index.Generation", late)
+        answer = reader.search("otter")
+    assert (answer.index.generation, answer.degraded) == (2, ())
+    assert answer.hits[0].node_id == "otter.md#otters"
+    assert [stage.name for stage in answer.trace.stages].count("embed") == 1
+    assert (shelf.index / "gen-2" / "manifest.json").exists()
+    assert shelf.generations() == ["gen-2"]
 
 
 def test_several_threads_share_a_retriever(shelf: Shelf) -> None:

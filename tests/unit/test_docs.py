@@ -55,6 +55,9 @@ def commands(text: str) -> list[str]:
 @pytest.mark.parametrize("line", commands(TEXTS["README.md"]))
 def test_every_command_of_the_readme_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text(f"# Two rankings\n\n{'Many words. ' * 20}\n", encoding="utf-8")
+    (tmp_path / "questions.jsonl").write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
     install(monkeypatch)
     words = shlex.split(line, comments=True)
     assert main(words[words.index("hybrid_retrieve.py") + 1 :]) == 0
