@@ -229,11 +229,12 @@ def _unchanging(folder: Path) -> list[Path]:
 
 
 def _described(path: Path) -> tuple[int, int]:
-    """Size and checksum, at 3 GB/s: what a search may do each time it opens the file."""
+    """Size and checksum, at 2 GB/s: what a search may do each time it opens the file."""
     checksum = 0
+    block = memoryview(bytearray(1 << 20))
     with path.open("rb", buffering=0) as file:
-        while block := file.read(1 << 20):
-            checksum = crc32(block, checksum)
+        while length := file.readinto(block):
+            checksum = crc32(block[:length], checksum)
         return file.tell(), checksum
 
 

@@ -155,6 +155,7 @@ class Retriever:
 
     def _answered(self, queries: Sequence[Query], fresh: Freshness, recorder: Recorder) -> Answer:
         """From the generation in force; where it cannot be used, from a new one, or from index.sqlite alone."""
+        rebuilt = False
         for _ in range(ATTEMPTS):
             number = self._index.number()
             if self._is_given_up(number):
@@ -162,10 +163,15 @@ class Retriever:
             try:
                 return self._answer(queries, fresh, recorder.copy(), substitute=False)
             except GenerationError as error:
-                self._mend(number, error, recorder)
+                if self._index.number() != number:
+                    continue  # a writer removed it while it was being opened: another one is in force
+                if rebuilt or not self._rebuild(number):
+                    self._unusable = Unusable(number, str(error), time.monotonic())
+                    break
+                rebuilt = True
+                recorder.degraded.append(f"index: {error}; it was rebuilt")
         if self._unusable is not None:
-            reason = self._unusable.reason
-            recorder.degraded.append(f"index: {reason}; it cannot be rebuilt now; answered without it, slower")
+            recorder.degraded.append(f"index: {self._unusable.reason}; answered without it, slower")
         return self._answer(queries, fresh, recorder, substitute=True)
 
     def _answer(self, queries: Sequence[Query], fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
@@ -196,15 +202,6 @@ class Retriever:
     def _is_given_up(self, number: int) -> bool:
         known = self._unusable
         return known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S
-
-    def _mend(self, number: int, error: GenerationError, recorder: Recorder) -> None:
-        """Makes a generation in place of one that cannot be used, if no writer has done so."""
-        if self._index.number() != number:
-            return  # it was removed while it was being opened: another one is in force
-        if self._rebuild(number):
-            recorder.degraded.append(f"index: {error}; it was rebuilt")
-        else:
-            self._unusable = Unusable(number, str(error), time.monotonic())
 
     def _rebuild(self, number: int) -> bool:
         """Makes a new generation, for which nothing is embedded; whether that was possible."""

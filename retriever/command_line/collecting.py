@@ -4,8 +4,8 @@ import atexit
 import gc
 
 BETWEEN_COLLECTIONS = 50_000
-"""New objects before the collector looks at them; Python's own number is 700. The modules of an ask are 600,000 objects
-that stay, and looking at them again and again takes 8 % of its time. Garbage of more objects still goes."""
+"""New objects before the collector looks at them; Python's own number is 700. The modules of an ask are 127,000 objects
+that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes."""
 
 
 def collect_rarely() -> None:

@@ -11,7 +11,7 @@ import pytest
 from pageindex.corpus import DocumentText, SourceFile, read_document
 from retriever.errors import DocumentsError, EncoderError
 from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, CountingEncoder, Shelf
+from tests.shelf import NEVER_REFRESH, PAGES, TOO_YOUNG_NS, CountingEncoder, Shelf
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path
     """A fresh clone: no time can be trusted yet, and only the contents tell that nothing changed."""
     shelf = Shelf(tmp_path)
     for number in range(60):
-        (shelf.docs / f"{number}.md").write_text(f"# Page {number}\n\nword\n", encoding="utf-8")
+        shelf.write(f"{number}.md", f"# Page {number}\n\nword\n", mtime_ns=TOO_YOUNG_NS)
     shelf.update()
     with shelf.rows() as rows:
         assert rows.execute("SELECT count(*) FROM documents WHERE mtime_ns = 0").fetchone() == (60,)
@@ -81,8 +81,7 @@ def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path
     with shelf.open() as retriever:
         assert retriever.status().changed_files == ()
     assert freshness(shelf) == (0, 0, ())
-    time = (shelf.docs / "7.md").stat().st_mtime_ns
-    shelf.write("7.md", "# Page 7\n\nWORD\n", mtime_ns=time)
+    shelf.write("7.md", "# Page 7\n\nWORD\n", mtime_ns=TOO_YOUNG_NS)
     with shelf.open() as retriever:
         assert retriever.status().changed_files == ("7.md",)
     assert freshness(shelf, **NEVER_REFRESH) == (0, 1, ())

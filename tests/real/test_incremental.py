@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shelf import Shelf, found, same_hits
+from tests.shelf import TOO_YOUNG_NS, Shelf, found, same_hits
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "inlet", "jetty", "knoll", "lagoon")
 
@@ -34,11 +34,10 @@ def edit(shelf: Shelf, chance: random.Random) -> None:
 def edit_and_keep_size_and_time(shelf: Shelf, chance: random.Random) -> None:
     """What nobody can see from outside; it is seen because the time of a file just written is not trusted."""
     name = _some(shelf, chance)
-    path = shelf.docs / name
-    path.write_bytes(path.read_bytes())  # written just now
-    time = path.stat().st_mtime_ns
+    text = (shelf.docs / name).read_text(encoding="utf-8")
+    shelf.touch(name, TOO_YOUNG_NS)
     shelf.update()
-    shelf.write(name, path.read_text(encoding="utf-8").swapcase(), mtime_ns=time)
+    shelf.write(name, text.swapcase(), mtime_ns=TOO_YOUNG_NS)
 
 
 def rename(shelf: Shelf, chance: random.Random) -> None:

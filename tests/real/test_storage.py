@@ -28,7 +28,9 @@ from retriever.errors import (
 from retriever.generation import Generation
 from retriever.locks import writer_lock
 from retriever.open_index import OpenIndex
-from retriever.types import Answer
+from retriever.types import Answer, FloatMatrix
+from retriever.vectors import VectorIndex
+from retriever.vectors.exact import Neighbours
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROJECT = Path(__file__).parents[2]
@@ -179,6 +181,30 @@ def test_the_folder_of_another_generation_under_its_name_is_not_believed(shelf: 
     swapped = answers(shelf)
     assert all_same(swapped, truth)
     assert "gen-2 is not what index.sqlite names; it was rebuilt" in said(swapped)
+
+
+@pytest.mark.parametrize("wrong", ["one is missing", "one is far off", "one is unknown"])
+def test_vectors_that_are_not_those_of_the_index_are_not_believed(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    truth = answers(shelf)
+    search = VectorIndex.search
+
+    def astray(index: VectorIndex, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        (nearest,) = search(index, queries, limit)
+        first, *others = nearest
+        changed = {
+            "one is missing": others,
+            "one is far off": [(first[0], first[1] - 0.01), *others],
+            "one is unknown": [(10**6, first[1]), *others],
+        }
+        return [changed[wrong]]
+
+    monkeypatch.setattr(VectorIndex, "search", astray)
+    hurt = answers(shelf)
+    assert all_same(hurt, truth)
+    assert all("answered without it" in said([answer]) for answer in hurt)
+    assert shelf.generations() == ["gen-2"]  # made anew once, not for every question
 
 
 def test_what_a_dead_writer_left_is_in_nobodys_way(shelf: Shelf) -> None:

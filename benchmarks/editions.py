@@ -1,0 +1,104 @@
+"""A folder made large: copies of its documents, each with another edition in every heading, and vectors for them.
+
+So every section of every edition is a text of its own, as in a large folder, but no text is encoded twice: the vector
+of a copy is that of its original, turned a little, another way for each. It costs seconds instead of many minutes, and
+a search takes as long as with vectors of the encoder.
+"""
+
+import os
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from pageindex.corpus import list_files, read_document
+from pageindex.document import Document, parse_document
+from pageindex.node import NodeKind
+from retriever.chunking import ChunkSettings, chunk_nodes
+from retriever.embedding.onnx import OnnxEncoder
+from retriever.store.database import create_database, transaction
+from retriever.store.writing import put_tokens, put_vectors, text_hash
+from retriever.types import FloatMatrix, TokenBits
+
+TURN = 0.1
+"""How far a copy's vector is from its original's, of length 1: their cosine is .995."""
+LONG_AGO_NS = 1_500_000_000_000_000_000
+"""The age of the files: a time that is old enough to be trusted, so that no command reads them twice."""
+
+_HEADING = re.compile(r"\A(#{1,6} .*?)((?: *\{[^{}]*\})? *)$", re.MULTILINE)
+_EDITION = re.compile(r" \(edition \d+\)")
+
+Vectors = dict[str, tuple[FloatMatrix, TokenBits]]
+"""Texts to their vectors, (d,), and the signs of their tokens."""
+
+
+def documents_of(folder: Path) -> Iterator[Document]:
+    """The folder's documents, as indexing parses them, by path."""
+    for file in list_files(folder).files:
+        yield parse_document(file.path, read_document(file).text)
+
+
+def texts_of(folder: Path, encoder: OnnxEncoder) -> list[str]:
+    """The different texts that indexing the folder embeds, in the order of its documents."""
+    nodes = [placed.node for document in documents_of(folder) for placed in document.nodes]
+    chunks = chunk_nodes(nodes, encoder.count_tokens, ChunkSettings())
+    return list(dict.fromkeys(chunk.embedded_text for of_node in chunks for chunk in of_node))
+
+
+def sections_of(folder: Path) -> int:
+    """How many nodes of the folder have lines of their own."""
+    return sum(placed.node.span is not None for document in documents_of(folder) for placed in document.nodes)
+
+
+def write_editions(folder: Path, target: Path, count: int) -> None:
+    """Writes `count` editions of a folder's documents below `target`; the first is the folder as it is."""
+    for document in documents_of(folder):
+        for edition in range(count):
+            path = target / f"edition-{edition}" / document.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(_in_edition(document, edition), encoding="utf-8")
+            os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
+
+
+def fill_vectors(index: Path, texts: Sequence[str], originals: Vectors, fingerprint: str) -> None:
+    """Puts a vector for each text into an index that is not made yet: indexing then finds all of them known.
+
+    Args:
+        index: the index's folder.
+        texts: of all editions.
+        originals: the texts of the folder as it is.
+        fingerprint: of the encoder whose vectors `originals` are.
+    """
+    others = list(originals.values())
+    found = [
+        # A few texts of a copy are cut elsewhere, because its headings are longer: they get any text's vector.
+        originals.get(_EDITION.sub("", text)) or others[zlib.crc32(text.encode()) % len(others)]
+        for text in texts
+    ]
+    vectors = np.stack([_turned(vector, text) for text, (vector, _) in zip(texts, found, strict=True)])
+    hashes = [text_hash(text) for text in texts]
+    with closing(create_database(index)) as connection, transaction(connection):
+        put_vectors(connection, fingerprint, hashes, vectors)
+        put_tokens(connection, fingerprint, hashes, [tokens for _, tokens in found])
+
+
+def _in_edition(document: Document, edition: int) -> str:
+    return "".join(
+        _HEADING.sub(rf"\1 (edition {edition})\2", placed.node.text)
+        if edition and placed.node.kind is NodeKind.SECTION
+        else placed.node.text
+        for placed in document.nodes
+    )
+
+
+def _turned(vector: FloatMatrix, text: str) -> FloatMatrix:
+    """The vector, turned by what the text alone decides; an original stays as it is."""
+    if not _EDITION.search(text):
+        return vector
+    direction = np.random.default_rng(zlib.crc32(text.encode())).standard_normal(len(vector)).astype(np.float32)
+    turned = vector + direction * np.float32(TURN / np.linalg.norm(direction))
+    unit: FloatMatrix = turned / np.linalg.norm(turned)
+    return unit

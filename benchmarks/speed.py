@@ -1,0 +1,239 @@
+r"""How long commands and searches take, each beside a reference that is measured in the same run.
+
+    uv run python benchmarks/speed.py ../shared/eval/corpora/fastapi --questions ../shared/eval/fastapi.jsonl
+
+Prints Markdown tables; docs/speed.md holds them and says what each reference is. Other work on a machine comes and
+goes, so what is compared takes turns, medians are shown, and beside the time on the wall that of the processor. At most
+8 minutes on two busy cores; `--quick` takes a small folder through the same steps. Not for Windows, which has no wait4.
+"""
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row, run, timed, typical
+from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of, texts_of, write_editions
+from retriever.embedding.model_card import BUNDLED_MODEL
+from retriever.embedding.onnx import OnnxEncoder
+from retriever.lexical import LexicalIndex
+from retriever.library import open_retriever
+from retriever.profile import Profile
+from retriever.tokens import tokenize
+from retriever.types import Answer
+from retriever.vectors import VectorIndex
+
+ROOT = Path(__file__).parents[1]
+SECTIONS = 18_000
+QUESTIONS = (
+    "how do I configure which files are read?",
+    "what happens when a file changes while it is being read?",
+    "which settings decide how many results there are?",
+)
+MOST_QUESTIONS = 60
+OPENING = "how long does it take to open all of this?"
+"""A question that is not measured: the first one opens the files."""
+PROGRAM = (sys.executable, str(ROOT / "hybrid_retrieve.py"))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The folders of one run."""
+
+    place: Path
+    """Where everything is written."""
+    docs: Path
+    """A copy of the documents, its files of long ago."""
+    index: Path
+    """Theirs."""
+    encoder: OnnxEncoder
+    """The one of the program, in this process."""
+
+    @property
+    def chroma(self) -> Path:
+        """The vectors of the first generation."""
+        return self.index / "gen-1" / "chroma"
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=ROOT / "docs")
+@click.option("--questions", type=click.Path(exists=True, path_type=Path), help="JSONL, each line with a `question`.")
+@click.option("--quick", is_flag=True, help="Everything once, with two copies of FOLDER in place of 18,000 sections.")
+def main(folder: Path, questions: Path | None, quick: bool) -> None:
+    """Measure with the documents of FOLDER; by default those of this project."""
+    begun = perf_counter()
+    asked = read_questions(questions) if questions else QUESTIONS
+    with TemporaryDirectory(prefix="hybrid-retrieve-speed-") as name:
+        place = Path(name)
+        scene = Scene(place, copied(folder, place / "docs"), place / "index", OnnxEncoder())
+        originals = measure_indexing(scene)
+        measure_commands(scene, asked[0], rounds=1 if quick else 9)
+        editions = 2 if quick else -(-SECTIONS // sections_of(folder))
+        measure_searches(scene, originals, editions, asked[: 1 if quick else MOST_QUESTIONS])
+    print(f"\nmeasured in {perf_counter() - begun:.0f} s on {os.cpu_count()} cores")
+
+
+def measure_indexing(scene: Scene) -> Vectors:
+    """The command on all documents, between the two halves of their texts by the encoder alone: these are returned."""
+    texts = texts_of(scene.docs, scene.encoder)
+    tokens = sum(scene.encoder.count_tokens(texts))
+    scene.encoder.encode_documents(texts[:1])  # loads the model
+    originals: Vectors = {}
+
+    def encode(some: Sequence[str]) -> Cost:
+        (vectors, signs), cost = timed(lambda: scene.encoder.encode_documents_and_tokens(some))
+        originals.update(zip(some, zip(vectors, signs, strict=True), strict=True))
+        return cost
+
+    first = encode(texts[: len(texts) // 2])
+    ours = run(*PROGRAM, "index", str(scene.docs), "--index", str(scene.index))
+    alone = first.plus(encode(texts[len(texts) // 2 :]))
+    print(f"{len(texts):,} texts, {tokens:,} tokens; alone, the encoder reads {tokens / alone.wall:,.0f} tokens/s\n")
+    print_head()
+    print_row("index all of it", ours, "the encoder alone / 0.8", alone.times(1 / 0.8))
+    print_memory("index all of it", ours, 600)
+    return originals
+
+
+def measure_commands(scene: Scene, question: str, rounds: int) -> None:
+    """Each command as a process of its own, in turn."""
+    ask = (*PROGRAM, "--index", str(scene.index), question)
+    again = (*PROGRAM, "index", str(scene.docs), "--index", str(scene.index))
+    bare = bare_ask(scene, question)
+    edits = count(1)
+
+    def index_changed() -> Cost:
+        edit(scene.docs, next(edits))
+        return run(*again)
+
+    costs = in_turn(
+        {
+            "help": lambda: run(*PROGRAM, "--help"),
+            "bare": lambda: run(*bare),
+            "ask": lambda: run(*ask),
+            "exact": lambda: run(*ask, "--vector-search", "exact"),
+            "stat": lambda: timed(lambda: stat_all(scene.docs))[1],
+            "unchanged": lambda: run(*again),
+            "changed": index_changed,
+        },
+        rounds,
+    )
+    print_row("`--help`", costs["help"], "150 ms", Cost(0.15, 0.15))
+    print_row("cold ask", costs["ask"], "1.3 x the bare process", costs["bare"].times(1.3))
+    print_memory("cold ask", costs["ask"], 300)
+    print_row("cold ask, `--vector-search exact`", costs["exact"], "1.3 x the bare process", costs["bare"].times(1.3))
+    looked = costs["help"].times(1.5).plus(costs["stat"].times(3))
+    print_row("index again, nothing changed", costs["unchanged"], "1.5 x `--help` + 3 x stat of all files", looked)
+    print_row("index again, one file changed", costs["changed"], "2 x a cold ask", costs["ask"].times(2))
+
+
+def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Sequence[str]) -> None:
+    """Questions that are new to an open retriever, each beside the bare parts of its search."""
+    docs, index = scene.place / "many", scene.place / "many-index"
+    write_editions(scene.docs, docs, editions)
+    fill_vectors(index, texts_of(docs, scene.encoder), originals, scene.encoder.fingerprint)
+    made = run(*PROGRAM, "index", str(docs), "--index", str(index))
+    cold = run(*PROGRAM, "--index", str(index), OPENING)
+    answers: list[Answer] = []
+    searched, alone = [], []
+    with open_retriever(index=index) as retriever, closing(Parts(index, scene)) as parts:
+        opened = retriever.search(OPENING)
+        for question in asked:
+            parts.search(question)  # the first run of a length is slower, whoever asks for it
+            answer, cost = timed(lambda: retriever.search(question))  # noqa: B023 - called at once
+            answers.append(answer)
+            searched.append(cost)
+            alone.append(timed(lambda: parts.search(question))[1])  # noqa: B023 - called at once
+    name = f"warm search, {opened.index.sections:,} sections"
+    print_row(name, typical(searched), "10 ms", Cost(0.01, 0.01))
+    print_row(f"{name}: beside its parts", typical(searched), "its parts alone", typical(alone))
+    print_memory(f"cold ask, {opened.index.sections:,} sections", cold, 300)
+    print(f"\nindexed with the vectors at hand in {made.wall:.0f} s, {made.megabytes:.0f} MB")
+    print_stages(opened, answers)
+
+
+class Parts:
+    """What a search cannot do without, called one after the other."""
+
+    def __init__(self, index: Path, scene: Scene) -> None:
+        copy = shutil.copytree(index / "gen-1" / "chroma", scene.place / "parts")  # one client for a folder and process
+        self._vectors = VectorIndex.open(copy, scene.encoder.fingerprint)
+        self._lexical = LexicalIndex.open(index / "gen-1" / "lexical")
+        self._encoder = scene.encoder
+
+    def search(self, question: str) -> None:
+        """Embeds the question, and asks each index for as many as the default profile."""
+        profile = Profile()
+        self._vectors.search(self._encoder.encode_queries([question]), profile.vector_top_n)
+        self._lexical.search(tokenize(question), profile.lexical_top_n)
+
+    def close(self) -> None:
+        """Lets go of the files."""
+        self._vectors.close()
+
+
+def bare_ask(scene: Scene, question: str) -> tuple[str, ...]:
+    """The command line of benchmarks/bare_ask.py, with vectors of its own: opening them writes."""
+    copy = shutil.copytree(scene.chroma, scene.place / "bare")
+    script = str(ROOT / "benchmarks" / "bare_ask.py")
+    return sys.executable, script, str(copy), scene.encoder.fingerprint, str(BUNDLED_MODEL), question
+
+
+def read_questions(path: Path) -> tuple[str, ...]:
+    """The questions of a JSONL file."""
+    return tuple(json.loads(line)["question"] for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def copied(folder: Path, target: Path) -> Path:
+    """A copy whose files are so old that their times are trusted."""
+    shutil.copytree(folder, target)
+    for file in target.rglob("*"):
+        os.utime(file, ns=(LONG_AGO_NS, LONG_AGO_NS))
+    return target
+
+
+def edit(docs: Path, number: int) -> None:
+    """Adds a sentence that is new to the middle one of the documents, long ago."""
+    files = sorted(docs.rglob("*.md"))
+    file = files[len(files) // 2]
+    with file.open("a", encoding="utf-8") as end:
+        end.write(f"\n\nThis is change number {number}.\n")
+    os.utime(file, ns=(LONG_AGO_NS + number, LONG_AGO_NS + number))
+
+
+def stat_all(folder: Path) -> int:
+    """Looks at the size and time of every file; how many there are."""
+    looked, pending = 0, [str(folder)]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    entry.stat(follow_symlinks=False)
+                    looked += 1
+    return looked
+
+
+def print_stages(opened: Answer, answers: Sequence[Answer]) -> None:
+    """The median time of each stage of the searches, and what the first one paid for a look at the folders."""
+    print("\n| stage of a warm search | ms |\n|---|---|")
+    print(f"| refresh, when the last look is a second old | {opened.trace.stages[0].milliseconds:.1f} |")
+    for place, stage in list(enumerate(opened.trace.stages))[1:]:
+        print(f"| {stage.name} | {median(answer.trace.stages[place].milliseconds for answer in answers):.2f} |")
+
+
+if __name__ == "__main__":
+    main()
