@@ -11,7 +11,7 @@ from retriever.late_interaction import max_similarities
 from retriever.mapping import ChunkHit, best_chunk, distance_and_rank, in_order, node_of
 from retriever.open_index import View
 from retriever.profile import Profile
-from retriever.store import reading
+from retriever.store import by_text, reading
 from retriever.tokens import tokenize
 from retriever.types import Candidate, FloatMatrix, Ranked, Ranking, TokenBits
 
@@ -44,7 +44,7 @@ def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> DenseEv
     exact = _with_exact_cosines(view, vectors, nearest)
     if len(exact) < min(profile.vector_top_n, len(search)):  # a record that cannot be read is left out silently
         raise GenerationError("some vectors cannot be read; index the documents again")
-    hits = _sections_of_chunks(view, exact)
+    hits = _sections_of_chunks(view, exact, profile.vector_top_n)
     by_rank = profile.node_evidence == "distance_and_rank"
     items = _with_prior(view, distance_and_rank(hits) if by_rank else best_chunk(hits), profile)
     scale = "cosine / log2(1 + rank)" if by_rank else "cosine"
@@ -63,7 +63,7 @@ def _with_exact_cosines(
     Raises:
         GenerationError: ChromaDB's vectors are not those of the index.
     """
-    keys, _, matrix = reading.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
+    keys, _, matrix = by_text.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
     cosines = (matrix.astype("float64") * vectors).sum(axis=1) if keys else []
     exact = dict(zip(keys, map(float, cosines), strict=True))
@@ -72,14 +72,20 @@ def _with_exact_cosines(
     return sorted(exact.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _sections_of_chunks(view: View, nearest: Sequence[tuple[int, float]]) -> list[tuple[str, ChunkHit]]:
-    """(chunk key, cosine) -> (node id, chunk hit), in the same order."""
-    stored = reading.chunks(view.connection, [key for key, _ in nearest])
+def _sections_of_chunks(view: View, nearest: Sequence[tuple[int, float]], limit: int) -> list[tuple[str, ChunkHit]]:
+    """(the first chunk of a text, cosine) -> (node id, chunk hit) of the `limit` nearest chunks of any node.
+
+    Best first, ties by node id and then in the order of the text.
+    """
+    alike = by_text.alike(view.connection, [key for key, _ in nearest])
+    stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
     view.tree.load(chunk.document_key for chunk in stored.values())
+    found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
+    found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
     hits = []
-    for key, similarity in nearest:
-        hit = ChunkHit(stored[key].span, (), similarity)
-        node = node_of(hit, view.tree.sections(stored[key].document_key))
+    for similarity, chunk in found[:limit]:
+        hit = ChunkHit(chunk.span, (), similarity)
+        node = node_of(hit, view.tree.sections(chunk.document_key))
         if node is not None:
             hits.append((node.id, hit))
     return hits
@@ -134,7 +140,7 @@ def _coverage(view: View, queries: Sequence[Query], node_keys: Sequence[int]) ->
 def late_ranking(view: View, question: TokenBits, candidates: Sequence[Candidate], profile: Profile) -> Ranking:
     """The candidates by late interaction with the question; the evidence of each is its score beside the best one's."""
     ids = [candidate.node_id for candidate in candidates]
-    tokens = reading.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
+    tokens = by_text.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
     scores = max_similarities(question, [found[: profile.late_chunks] for found in tokens.values()])
     scored = map(Ranked, tokens, scores)
     return Ranking("late", "MaxSim", profile.late_weight, _by_best(_with_prior(view, scored, profile), profile))

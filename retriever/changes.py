@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -96,6 +96,20 @@ class Changes:
         left = Counter(document.digest for document in self.removed)
         came = Counter(document.digest for document, _ in self.added)
         return (left & came).total()
+
+
+def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
+    """The listings of folders that somebody named, by path.
+
+    Raises:
+        DocumentsError: as `list_documents`, and for a folder that holds no documents.
+    """
+    listings = {str(folder): list_documents(folder, settings) for folder in folders}
+    for folder, listing in listings.items():
+        if not listing.files:
+            endings = ", ".join(settings.suffixes)
+            raise DocumentsError(f"{folder} holds no documents ({endings}); name the folder that does")
+    return listings
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:

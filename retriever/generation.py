@@ -20,7 +20,7 @@ from pageindex.node import Node
 from retriever.disk import writing_to
 from retriever.errors import GenerationError
 from retriever.locks import READERS_NAME, is_read, share_generation
-from retriever.store import reading
+from retriever.store import by_text, reading
 
 if TYPE_CHECKING:
     from retriever.lexical import LexicalIndex
@@ -49,7 +49,9 @@ class Difference:
     removed_nodes: Sequence[int]
     added_nodes: Sequence[int]
     removed_chunks: Sequence[int]
+    """Chunks that were the first of their text, and are not any more."""
     added_chunks: Sequence[int]
+    """Chunks that have become the first of their text."""
 
 
 class Generation:
@@ -184,7 +186,7 @@ def _build(connection: sqlite3.Connection, folder: Path, fingerprint: str) -> No
     if fingerprint:
         from retriever.vectors import ChunkVectors, build_vectors
 
-        build_vectors(folder / "chroma", fingerprint, ChunkVectors(*reading.chunk_vectors(connection, fingerprint)))
+        build_vectors(folder / "chroma", fingerprint, ChunkVectors(*by_text.distinct_vectors(connection, fingerprint)))
 
 
 def _patch(
@@ -199,7 +201,7 @@ def _patch(
     if fingerprint:
         from retriever.vectors import ChunkVectors, patch_vectors
 
-        added_chunks = ChunkVectors(*reading.chunk_vectors(connection, fingerprint, difference.added_chunks))
+        added_chunks = ChunkVectors(*by_text.chunk_vectors(connection, fingerprint, difference.added_chunks))
         patch_vectors(previous / "chroma", folder / "chroma", fingerprint, difference.removed_chunks, added_chunks)
 
 

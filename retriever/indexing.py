@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.corpus import Listing, Skipped
-from retriever.changes import Changes, find_suspects, list_documents, read_suspects
-from retriever.chunking import Counter, chunk_nodes
-from retriever.embedding import open_encoder
+from retriever.changes import Changes, find_suspects, list_documents, list_folders, read_suspects
+from retriever.chunking import chunk_nodes
+from retriever.embedding import bundled_counter, open_encoder
 from retriever.errors import DocumentsError, EncoderError, GenerationError
 from retriever.generation import Difference, Generation, build_generation, remove_old_generations
 from retriever.locks import writer_lock
-from retriever.profile import Profile
 from retriever.recipe import IndexRequest
-from retriever.store import reading, writing
+from retriever.store import by_text, reading, writing
 from retriever.store.database import create_database, foreign_errors, transaction
 from retriever.store.reading import StoredFolder
 from retriever.store.writing import text_hash
@@ -48,29 +47,19 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
         DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
         IndexUnusableError: the index is locked, damaged, of a newer format, or the disk is full or read-only.
         EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
+        GenerationError: ChromaDB failed otherwise.
     """
     started = time.perf_counter()
-    listings = _listings(request)  # before the index is touched: a folder without documents makes none
+    listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
     with (
         writer_lock(request.index, request.wait_s) as waited,
         foreign_errors(request.index),
         closing(create_database(request.index)) as connection,
     ):
-        listings = _listings(request) if waited else listings
+        if waited:
+            listings = list_folders(request.docs, request.profile.documents)
         report = _Update(request, connection, progress).run(listings)
     return replace(report, seconds=time.perf_counter() - started)
-
-
-def _listings(request: IndexRequest) -> dict[str, Listing]:
-    return {str(path): _listing(path, request.profile) for path in request.docs}
-
-
-def _listing(path: Path, profile: Profile) -> Listing:
-    listing = list_documents(path, profile.documents)
-    if not listing.files:
-        endings = ", ".join(profile.documents.suffixes)
-        raise DocumentsError(f"{path} holds no documents ({endings}); name the folder that does")
-    return listing
 
 
 class _Update:
@@ -177,7 +166,7 @@ class _Update:
 
     def _chunk(self, parsed: "Sequence[Mapping[str, Document]]", encoder: Encoder | None) -> list[Chunk]:
         nodes = [placed.node for documents in parsed for item in documents.values() for placed in item.nodes]
-        counter, settings = encoder.count_tokens if encoder else _bundled_counter(), self._request.profile.chunks
+        counter, settings = encoder.count_tokens if encoder else bundled_counter(), self._request.profile.chunks
         if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
             settings = replace(settings, max_tokens=encoder.max_tokens)
         return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
@@ -187,7 +176,7 @@ class _Update:
         if encoder is None:
             return Embedded()
         texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-        known = reading.known_hashes(self._connection, encoder.fingerprint)
+        known = by_text.known_hashes(self._connection, encoder.fingerprint)
         missing = [(key, text) for key, text in texts.items() if key not in known]
         self._progress.start("embedding", len(missing), "texts")
         for start in range(0, len(missing), TEXTS_AT_ONCE):
@@ -242,7 +231,9 @@ class _Update:
         self, changes: Sequence[Changes], parsed: "Sequence[Mapping[str, Document]]", chunks: Sequence[Chunk]
     ) -> Difference:
         old = [document.key for change in changes for document in change.replaced]
-        removed = reading.keys_of_documents(self._connection, old)
+        removed = reading.rankable_keys(self._connection, old)
+        hashes = self._hashes(old, chunks)
+        before = by_text.first_chunks(self._connection, hashes)
         writing.remove_documents(self._connection, old)
         folders = self._note(changes)
         new = []
@@ -252,8 +243,16 @@ class _Update:
         writing.put_chunks(self._connection, chunks)
         for folder in folders:
             writing.set_link_targets(self._connection, folder)
-        added = reading.keys_of_documents(self._connection, new)
-        return Difference(removed[0], added[0], removed[1], added[1])
+        after = by_text.first_chunks(self._connection, hashes)
+        added = reading.rankable_keys(self._connection, new)
+        return Difference(removed, added, sorted(before - after), sorted(after - before))
+
+    def _hashes(self, old: Sequence[int], chunks: Sequence[Chunk]) -> set[bytes]:
+        """Of the texts that some chunk loses or gets; none when everything is made anew, where nobody asks."""
+        if self._anew:
+            return set()
+        new = {text_hash(chunk.embedded_text) for chunk in chunks}
+        return new | by_text.hashes_of_documents(self._connection, old)
 
     def _note(self, changes: Sequence[Changes]) -> list[StoredFolder]:
         """Keeps what was looked at and is no new content: folders, sizes and times, what cannot be read."""
@@ -289,14 +288,6 @@ class _Update:
             seconds=0.0,
             generation=self._number,
         )
-
-
-def _bundled_counter() -> Counter:
-    """What measures chunks when there is no encoder: a later one will find them of a good length."""
-    from retriever.embedding.model_card import BUNDLED_MODEL
-    from retriever.embedding.tokens import Tokens
-
-    return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count
 
 
 def _prefix(name: str, folders: Sequence[StoredFolder]) -> str:

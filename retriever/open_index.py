@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from retriever.errors import GenerationError
 from retriever.generation import Generation, lexical_tokens
-from retriever.store import reading
-from retriever.store.database import foreign_errors, identity, open_database, require_intact, snapshot
+from retriever.store import by_text, reading
+from retriever.store.database import damaged, foreign_errors, identity, open_database, require_intact, snapshot
 from retriever.stored_tree import StoredTree
 from retriever.unrelated import Unrelated, unrelated_of
 
@@ -45,6 +45,7 @@ class OpenIndex:
         Raises:
             GenerationError: the generation cannot be opened, or fails in use; what the caller does not handle
                 closes it.
+            IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
         self._follow()
@@ -55,8 +56,10 @@ class OpenIndex:
                 self._view = View(self.path, self._connection, number, substitute=substitute)
             try:
                 yield self._view
-            except GenerationError:
+            except GenerationError as error:
                 self._close_view()
+                if substitute:  # then nothing but the rows can be at fault
+                    raise damaged(self.path, error) from error
                 raise
             except (LookupError, ValueError, TypeError, AssertionError) as error:
                 # Rows that contradict one another: SQLite knows whether its file is damaged, or else we are wrong.
@@ -144,10 +147,10 @@ class View:
 
     @cached_property
     def scan(self) -> "VectorSearch":
-        """The exact scan over all vectors."""
+        """The exact scan over the vectors of all texts."""
         from retriever.vectors import ExactIndex
 
-        keys, _, matrix = reading.chunk_vectors(self.connection, self.fingerprint)
+        keys, _, matrix = by_text.distinct_vectors(self.connection, self.fingerprint)
         return ExactIndex(keys, matrix)
 
     @cached_property

@@ -24,7 +24,7 @@ from retriever.open_index import OpenIndex, View
 from retriever.pipeline import search
 from retriever.progress import NoProgress
 from retriever.recipe import IndexRequest, is_made_as
-from retriever.store import reading
+from retriever.store import by_text, reading
 from retriever.trace import Recorder
 from retriever.types import Answer, Encoder, IndexState
 
@@ -129,7 +129,7 @@ class Retriever:
         with self._lock, self._index.view() as view:
             suspects, problems = self._watch.changed(view)
             chunks = view.counts.chunks
-            vectors = reading.vector_count(view.connection, view.fingerprint)
+            vectors = by_text.vector_count(view.connection, view.fingerprint)
             return Status(
                 index=self._state(view, Freshness(stale=sum(map(len, suspects)))),
                 encoder=" ".join(filter(None, (self.profile.encoder.kind, self.profile.encoder.model))),

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from retriever.store import reading
+from retriever.store import by_text, reading
 from retriever.types import Encoder, FloatMatrix
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def renewed(connection: sqlite3.Connection, encoder: Encoder | None) -> str:
     kept = unrelated_of(connection)
     chunks = reading.counts(connection).chunks
     if kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
-        kept = measured(encoder, reading.chunk_vectors(connection, encoder.fingerprint)[2]) if chunks else None
+        kept = measured(encoder, by_text.chunk_vectors(connection, encoder.fingerprint)[2]) if chunks else None
     return "null" if kept is None else json.dumps(asdict(kept))
 
 

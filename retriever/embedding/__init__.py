@@ -1,9 +1,11 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
+from collections.abc import Callable, Sequence
+
 from retriever.embedding.settings import EncoderSettings
 from retriever.types import Encoder
 
-__all__ = ["EncoderSettings", "open_encoder", "unread_tokens"]
+__all__ = ["EncoderSettings", "bundled_counter", "open_encoder", "unread_tokens"]
 
 
 def open_encoder(settings: EncoderSettings) -> Encoder | None:
@@ -36,6 +38,14 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
             return open_openai(settings)
         case "none":
             return None
+
+
+def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
+    """What measures chunks when there is no encoder: a later one will find them of a good length."""
+    from retriever.embedding.model_card import BUNDLED_MODEL
+    from retriever.embedding.tokens import Tokens
+
+    return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count
 
 
 def unread_tokens(encoder: Encoder, question: str) -> int:

@@ -137,7 +137,7 @@ def foreign_errors(folder: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _translated(error, folder) from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise _damaged(folder, error) from error
+        raise damaged(folder, error) from error
 
 
 def require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
@@ -148,10 +148,11 @@ def require_intact(connection: sqlite3.Connection, folder: Path, error: Exceptio
     """
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
-        raise _damaged(folder, found) from error
+        raise damaged(folder, found) from error
 
 
-def _damaged(folder: Path, what: object) -> IndexDamagedError:
+def damaged(folder: Path, what: object) -> IndexDamagedError:
+    """What is said of an index whose truth cannot be believed."""
     return IndexDamagedError(
         f"{folder / FILE_NAME} is damaged ({what}); move the folder {folder} away and index the documents again"
     )
@@ -163,7 +164,7 @@ def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
         return StorageError(f"the index {folder} cannot be read or written: {error}; free some space or name another")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return IndexLockedError(f"another process is writing to the index {folder}; try again when it has finished")
-    return _damaged(folder, error)
+    return damaged(folder, error)
 
 
 def _connect(uri: str) -> sqlite3.Connection:

@@ -5,11 +5,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.types import FloatMatrix, TokenBits
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> d
     rows = connection.execute(
         "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
         " WHERE document_key IN (SELECT value FROM json_each(?))",
-        (_keys(document_keys),),
+        (keys_as_json(document_keys),),
     )
     return dict(rows)
 
@@ -170,15 +168,6 @@ def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     return tuple(rows)
 
 
-def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
-    """How many chunks have a vector."""
-    row = connection.execute(
-        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
-        (fingerprint,),
-    ).fetchone()
-    return int(row[0])
-
-
 def counts(connection: sqlite3.Connection) -> Counts:
     """How much there is of everything."""
     row = connection.execute(
@@ -193,7 +182,7 @@ def nodes_of_documents(connection: sqlite3.Connection, document_keys: Iterable[i
     rows = connection.execute(
         f"SELECT {NODE_COLUMNS} FROM nodes JOIN documents USING (document_key)"
         " WHERE document_key IN (SELECT value FROM json_each(?)) ORDER BY document_key, node_key",
-        (_keys(document_keys),),
+        (keys_as_json(document_keys),),
     )
     return (_stored_node(row) for row in rows)
 
@@ -205,30 +194,25 @@ def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | No
         rows = connection.execute(query + " ORDER BY node_key")
     else:
         query += " AND node_key IN (SELECT value FROM json_each(?)) ORDER BY node_key"
-        rows = connection.execute(query, (_keys(node_keys),))
+        rows = connection.execute(query, (keys_as_json(node_keys),))
     return (_stored_node(row) for row in rows)
 
 
-def keys_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> tuple[list[int], list[int]]:
-    """The keys of the rankable nodes and of the chunks of these documents."""
-    chosen = (_keys(document_keys),)
-    nodes = connection.execute(
+def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) -> list[int]:
+    """The keys of these documents' nodes that have lines of their own."""
+    rows = connection.execute(
         "SELECT node_key FROM nodes WHERE first_line IS NOT NULL"
         " AND document_key IN (SELECT value FROM json_each(?)) ORDER BY node_key",
-        chosen,
+        (keys_as_json(document_keys),),
     )
-    chunk_rows = connection.execute(
-        "SELECT chunk_key FROM chunks JOIN nodes USING (node_key)"
-        " WHERE document_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
-        chosen,
-    )
-    return [row[0] for row in nodes], [row[0] for row in chunk_rows]
+    return [row[0] for row in rows]
 
 
 def ids_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
     """Node keys to node ids; keys that are not there are left out."""
     rows = connection.execute(
-        "SELECT node_key, node_id FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))", (_keys(node_keys),)
+        "SELECT node_key, node_id FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
+        (keys_as_json(node_keys),),
     )
     return dict(rows)
 
@@ -262,7 +246,7 @@ def chunks(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[in
     rows = connection.execute(
         f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
         " WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
-        (_keys(chunk_keys),),
+        (keys_as_json(chunk_keys),),
     )
     return {row[0]: _stored_chunk(row) for row in rows}
 
@@ -275,49 +259,6 @@ def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> 
         (json.dumps(list(node_ids)),),
     )
     return (_stored_chunk(row) for row in rows)
-
-
-def chunk_vectors(
-    connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
-) -> tuple[list[int], list[str], FloatMatrix]:
-    """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None."""
-    query = (
-        "SELECT chunk_key, node_id, vector FROM chunks JOIN nodes USING (node_key)"
-        " JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
-    )
-    if chunk_keys is None:
-        rows = connection.execute(query + " ORDER BY chunk_key", (fingerprint,)).fetchall()
-    else:
-        query += " WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key"
-        rows = connection.execute(query, (fingerprint, _keys(chunk_keys))).fetchall()
-    import numpy as np  # 100 ms: not for who reads no vectors
-
-    data = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4")
-    return [row[0] for row in rows], [row[1] for row in rows], data.reshape(len(rows), -1 if rows else 0)
-
-
-def tokens_of_nodes(
-    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str], width: int
-) -> dict[str, list[TokenBits]]:
-    """Node ids to the tokens of their chunks, (t, width) each, in the order of the text."""
-    import numpy as np
-
-    rows = connection.execute(
-        "SELECT chunk_key, node_id, bits FROM nodes JOIN chunks USING (node_key)"
-        " JOIN tokens ON tokens.text_hash = chunks.text_hash AND fingerprint = ?"
-        " WHERE node_id IN (SELECT value FROM json_each(?))",
-        (fingerprint, json.dumps(list(node_ids))),
-    )
-    found: dict[str, list[TokenBits]] = {}
-    for _, node_id, bits in sorted(rows, key=itemgetter(0)):  # SQLite, to sort, would copy half a megabyte of bits
-        found.setdefault(node_id, []).append(np.frombuffer(bits, dtype="<u8").reshape(-1, width))
-    return found
-
-
-def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:
-    """Hashes of the texts whose vectors are there."""
-    rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
-    return {row[0] for row in rows}
 
 
 NODE_COLUMNS = (
@@ -350,6 +291,6 @@ def _stored_chunk(row: tuple[Any, ...]) -> StoredChunk:
     return StoredChunk(key, node_id, document_key, Span(first, last), text)
 
 
-def _keys(keys: Iterable[int]) -> str:
+def keys_as_json(keys: Iterable[int]) -> str:
     """A list for json_each: SQLite takes only 32,766 variables in a statement."""
     return json.dumps([int(key) for key in keys])

@@ -63,6 +63,7 @@ CREATE TABLE chunks (
     text_hash BLOB NOT NULL      -- of what the encoder reads
 ) STRICT;
 CREATE INDEX chunks_of_node ON chunks (node_key);
+CREATE INDEX chunks_of_text ON chunks (text_hash, chunk_key);
 
 CREATE TABLE vectors (
     fingerprint TEXT NOT NULL,   -- of the encoder

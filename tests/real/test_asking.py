@@ -204,6 +204,29 @@ def test_all_the_same_comes_in_the_order_of_the_ids(tmp_path: Path) -> None:
     assert ids == [f"{number:02}.md#same" for number in range(30)]
 
 
+def test_one_text_in_many_files_hides_no_other(tmp_path: Path) -> None:
+    """A graph of near vectors cannot be walked where many are equal: ChromaDB would find the others by luck."""
+    same = {f"copies/{number:03}.md": "# Licence\n\nAll of it is free.\n" for number in range(150)}
+    shelf = Shelf(tmp_path, PAGES | same)
+    report = shelf.update()
+    assert (report.chunks, report.embedded) == (158, 9)
+    with shelf.open(vector_top_n=5, page_prior=0) as retriever:
+        for page in (0, 1):
+            for question in QUESTIONS:
+                (dense,) = [r for r in retriever.search(question).trace.rankings if r.arm == "dense"]
+                assert dense.items[0].node_id.partition("#")[0] in PAGES
+            (licence,) = [r for r in retriever.search("is all free?").trace.rankings if r.arm == "dense"]
+            assert [item.node_id for item in licence.items] == [
+                f"copies/{n:03}.md#licence" for n in range(page, page + 5)
+            ]
+            (shelf.docs / f"copies/{page:03}.md").unlink()  # the first of them, that stood for all
+    shelf.write("copies/000.md", same["copies/000.md"])
+    assert shelf.ask("is all free?", lexical_weight=0).hits[0].node_id == "copies/000.md#licence"
+    with shelf.open() as retriever:
+        status = retriever.status()
+    assert (status.coverage, status.index.chunks) == (1.0, 157)
+
+
 def test_a_section_with_thousands_of_children(tmp_path: Path) -> None:
     parts = "".join(f"## Part {number}\n\nword{number % 7} alone\n\n" for number in range(2_000))
     shelf = Shelf(tmp_path, {"flat.md": f"# Top\n\nIt begins.\n\n{parts}"})
