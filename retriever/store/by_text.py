@@ -80,9 +80,10 @@ def tokens_of_nodes(
     """Node ids to the tokens of their chunks, (t, width) each, in the order of the text."""
     import numpy as np
 
+    # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
     rows = connection.execute(
-        "SELECT chunk_key, node_id, bits FROM nodes JOIN chunks USING (node_key)"
-        " JOIN tokens ON tokens.text_hash = chunks.text_hash AND fingerprint = ?"
+        "SELECT chunk_key, node_id, bits FROM nodes CROSS JOIN chunks USING (node_key)"
+        " CROSS JOIN tokens ON tokens.text_hash = chunks.text_hash AND fingerprint = ?"
         " WHERE node_id IN (SELECT value FROM json_each(?))",
         (fingerprint, json.dumps(list(node_ids))),
     )
