@@ -12,7 +12,15 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
 ├── GenerationError             a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
-└── EncoderError                the embedding model cannot be loaded, reached or believed
+├── EncoderError                the embedding model cannot be loaded, reached or believed
+├── GeneratorError              the language model gave nothing that can be used
+│   ├── NoGeneratorError        its server is not running, or is not one that may be asked
+│   ├── NoModelError            the server has no such model, or one of another kind
+│   ├── GeneratorTimeoutError   it took longer than was agreed
+│   ├── CutAnswerError          its answer ended in the middle
+│   ├── WrongAnswerError        it wrote something else than was asked for, twice
+│   └── TaskTooLongError        the task is longer than the model reads
+└── RerankerError               the cross-encoder cannot be loaded or believed
 """
 
 
@@ -74,3 +82,35 @@ class GenerationError(RetrieverError):
 
 class EncoderError(RetrieverError):
     """The embedding model cannot be loaded, reached or believed."""
+
+
+class GeneratorError(RetrieverError):
+    """The language model gave nothing that can be used."""
+
+
+class NoGeneratorError(GeneratorError):
+    """The server of the language model is not running, or is not one that may be asked."""
+
+
+class NoModelError(GeneratorError):
+    """The server has no such model, or one of another kind."""
+
+
+class GeneratorTimeoutError(GeneratorError):
+    """The language model took longer than was agreed."""
+
+
+class CutAnswerError(GeneratorError):
+    """The language model's answer ended in the middle."""
+
+
+class WrongAnswerError(GeneratorError):
+    """The language model wrote something else than was asked for."""
+
+
+class TaskTooLongError(GeneratorError):
+    """The task is longer than the model reads."""
+
+
+class RerankerError(RetrieverError):
+    """The cross-encoder cannot be loaded or believed."""

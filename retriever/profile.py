@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le
 from retriever.chunking import ChunkSettings
 from retriever.embedding import EncoderSettings
 from retriever.settings import setting
+from retriever.stage_settings import FusionSettings, HydeSettings, LlmSettings, RerankSettings
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
 
@@ -75,16 +76,27 @@ class Profile:
     vector_search: Literal["chroma", "exact"] = setting(
         "chroma", "chroma: approximate, fast at any size; exact: a scan of all vectors, without loading ChromaDB."
     )
-    use_llm: bool = setting(False, "Whether a local language model takes part.")
-    hyde_variants: CountOrNone = setting(0, "How many hypothetical passages the model writes.")
+    use_llm: bool = setting(
+        False, "Whether a local language model takes part: it expands the question, and may rerank."
+    )
+    rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
+    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both arms.")
+    hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
     passage_lexical_weight: Share = setting(0.5, "The same in the lexical arm, where a passage has many words.")
-    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both arms.")
     hyde_temperature: Annotated[float, Ge(0), Le(2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
+    hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most so many words are not expanded.")
+    min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
+    entity_boost: Weight = setting(0.0, "What a candidate gains after the reranking for each entity of the question.")
+    record: bool = setting(False, "Whether questions and their answers are kept in the index, for `history`.")
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
+    llm: LlmSettings = field(default_factory=LlmSettings)
+    hyde: HydeSettings = field(default_factory=HydeSettings)
+    rerank: RerankSettings = field(default_factory=RerankSettings)
+    fusion: FusionSettings = field(default_factory=FusionSettings)
 
 
 INDEX_SECTIONS = ("encoder", "chunks", "documents")

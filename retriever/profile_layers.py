@@ -166,7 +166,6 @@ def _validated(layers: Sequence[Layer]) -> Profile:
     except ValidationError as error:
         mistakes += [_mistake(item, layers) for item in error.errors(include_url=False)]
         raise ProfileError(tuple(mistakes)) from error
-    mistakes += _language_model_wishes(profile, layers)
     if mistakes:
         raise ProfileError(tuple(mistakes))
     return profile
@@ -200,11 +199,3 @@ def _holds(layer: Mapping[str, Any], path: tuple[str, ...]) -> bool:
 def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else "; `profiles balanced` lists them all"
-
-
-def _language_model_wishes(profile: Profile, layers: Sequence[Layer]) -> Iterator[str]:
-    """Asking for a stage that is not there is an error, not silence."""
-    for key in ("use_llm", "hyde_variants"):
-        if getattr(profile, key):
-            place = next(name for name, layer in reversed(layers) if key in layer)
-            yield f"{place}: {key}: this version has no language-model stages; leave it off"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SHORT_FLAGS = {"documents.ignore": "--ignore"}
+SHORT_FLAGS = {"documents.ignore": "--ignore", "llm.url": "--ollama-url", "hyde.gate": "--hyde"}
 """Settings with a shorter flag beside their own."""
 
 

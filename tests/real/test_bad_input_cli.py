@@ -122,14 +122,6 @@ def test_all_mistakes_of_all_layers_at_once(
     assert capsys.readouterr().err.startswith("error: HYBRID_RETRIEVE_TOP_K: top_k: ")
 
 
-@pytest.mark.parametrize("flags", [["--use-llm"], ["--hyde-variants", "2"]])
-def test_a_language_model_is_refused_not_ignored(
-    index: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
-) -> None:
-    assert main(["--index", str(index), *flags, "zebra"]) == 2
-    assert "language-model" in capsys.readouterr().err
-
-
 def test_a_profile_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     for name, message in (("fsat", "there are balanced"), ("no/such.yaml", "cannot be read")):
         assert main(["profiles", name]) == 2

@@ -114,12 +114,6 @@ def test_a_variable_that_is_no_setting() -> None:
     assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
 
 
-def test_the_language_model_is_refused_not_ignored() -> None:
-    found = mistakes_of("balanced", {"use_llm": True, "hyde_variants": 2})
-    assert len(found) == 2
-    assert all("no language-model stages" in mistake for mistake in found)
-
-
 def test_every_setting_has_help_and_one_name_in_each_place() -> None:
     every = list(settings())
     assert all(item.help.endswith((".", ")")) for item in every)

@@ -1,0 +1,73 @@
+"""What a user says about the stages that a language model or a reranker takes part in, and about the fusion."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Gt, Le
+
+from retriever.settings import setting
+
+Count = Annotated[int, Ge(1)]
+Seconds = Annotated[float, Gt(0), Le(3600)]
+Share = Annotated[float, Ge(0), Le(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmSettings:
+    """Which language model is asked, and for how long."""
+
+    model: str = setting("llama3.2", "The language model, as Ollama names it.")
+    url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.")
+    allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
+    num_ctx: Annotated[int, Ge(1024)] = setting(8192, "The context window that the model is given, in tokens.")
+    keep_alive_seconds: Annotated[int, Ge(0)] = setting(600, "How long Ollama keeps the model loaded after a question.")
+    seconds: Seconds = setting(30.0, "The longest wait for one answer of the model.")
+    load_seconds: Seconds = setting(60.0, "The longest wait, besides, for a model that is not loaded yet.")
+    idle_seconds: Seconds = setting(10.0, "The longest silence in the middle of an answer.")
+
+
+@dataclass(frozen=True, slots=True)
+class HydeSettings:
+    """How hypothetical passages take part, and when the question is expanded at all."""
+
+    mode: Literal["variants", "average", "keywords", "answer"] = setting(
+        "variants",
+        "variants: each passage is searched with; average: their mean replaces the question's vector; "
+        "keywords: new words of theirs join the question's; answer: one hypothetical answer is searched with.",
+    )
+    lexical: Literal["expanded", "original"] = setting(
+        "expanded", "original: the lexical arm keeps to the question's own words."
+    )
+    keywords: Count = setting(5, "How many new words join in the mode keywords.")
+    gate: Literal["auto", "always", "never"] = setting(
+        "auto", "auto: questions that an expansion does not help are searched as they are."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSettings:
+    """Who puts the candidates into their last order."""
+
+    kind: Literal["none", "llm", "cross-encoder"] = setting(
+        "none", "llm: the language model; cross-encoder: a model of the extra `models`."
+    )
+    model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
+    passes: Annotated[int, Ge(1), Le(2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
+    blend: Share = setting(0.0, "What the order before the reranking weighs beside it.")
+    batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
+    max_length: Annotated[int, Ge(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
+
+
+@dataclass(frozen=True, slots=True)
+class FusionSettings:
+    """How what the arms found becomes one list."""
+
+    method: Literal["rrf", "convex", "blended"] = setting(
+        "rrf",
+        "rrf: by ranks; convex: by scores on fixed scales; blended: by scores scaled over the candidates, and by age.",
+    )
+    semantic_weight: Share = setting(0.55, "The weight of the dense score in convex and blended.")
+    lexical_weight: Share = setting(0.30, "The weight of the lexical score, likewise.")
+    temporal_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
+    min_cosine: Annotated[float, Ge(-1), Le(1)] = setting(0.25, "A lower cosine is no dense evidence, in blended.")
+    half_life_days: Annotated[float, Gt(0)] = setting(180.0, "After so many days the newness of a document is half.")
