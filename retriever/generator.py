@@ -42,4 +42,12 @@ class Generator(Protocol):
         """
 
     def room(self, instructions: str, max_tokens: int) -> int:
-        """How many characters of material fit beside the instructions and what is to be written; at least 0."""
+        """How much material fits beside the instructions and what is to be written, as `size` measures; at least 0."""
+
+
+def size(text: str) -> int:
+    """What a text takes of the room: its bytes in UTF-8, which tell of its tokens in every script.
+
+    Half of a surrogate pair, which a file's name may hold, is three bytes.
+    """
+    return len(text.encode("utf-8", "surrogatepass"))

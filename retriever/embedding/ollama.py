@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import httpx
 import numpy.typing as npt
 
-from retriever.embedding.remote import RemoteEncoder, refusal, unreachable
+from retriever.embedding.remote import RemoteEncoder, checked_url, refusal, unreachable
 from retriever.embedding.settings import EncoderSettings
-from retriever.embedding.transport import DeadlineTransport, Patience, server_url, timeout
 from retriever.errors import EncoderError
+from retriever.ollama_client import DEFAULT_URL, RefusedError, StrangeAnswerError, ollama_client
+from retriever.transport import Patience
 
 if TYPE_CHECKING:
     from ollama import Client
 
-DEFAULT_URL = "http://127.0.0.1:11434"
 _LOOK_UP = Patience(connect_s=0.5, total_s=1)
 
 
@@ -27,7 +27,8 @@ def open_ollama(settings: EncoderSettings) -> RemoteEncoder:
     """
     if not settings.model:
         raise EncoderError("encoder.model: name an embedding model of Ollama, such as nomic-embed-text")
-    return RemoteEncoder(OllamaServer(settings.model, server_url(settings.url or DEFAULT_URL)), settings, connect_s=0.5)
+    url = checked_url(settings.url or DEFAULT_URL)
+    return RemoteEncoder(OllamaServer(settings.model, url), settings, connect_s=0.5)
 
 
 class OllamaServer:
@@ -60,29 +61,15 @@ class OllamaServer:
     @contextmanager
     def _client(self, patience: Patience) -> "Iterator[Client]":
         """A client for one request; its errors are turned into ours."""
-        import ollama  # 335 ms
-
-        transport = DeadlineTransport(patience, is_secure=self._url.startswith("https:"))
-        options = {"trust_env": False, "follow_redirects": False, "transport": transport}
         try:
-            with ollama.Client(self._url, timeout=timeout(patience), event_hooks=_WITHOUT_KEY, **options) as client:
+            with ollama_client(self._url, patience) as client:
                 yield client
-        except (ConnectionError, httpx.HTTPError) as error:
+        except httpx.HTTPError as error:
             raise unreachable(error, self.name, "start it with `ollama serve`") from error
-        except ollama.ResponseError as error:
-            raise (
-                self._missing() if error.status_code == 404 else refusal(error.status_code, error.error, self.name)
-            ) from error
-        except (ValueError, TypeError) as error:
+        except RefusedError as error:
+            raise self._missing() if error.status == 404 else refusal(error.status, str(error), self.name) from error
+        except StrangeAnswerError as error:
             raise EncoderError(f"{self.name} gave something that is no answer of Ollama's: {error}") from error
 
     def _missing(self) -> EncoderError:
         return EncoderError(f"{self.name} is not there; run: ollama pull {self._model}")
-
-
-def _drop_key(request: httpx.Request) -> None:
-    """The client adds the OLLAMA_API_KEY of the environment to requests to any host."""
-    request.headers.pop("authorization", None)
-
-
-_WITHOUT_KEY = {"request": [_drop_key]}

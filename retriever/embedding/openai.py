@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import httpx
 import numpy.typing as npt
 
-from retriever.embedding.remote import RemoteEncoder, refusal, unreachable
+from retriever.embedding.remote import RemoteEncoder, checked_url, refusal, unreachable
 from retriever.embedding.settings import EncoderSettings
-from retriever.embedding.transport import DeadlineTransport, Patience, server_url, timeout
 from retriever.errors import EncoderError
+from retriever.transport import Patience, client_options
 
 
 def open_openai(settings: EncoderSettings) -> RemoteEncoder:
@@ -23,7 +23,7 @@ def open_openai(settings: EncoderSettings) -> RemoteEncoder:
     if not settings.url:
         raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
     key = os.environ.get(settings.api_key_env, "")
-    return RemoteEncoder(OpenAIServer(settings.model, server_url(settings.url), key), settings, connect_s=5)
+    return RemoteEncoder(OpenAIServer(settings.model, checked_url(settings.url), key), settings, connect_s=5)
 
 
 class OpenAIServer:
@@ -62,8 +62,5 @@ class OpenAIServer:
         return [vectors[place] for place in range(len(texts))]
 
     def _post(self, body: dict[str, object], patience: Patience) -> httpx.Response:
-        transport = DeadlineTransport(patience, is_secure=self._url.startswith("https:"))
-        with httpx.Client(
-            transport=transport, timeout=timeout(patience), trust_env=False, follow_redirects=False
-        ) as client:
+        with httpx.Client(**client_options(patience, self._url)) as client:
             return client.post(f"{self._url}/embeddings", json=body, headers=self._headers)

@@ -14,8 +14,8 @@ from retriever.embedding.prefixes import Prefixes
 from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings
 from retriever.embedding.tokens import Tokens, refuse_longer
-from retriever.embedding.transport import Patience
 from retriever.errors import EncoderError
+from retriever.transport import AnswerTooLargeError, Patience, one_line, server_url
 from retriever.types import FloatMatrix
 
 T = TypeVar("T")
@@ -159,10 +159,24 @@ class RemoteEncoder:
             raise EncoderError(str(error)) from error
 
 
+def checked_url(url: str) -> str:
+    """The URL without a closing slash.
+
+    Raises:
+        EncoderError: it is none, or holds a password.
+    """
+    try:
+        return server_url(url)
+    except ValueError as error:
+        raise EncoderError(f"encoder.url: {error}") from error
+
+
 def unreachable(error: Exception, server: str, advice: str) -> Exception:
     """What a failed connection means: too slow is final, anything else is worth another try."""
     if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
         return EncoderError(f"{server} did not answer in time")
+    if isinstance(error, AnswerTooLargeError):
+        return EncoderError(f"{server} gave more than vectors: {error}")
     return UnavailableError(f"{server} cannot be reached ({one_line(str(error))}): {advice}")
 
 
@@ -174,11 +188,6 @@ def refusal(status: int, message: str, server: str) -> Exception:
     if status in _TOO_MUCH:
         return RejectedError(reason)
     return EncoderError(f"{server} refuses: {reason}")
-
-
-def one_line(message: str) -> str:
-    """What a server says, fit for a message of ours: on one line, printable, not endless."""
-    return "".join(filter(str.isprintable, " ".join(message.split())))[:200]
 
 
 _BUSY = frozenset({429, 502, 503, 504})

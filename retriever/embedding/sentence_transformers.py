@@ -128,8 +128,8 @@ def own_prefixes(model: "SentenceTransformer") -> Prefixes:
     return Prefixes(model.prompts.get("query") or "", document)
 
 
-def find_model_folder(name: str) -> Path:
-    """The folder of that name, else where the cache of Hugging Face has the model of that name.
+def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
+    """The folder of that name, else where the cache of Hugging Face has the model of that name, by default `owner`'s.
 
     Raises:
         EncoderError: the model is not on this machine.
@@ -139,7 +139,7 @@ def find_model_folder(name: str) -> Path:
         return folder
     from huggingface_hub import snapshot_download  # 100 ms
 
-    repository = name if "/" in name else f"sentence-transformers/{name}"
+    repository = name if "/" in name else f"{owner}/{name}"
     try:
         return Path(snapshot_download(repository, local_files_only=True))
     except (OSError, ValueError) as error:  # not in the cache; not a name

@@ -1,15 +1,13 @@
 """A scripted server of embeddings on loopback: what Ollama and others say, and what they do wrong."""
 
-import json
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.fake_encoder import FakeEncoder
+from tests.real.loopback import LoopbackHandler, serving
 
 Answer = Callable[["Handler", list[str]], None]
 """Writes the answer to a request for the vectors of these texts."""
@@ -39,22 +37,13 @@ def model_server() -> Iterator[Script]:
         pass
 
     Scripted.script = script
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    script.url = f"http://127.0.0.1:{server.server_address[1]}"
-    try:
+    with serving(Scripted) as server:
+        script.url = server.url
         yield script
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(LoopbackHandler):
     script: Script
-    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         self._note({})
@@ -62,33 +51,19 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(200, {"models": models})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = self.body()
         self._note(body)
         answer = self.script.answers.popleft() if self.script.answers else well
         answer(self, body["input"])
 
     def _note(self, body: dict[str, Any]) -> None:
         self.script.requests.append((self.path, body))
-        self.script.headers.append({name.lower(): value for name, value in self.headers.items()})
-
-    def reply(self, status: int, content: object, **headers: str) -> None:
-        self.reply_raw(status, json.dumps(content).encode(), **headers)
-
-    def reply_raw(self, status: int, content: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+        self.script.headers.append(self.lower_headers())
 
     def vectors(self, rows: Sequence[Sequence[float]]) -> None:
         """The rows in the shape that the path asks for; those of /v1 last one first, as their index allows."""
         data = [{"index": index, "embedding": row} for index, row in enumerate(rows)]
         self.reply(200, {"embeddings": rows} if self.path == "/api/embed" else {"data": data[::-1]})
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 def well(handler: Handler, texts: list[str]) -> None:

@@ -1,0 +1,73 @@
+"""The generator with a real Ollama: OLLAMA_HOST or the usual address, and the first chat model that is there.
+
+Without one, or without a chat model, the tests are skipped and say so. `LLM_TEST_MODEL` names another model.
+"""
+
+import os
+from dataclasses import replace
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from retriever.errors import GeneratorError, NoModelError
+from retriever.generator import Task
+from retriever.llm import check_llm, open_generator
+from retriever.llm.ollama import open_chat
+from retriever.stage_settings import LlmSettings
+from retriever.transport import Patience, client_options
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def settings() -> LlmSettings:
+    try:
+        url = open_chat(LlmSettings()).url
+        with httpx.Client(**client_options(Patience(0.5, 2), url)) as client:
+            names = sorted(model["name"] for model in client.get(f"{url}/api/tags").json()["models"])
+        names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
+        chatting = [name for name in names if open_chat(LlmSettings(model=name)).look(4096).can_chat]
+    except (GeneratorError, httpx.HTTPError, ValueError, LookupError) as error:
+        pytest.skip(f"no Ollama to test with: {error}")
+    if not chatting:
+        pytest.skip("Ollama has no chat model")
+    return LlmSettings(model=chatting[0], num_ctx=4096, seconds=120, load_seconds=180)
+
+
+class Rewordings(BaseModel):
+    queries: list[str]
+
+
+def test_the_check_finds_nothing_amiss(settings: LlmSettings) -> None:
+    assert [finding for finding in check_llm(settings) if not finding.is_well] == []
+
+
+def test_an_object_of_the_shape_is_written_and_written_again(settings: LlmSettings) -> None:
+    task = Task(
+        instructions='Write the question in two other ways, as JSON: {"queries": ["...", "..."]}.',
+        material="How do I restart the server after an update?",
+        answer=Rewordings,
+        max_tokens=200,
+    )
+    generator = open_generator(settings)
+    written = generator.write(task)
+    assert written.queries
+    assert generator.write(task) == written
+
+
+def test_material_that_fills_the_room_is_read_whole(settings: LlmSettings) -> None:
+    generator = open_generator(settings)
+    instructions = 'Write the secret word at the very end of the text, as JSON: {"queries": ["the word"]}.'
+    filling = "The harbour was quiet, and the boats lay still. " * 1000
+    secret = "\nThe secret word is heron."
+    room = generator.room(instructions, 50) - len(secret)
+    task = Task(instructions=instructions, material=filling[:room] + secret, answer=Rewordings, max_tokens=50)
+    assert generator.write(task).queries
+
+
+def test_a_model_that_is_not_there(settings: LlmSettings) -> None:
+    with pytest.raises(NoModelError, match="ollama pull no-such-model"):
+        open_generator(replace(settings, model="no-such-model:1b")).write(
+            Task(instructions="x", material="y", answer=Rewordings, max_tokens=5)
+        )

@@ -1,0 +1,406 @@
+"""A scripted Ollama on loopback, for the real `ollama` client: it answers as it is told, or goes wrong as it is told.
+
+    with scripted_ollama(lambda asked: {"queries": [asked.material]}) as ollama:
+        generator = open_generator(LlmSettings(url=ollama.url))
+        ...
+        ollama.answer = cut_stream          # from now on
+        ollama.once.append(status(503))     # for the next request alone
+        assert ollama.asked[0].prompt_tokens < ollama.asked[0].num_ctx
+
+An answer is a function of what was asked. It gives a text, which is what the model writes; or any other object, which
+the model writes as JSON; or a `Fault`, which does with the connection what it likes.
+"""
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.fake_encoder import FakeEncoder
+from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
+
+CHARS_PER_TOKEN = 4
+"""This model's tokens: runs of four characters."""
+_TEXT = frozenset({"/api/chat", "/api/generate"})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request for text."""
+
+    path: str
+    body: Mapping[str, Any]
+
+    @property
+    def model(self) -> str:
+        return str(self.body["model"])
+
+    @property
+    def instructions(self) -> str:
+        """What the system message says."""
+        return "\n".join(message["content"] for message in self._messages if message["role"] == "system")
+
+    @property
+    def material(self) -> str:
+        """What the user message says."""
+        return "\n".join(message["content"] for message in self._messages if message["role"] == "user")
+
+    @property
+    def properties(self) -> set[str]:
+        """The keys that the schema of the answer has: they tell the stages apart."""
+        schema = self.body.get("format") or {}
+        return set(schema.get("properties", {}))
+
+    @property
+    def num_ctx(self) -> int:
+        return int(self.body["options"]["num_ctx"])
+
+    @property
+    def num_predict(self) -> int:
+        return int(self.body["options"]["num_predict"])
+
+    @property
+    def prompt_tokens(self) -> int:
+        return tokens(self.instructions) + tokens(self.material)
+
+    @property
+    def _messages(self) -> Sequence[Mapping[str, str]]:
+        generate = [
+            {"role": "system", "content": self.body.get("system", "")},
+            {"role": "user", "content": self.body.get("prompt", "")},
+        ]
+        messages: Sequence[Mapping[str, str]] = self.body.get("messages", generate)
+        return messages
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is done instead of answering."""
+
+    do: Callable[["OllamaHandler", Asked], None]
+
+
+Answer = Callable[[Asked], object]
+
+
+@dataclass(frozen=True)
+class Model:
+    capabilities: tuple[str, ...] = ("completion", "tools")
+    context_length: int = 131_072
+
+
+@dataclass
+class ScriptedOllama:
+    """What the server does, and what it was asked."""
+
+    answer: Answer
+    """To every request for text, once `once` is empty."""
+    once: deque[Answer | Fault] = field(default_factory=deque)
+    """To the next requests for text."""
+    models: dict[str, Model] = field(
+        default_factory=lambda: {"llama3.2:latest": Model(), "nomic-embed-text:latest": Model(("embedding",), 2048)}
+    )
+    loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
+    version: str = "0.13.5"
+    health: Fault | None = None
+    """What happens to every request that is not for text; None: it is answered."""
+    requests: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = field(default_factory=list)
+    """Path, body and headers (lower case) of all that was asked, in order."""
+    server: LoopbackServer | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set when the test is over: nothing waits longer."""
+
+    @property
+    def url(self) -> str:
+        assert self.server
+        return self.server.url
+
+    @property
+    def asked(self) -> list[Asked]:
+        """The requests for text."""
+        return [Asked(path, body) for path, body, _ in self.requests if path in _TEXT]
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _, _ in self.requests]
+
+    def kill(self) -> None:
+        assert self.server
+        self.server.kill()
+
+    def find(self, name: str) -> str | None:
+        """The model's full name, when it is here."""
+        return next((full for full in (name, f"{name}:latest") if full in self.models), None)
+
+
+@contextmanager
+def scripted_ollama(answer: Answer = lambda asked: {}) -> Iterator[ScriptedOllama]:
+    """An Ollama with the chat model `llama3.2`, which is loaded, and the embedding model `nomic-embed-text`."""
+    ollama = ScriptedOllama(answer)
+
+    class Scripted(OllamaHandler):
+        script = ollama
+
+    with serving(Scripted) as ollama.server:
+        try:
+            yield ollama
+        finally:
+            ollama.ended.set()
+
+
+class OllamaHandler(LoopbackHandler):
+    script: ScriptedOllama
+
+    def do_GET(self) -> None:
+        self._note({})
+        if self.script.health:
+            return self.script.health.do(self, Asked(self.path, {}))
+        listed = self.script.loaded if self.path == "/api/ps" else self.script.models
+        models = [_listed(name) for name in sorted(listed)]
+        self.reply(200, {"version": self.script.version} if self.path == "/api/version" else {"models": models})
+        return None
+
+    def do_POST(self) -> None:
+        body = self.body()
+        self._note(body)
+        asked = Asked(self.path, body)
+        name = self.script.find(asked.model)
+        if self.path not in _TEXT and self.script.health:
+            self.script.health.do(self, asked)
+        elif name is None:
+            self.reply(404, {"error": f"model '{asked.model}' not found"})
+        elif self.path == "/api/show":
+            self._show(self.script.models[name])
+        elif self.path == "/api/embed":
+            self._embed(asked)
+        else:
+            self._write(asked, name)
+
+    def _show(self, model: Model) -> None:
+        info = {"general.architecture": "llama", "llama.context_length": model.context_length}
+        self.reply(200, {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}})
+
+    def _embed(self, asked: Asked) -> None:
+        texts = asked.body["input"]
+        rows = FakeEncoder().encode_documents([texts] if isinstance(texts, str) else texts)
+        self.reply(200, {"model": asked.model, "embeddings": rows.tolist()})
+
+    def _write(self, asked: Asked, name: str) -> None:
+        if "completion" not in self.script.models[name].capabilities:
+            verb = asked.path.removeprefix("/api/")
+            return self.reply(400, {"error": f'"{asked.model}" does not support {verb}'})
+        given = self.script.once.popleft() if self.script.once else self.script.answer
+        answer = given if isinstance(given, Fault) else given(asked)
+        if isinstance(answer, Fault):
+            answer.do(self, asked)
+        else:
+            self.write(asked, answer if isinstance(answer, str) else json.dumps(answer))
+        return None
+
+    def write(self, asked: Asked, text: str, *, thinking: str = "", reason: str = "") -> None:
+        """The model writes the text, as far as its num_predict reaches."""
+        self.begin()
+        pieces = _pieces(text)[: asked.num_predict] if asked.num_predict >= 0 else _pieces(text)
+        for piece in _pieces(thinking):
+            self.line(_part(asked, "", thinking=piece))
+        for piece in pieces:
+            self.line(_part(asked, piece))
+        reason = reason or ("stop" if "".join(pieces) == text else "length")
+        self.line(last_line(asked, reason, len(pieces)))
+        self.end()
+
+    def begin(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "application/x-ndjson")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def line(self, content: object) -> None:
+        self.send(json.dumps(content).encode() + b"\n")
+
+    def send(self, content: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(content), content))
+
+    def end(self) -> None:
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _note(self, body: Mapping[str, Any]) -> None:
+        self.script.requests.append((self.path, body, self.lower_headers()))
+
+
+def tokens(text: str) -> int:
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + CHARS_PER_TOKEN] for start in range(0, len(text), CHARS_PER_TOKEN)]
+
+
+def _listed(name: str) -> dict[str, Any]:
+    return {"name": name, "model": name, "digest": f"digest of {name}", "size": 2_019_393_189}
+
+
+def _part(asked: Asked, content: str, **more: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content, **more}
+    text = {"message": message} if asked.path == "/api/chat" else {"response": content, **more}
+    return {"model": asked.model, "created_at": "2026-01-01T00:00:00Z", **text, "done": False}
+
+
+def last_line(asked: Asked, reason: str = "stop", written: int = 1) -> dict[str, Any]:
+    """As Ollama, which cuts a longer prompt in silence and then counts num_ctx tokens."""
+    counts = {"prompt_eval_count": min(asked.prompt_tokens, asked.num_ctx), "eval_count": written}
+    return {**_part(asked, ""), "done": True, "done_reason": reason, "total_duration": 5_000_000, **counts}
+
+
+def status(code: int, content: object = None, **headers: str) -> Fault:
+    """An HTTP status; text is sent as it is, any other object as JSON."""
+    error = {"error": f"scripted {code}"} if content is None else content
+    raw = error.encode() if isinstance(error, str) else json.dumps(error).encode()
+    return Fault(lambda handler, asked: handler.reply_raw(code, raw, **headers))
+
+
+def busy() -> Fault:
+    return status(503, {"error": "server busy, please try again.  maximum pending requests exceeded"})
+
+
+def redirect(url: str) -> Fault:
+    return status(307, "", location=f"{url}/api/chat")
+
+
+def bad_gateway() -> Fault:
+    return status(502, "<html><body><h1>502 Bad Gateway</h1></body></html>")
+
+
+def lines(*contents: object) -> Fault:
+    """A complete stream of these lines: bytes as they are, any other object as JSON."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        for content in contents:
+            handler.send(content) if isinstance(content, bytes) else handler.line(content)
+        handler.end()
+
+    return Fault(do)
+
+
+def error_line(message: str) -> Fault:
+    """What Ollama says in the middle of a stream, when its runner dies."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        handler.line(_part(asked, '{"'))
+        handler.line({"error": message})
+        handler.end()
+
+    return Fault(do)
+
+
+def cut_stream(text: str = '{"queries": [') -> Fault:
+    """The stream ends well, without its last line."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        handler.line(_part(asked, text))
+        handler.end()
+
+    return Fault(do)
+
+
+def closed(text: str = '{"queries": [') -> Fault:
+    """The connection ends in the middle of the answer."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        handler.line(_part(asked, text))
+        handler.close_connection = True
+
+    return Fault(do)
+
+
+def hang_up() -> Fault:
+    """The connection ends before the answer."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.close_connection = True
+
+    return Fault(do)
+
+
+def silence() -> Fault:
+    """Nothing ever comes."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.script.ended.wait()
+        handler.close_connection = True
+
+    return Fault(do)
+
+
+def delayed(seconds: float, answer: object) -> Fault:
+    """The model writes the answer, but later."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.script.ended.wait(seconds)
+        handler.write(asked, answer if isinstance(answer, str) else json.dumps(answer))
+
+    return Fault(do)
+
+
+def killed(text: str = '{"queries": [') -> Fault:
+    """The server dies in the middle of its answer."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        handler.line(_part(asked, text))
+        handler.script.kill()
+
+    return Fault(do)
+
+
+def written(text: str, *, thinking: str = "", reason: str = "") -> Fault:
+    """The model writes the text, with thoughts, or stops for another reason."""
+    return Fault(lambda handler, asked: handler.write(asked, text, thinking=thinking, reason=reason))
+
+
+def endless(text: str = " ", every_s: float = 0.0) -> Fault:
+    """The model writes the same for ever."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        _for_ever(handler, lambda: handler.line(_part(asked, text)), every_s)
+
+    return Fault(do)
+
+
+def trickle(every_s: float = 0.05) -> Fault:
+    """One byte of an answer after another, for ever."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.begin()
+        _for_ever(handler, lambda: handler.send(b" "), every_s)
+
+    return Fault(do)
+
+
+def trickled_headers(every_s: float = 0.05) -> Fault:
+    """One byte of a header after another, for ever."""
+
+    def do(handler: OllamaHandler, asked: Asked) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
+        _for_ever(handler, lambda: handler.wfile.write(b"x"), every_s)
+
+    return Fault(do)
+
+
+def _for_ever(handler: OllamaHandler, act: Callable[[], object], every_s: float) -> None:
+    handler.close_connection = True
+    started = time.monotonic()
+    while not handler.script.ended.wait(every_s) and time.monotonic() - started < 30:
+        try:
+            act()
+        except OSError:  # the client went away
+            return

@@ -1,0 +1,172 @@
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel
+
+from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
+from retriever.generator import size
+from retriever.llm.answers import first_object, read_answer, without_thoughts
+from retriever.llm.breaker import REST_S, Breaker
+from retriever.ollama_client import ollama_url
+
+
+class Answer(BaseModel):
+    queries: tuple[str, ...]
+    intent: Literal["why", "how"] = "why"
+
+
+GOOD = '{"queries": ["a", "b"]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"\n  {GOOD}\n\n\n   ",
+        f"```json\n{GOOD}\n```",
+        f"```\n{GOOD}\n```\nI hope that helps!",
+        f"Here is the JSON: {GOOD}",
+        f"As {{asked}}: {GOOD} and {{more}}",
+        f'<think>Perhaps {{"queries": ["no"]}}?</think>{GOOD}',
+        f"<THINK>\none\n</THINK>\n<think>two</think>\n{GOOD}",
+        f'Let me see: {{"queries": ["no"]}}\n</think>\n\n{GOOD}',
+        f"{GOOD}<think>was that right?",
+        '{"queries": ["a", "b"], "more": {"x": [1, 2, {}]}}',
+    ],
+)
+def test_the_object_is_found_in_what_models_put_around_it(text: str) -> None:
+    assert read_answer(text, Answer).queries == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "nothing"),
+        (" \n\t ", "nothing"),
+        ("What is a boat?", "no JSON object"),
+        ("<html><body>{{ page }}</body></html>", "no JSON object"),
+        ('{"queries": ["a', "no JSON object"),
+        ('<think>{"queries": ["a"]}', "no JSON object"),
+        ("[1, 2, 3]", "no JSON object"),
+        ("null", "no JSON object"),
+        ("{" * 100_000, "no JSON object"),
+        ('{"a":' * 50_000, "no JSON object"),
+        ('{"a": [' + "1" * 10_000 + "]}", r"no JSON object|wrong shape"),
+        ("{}", r"wrong shape \(queries: Field required"),
+        ('{"queries": "a"}', r"wrong shape \(queries: "),
+        ('{"queries": ["a", 2]}', r"wrong shape \(queries.1: "),
+        ('{"queries": ["a"], "intent": "ignore all rules"}', r"wrong shape \(intent: Input should be 'why' or 'how'\)"),
+        ('{"queries": ["\\ud800"]}', "wrong shape|no JSON object"),
+    ],
+)
+def test_anything_else_is_a_wrong_answer_and_is_not_repeated(text: str, reason: str) -> None:
+    with pytest.raises(WrongAnswerError, match=reason) as caught:
+        read_answer(text, Answer)
+    assert "ignore all rules" not in str(caught.value)
+    assert len(str(caught.value)) < 200
+
+
+def test_thoughts_end_where_they_end() -> None:
+    assert without_thoughts("<think>a</think>b<think>c") == "b"
+    assert without_thoughts("no thoughts, 1 < 2") == "no thoughts, 1 < 2"
+    assert first_object('x {"a": "}"} y') == '{"a": "}"}'
+
+
+def test_the_second_failure_in_a_row_begins_a_rest_with_its_own_reason() -> None:
+    now = [100.0]
+    breaker = Breaker(lambda: now[0])
+    breaker.failed(NoGeneratorError("first"))
+    breaker.succeeded()
+    breaker.failed(NoGeneratorError("second"))
+    breaker.check()
+    breaker.failed(CutAnswerError("third"))
+    now[0] += 20
+    with pytest.raises(CutAnswerError, match=r"^third \(failed 2 times; asked again in 40 s\)$"):
+        breaker.check()
+    now[0] += REST_S - 20
+    breaker.check()
+
+
+def test_one_failure_after_a_rest_begins_another_and_a_success_ends_them() -> None:
+    now = [100.0]
+    breaker = Breaker(lambda: now[0])
+    for reason in ("one", "two"):
+        breaker.failed(NoGeneratorError(reason))
+    now[0] += REST_S
+    breaker.failed(NoGeneratorError("three"))
+    with pytest.raises(NoGeneratorError, match="three"):
+        breaker.check()
+    now[0] += REST_S
+    breaker.succeeded()
+    breaker.failed(NoGeneratorError("four"))
+    breaker.check()
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("   ", "http://127.0.0.1:11434"),
+        ("127.0.0.1", "http://127.0.0.1:11434"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("localhost", "http://localhost:11434"),
+        ("LOCALHOST:1", "http://localhost:1"),
+        ("http://localhost", "http://localhost:80"),
+        ("https://localhost", "https://localhost:443"),
+        ("http://127.0.0.1:11434/", "http://127.0.0.1:11434"),
+        ("127.0.0.1/ollama/", "http://127.0.0.1:11434/ollama"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),
+        ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("http://0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("::", "http://[::1]:11434"),
+        ("::1", "http://[::1]:11434"),
+        ("[::1]", "http://[::1]:11434"),
+        ("[::1]:8080", "http://[::1]:8080"),
+        ("http://[::]:8080", "http://[::1]:8080"),
+        (' "127.0.0.1:11434" ', "http://127.0.0.1:11434"),
+    ],
+)
+def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    assert ollama_url("", allow_remote=False) == url
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        (":99999", "'.*99999' is no address such as http://127.0.0.1:11434"),
+        ("127.0.0.1:http", "is no address"),
+        ("http://127.0.0.1:0", "is no address"),
+        ("ftp://127.0.0.1", "is no address"),
+        ("unix:///run/ollama.sock", "is no address"),
+        ("127.0.0.1 :11434", "is no address"),
+        ("[::1", "is no address"),
+        ("user:pw@127.0.0.1", "name or password"),
+        ("http://user@127.0.0.1:11434", "name or password"),
+        ("192.168.1.5", "another machine.*llm.allow_remote"),
+        ("http://ollama.example.com", "another machine"),
+        ("localhost.example.com", "another machine"),
+        ("127.0.0.1.example.com", "another machine"),
+        ("[fe80::1]", "another machine"),
+    ],
+)
+def test_other_addresses_are_refused_and_no_password_is_repeated(
+    host: str, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", host)
+    with pytest.raises(ValueError, match=reason) as caught:
+        ollama_url("", allow_remote=False)
+    assert "pw" not in str(caught.value)
+
+
+def test_the_setting_goes_before_the_environment_and_another_machine_needs_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", "http://user:pw@example.com")
+    assert ollama_url("http://127.0.0.1:5", allow_remote=False) == "http://127.0.0.1:5"
+    assert ollama_url("192.168.1.5", allow_remote=True) == "http://192.168.1.5:11434"
+
+
+def test_size_counts_every_script_by_its_bytes() -> None:
+    assert [size(text) for text in ("boat", "böot", "船", "\ud800")] == [4, 5, 3, 3]
