@@ -20,7 +20,7 @@ from pageindex.node import Node
 from retriever.disk import writing_to
 from retriever.errors import GenerationError
 from retriever.locks import READERS_NAME, is_read, share_generation
-from retriever.store import by_text, reading
+from retriever.store import by_text, reading, writing
 
 if TYPE_CHECKING:
     from retriever.lexical import LexicalIndex
@@ -146,6 +146,18 @@ def build_generation(
             _clear(folder)
             _build(connection, folder, fingerprint)
     return _finish(folder, fingerprint)
+
+
+def renew_generation(connection: sqlite3.Connection, index: Path) -> int:
+    """Makes the next generation from scratch, of the rows as they are, and puts it in force; its number.
+
+    The connection is in the transaction that puts it in force; the errors are those of `build_generation`.
+    """
+    number = reading.generation_number(connection) + 1
+    seal = build_generation(connection, index, number, reading.meta(connection, "fingerprint") or "", difference=None)
+    for key, value in (("generation", str(number)), ("seal", seal)):
+        writing.set_meta(connection, key, value)
+    return number
 
 
 def condemn(index: Path, number: int) -> None:

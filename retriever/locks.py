@@ -67,6 +67,13 @@ def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
     return lock, waited
 
 
+def writer_of(index: Path) -> str:
+    """The id of the process that writes to an index now; empty when none does."""
+    with contextlib.suppress(OSError), FileIO(index / LOCK_NAME, "r") as file:
+        return "" if _flock(file, shared=False) else _holder(index)
+    return ""
+
+
 def _holder(index: Path) -> str:
     with contextlib.suppress(OSError):
         return (index / HOLDER_NAME).read_text(encoding="ascii").strip() or "?"

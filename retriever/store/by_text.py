@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
-from retriever.store.reading import keys_as_json
+from retriever.store.reading import keys_as_json, meta
 from retriever.types import FloatMatrix, TokenBits
 
 
@@ -17,6 +17,12 @@ def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]
     """Hashes of the texts whose vectors are there."""
     rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
     return {row[0] for row in rows}
+
+
+def known_among(connection: sqlite3.Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
+    """Those of the hashes whose texts' vectors are there."""
+    query = "SELECT text_hash FROM vectors WHERE fingerprint = ? AND text_hash = ?"
+    return {key for key in hashes if connection.execute(query, (fingerprint, key)).fetchone()}
 
 
 def hashes_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> set[bytes]:
@@ -52,10 +58,17 @@ def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int
 def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
     """How many chunks have a vector."""
     row = connection.execute(
-        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
+        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
+        " WHERE NOT former",
         (fingerprint,),
     ).fetchone()
     return int(row[0])
+
+
+def embedded_share(connection: sqlite3.Connection) -> float:
+    """How far a first indexing has come that is not finished: the share of its texts that have a vector, 0 to 1."""
+    texts = int(meta(connection, "texts") or 0)
+    return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0]) / texts if texts else 0.0
 
 
 def chunk_vectors(

@@ -10,19 +10,18 @@ from retriever.errors import (
     IndexDamagedError,
     IndexLockedError,
     IndexUnusableError,
-    IndexVersionError,
     NoIndexError,
     StorageError,
 )
+from retriever.locks import writer_lock
+from retriever.store import migrating
 
 FILE_NAME = "index.sqlite"
-FORMAT = 1
-"""Kept in SQLite's user_version; raised when the schema changes."""
 BUSY_TIMEOUT_S = 10.0
 
 
 def create_database(folder: Path) -> sqlite3.Connection:
-    """A connection for the writer; makes the index when there is none.
+    """A connection for the writer, which holds the lock; makes the index when there is none, and migrates an older one.
 
     Raises:
         IndexUnusableError: or one of its kinds, with the cure.
@@ -34,34 +33,61 @@ def create_database(folder: Path) -> sqlite3.Connection:
         except OSError as error:
             raise StorageError(f"the index {folder} cannot be written: {error.strerror}") from error
         with _closed_on_failure(_connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")) as connection:
-            if _format(connection) == 0:
-                _make_schema(connection, folder)
-            _check_format(connection, folder)
+            if migrating.format_of(connection) == 0:
+                migrating.make_schema(connection, folder / FILE_NAME)
+            if migrating.is_older(connection, folder / FILE_NAME):
+                migrating.migrate(connection, folder / FILE_NAME)
+        migrating.remove_copies(folder)
         return connection
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
-    """A connection for a reader; works on a read-only folder too.
+    """A connection for a reader; works on a read-only folder too. An index of an older format is migrated first.
 
     Raises:
         NoIndexError: there is none in that folder.
         IndexUnusableError: or one of its other kinds, with the cure.
     """
-    path = folder / FILE_NAME
+    with foreign_errors(folder):
+        connection = open_unmigrated(folder)
+        with _closed_on_failure(connection):
+            older = migrating.is_older(connection, folder / FILE_NAME)
+        return _migrated(connection, folder) if older else connection
+
+
+def open_unmigrated(folder: Path) -> sqlite3.Connection:
+    """A connection for a reader, of whatever format.
+
+    Raises:
+        NoIndexError: there is none in that folder.
+        sqlite3.Error: it cannot be opened.
+    """
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
-    with foreign_errors(folder):
-        last_error: sqlite3.OperationalError | None = None
-        for mode in _reading_modes(path):
-            try:
-                with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
-                    _check_format(connection, folder)
-                    connection.execute("SELECT count(*) FROM meta").fetchone()
-                return connection
-            except sqlite3.OperationalError as error:
-                last_error = error
-        assert last_error is not None
-        raise last_error
+    path, last_error = folder / FILE_NAME, None
+    for mode in _reading_modes(path):
+        try:
+            with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
+                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            return connection
+        except sqlite3.OperationalError as error:
+            last_error = error
+    assert last_error is not None
+    raise last_error
+
+
+def _migrated(connection: sqlite3.Connection, folder: Path) -> sqlite3.Connection:
+    """The older index on the disk, migrated; where nothing can be written, a copy in memory."""
+    try:
+        with writer_lock(folder, BUSY_TIMEOUT_S):
+            create_database(folder).close()
+    except StorageError:
+        return migrating.migrated_in_memory(connection)
+    except BaseException:
+        connection.close()
+        raise
+    connection.close()
+    return open_unmigrated(folder)
 
 
 def is_index(folder: Path) -> bool:
@@ -74,6 +100,11 @@ def is_index(folder: Path) -> bool:
         return (folder / FILE_NAME).is_file()
     except OSError as error:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
+
+
+def kept_aside(folder: Path) -> list[Path]:
+    """Damaged databases that a repair has put aside."""
+    return sorted(folder.glob(f"{FILE_NAME}.damaged-*"))
 
 
 def identity(folder: Path) -> tuple[int, int] | None:
@@ -140,22 +171,34 @@ def foreign_errors(folder: Path) -> Iterator[None]:
         raise damaged(folder, error) from error
 
 
-def require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
-    """Check the whole file, which takes seconds for a large one, after something in it made no sense.
-
-    Raises:
-        IndexDamagedError: it is damaged.
-    """
-    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if found != "ok":
-        raise damaged(folder, found) from error
+@contextmanager
+def believed(connection: sqlite3.Connection, folder: Path) -> Iterator[None]:
+    """Rows that contradict one another are damage, or else we are wrong: only a look at all of them can tell."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        _require_intact(connection, folder, error)
+        raise
 
 
 def damaged(folder: Path, what: object) -> IndexDamagedError:
     """What is said of an index whose truth cannot be believed."""
     return IndexDamagedError(
-        f"{folder / FILE_NAME} is damaged ({what}); move the folder {folder} away and index the documents again"
+        f"{folder / FILE_NAME} is damaged ({what}); run: hybrid_retrieve.py doctor --repair --index {folder}"
     )
+
+
+def _require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
+    """Check everything, which takes seconds for a large index, after something in it made no sense.
+
+    Raises:
+        IndexDamagedError: it is damaged.
+    """
+    from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
+
+    found = next(find_damage(connection), None)
+    if found is not None:
+        raise damaged(folder, found) from error
 
 
 def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
@@ -175,28 +218,8 @@ def _connect(uri: str) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
+        # Somebody else may have made the index: nothing in its schema calls a function with side effects.
+        connection.execute("PRAGMA trusted_schema = OFF")
         # What was deleted from the documents is not to stay in the file's free pages.
         connection.execute("PRAGMA secure_delete = ON")
     return connection
-
-
-def _format(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
-    found = _format(connection)
-    if found > FORMAT:
-        raise IndexVersionError(
-            f"the index {folder} has format {found}, this version reads up to {FORMAT}; update hybrid-retrieve"
-        )
-    if found < FORMAT:
-        raise NoIndexError(f"the index {folder} is empty; make it with: hybrid_retrieve.py index FOLDER")
-
-
-def _make_schema(connection: sqlite3.Connection, folder: Path) -> None:
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
-    connection.execute("PRAGMA journal_mode = WAL")
-    schema = (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
-    connection.executescript(f"BEGIN IMMEDIATE;\n{schema}\nPRAGMA user_version = {FORMAT};\nCOMMIT;")

@@ -19,6 +19,12 @@ class StoredFolder:
     """Absolute."""
     prefix: str
     """Before the path in the ids of its nodes; empty for the first folder of an index."""
+    forgotten: tuple[str, ...] = ()
+    """Documents that are not to be indexed again, relative to the folder; `drafts/` stands for all below it."""
+
+    def forgets(self, path: str) -> bool:
+        """Whether the document of that path is not to be indexed."""
+        return any(path.startswith(item) if item.endswith("/") else path == item for item in self.forgotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +99,11 @@ def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
 
 def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
     """The indexed folders, in the order in which they came."""
+    forgotten: dict[int, list[str]] = {}
+    for key, path in connection.execute("SELECT folder_key, path FROM forgotten ORDER BY path"):
+        forgotten.setdefault(key, []).append(path)
     rows = connection.execute("SELECT folder_key, path, prefix FROM folders ORDER BY folder_key")
-    return tuple(StoredFolder(*row) for row in rows)
+    return tuple(StoredFolder(key, path, prefix, tuple(forgotten.get(key, ()))) for key, path, prefix in rows)
 
 
 def documents(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
@@ -127,16 +136,6 @@ def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None
     """The key of the document that a node belongs to; None for no such node."""
     row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
     return None if row is None else int(row[0])
-
-
-def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:
-    """Node ids to how much of a list of links or a log each one's document is, 0 to 1."""
-    rows = connection.execute(
-        "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
-        " WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
 
 
 def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
@@ -172,7 +171,8 @@ def counts(connection: sqlite3.Connection) -> Counts:
     """How much there is of everything."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
-        " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
+        " (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE former),"
+        " (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
     ).fetchone()
     return Counts(*row)
 
@@ -255,7 +255,7 @@ def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> 
     """All chunks of these nodes, in the order of the text."""
     rows = connection.execute(
         f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
-        " WHERE node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
+        " WHERE NOT former AND node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
         (json.dumps(list(node_ids)),),
     )
     return (_stored_chunk(row) for row in rows)

@@ -1,3 +1,11 @@
+-- The newest format of index.sqlite. An index that exists already comes to it by the steps in migrating.py. To change it:
+-- 1. change the tables here;
+-- 2. append one script to STEPS in migrating.py that changes an index of the format before in the same way (CREATE
+--    TABLE, ALTER TABLE ... ADD COLUMN ... DEFAULT, UPDATE; no BEGIN, no COMMIT): the format's number follows from it;
+-- 3. PYTHONPATH=. uv run python scripts/write_index_format.py makes tests/index_formats/format-N.sql of the new format;
+--    those of older formats stay as they are, for the tests migrate each of them;
+-- 4. where the new rows must be computed from the documents, raise RECIPE_VERSION in retriever/recipe.py as well: the
+--    next `index` then reads every document anew, and embeds none again.
 -- Keys are never used twice (AUTOINCREMENT): a generation that still knows a deleted key cannot show another row for it.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
@@ -21,6 +29,7 @@ CREATE TABLE documents (
     boilerplate REAL NOT NULL,   -- 0 to 1: how much it is a list of links or a log
     aliases TEXT NOT NULL,       -- JSON list: other names that wikilinks may use
     warnings TEXT NOT NULL,      -- JSON list: what of it could not be decoded or understood
+    dated INTEGER,               -- seconds since 1970: the date in its front matter; null without one that can be read
     UNIQUE (folder_key, path)
 ) STRICT;
 
@@ -60,10 +69,12 @@ CREATE TABLE chunks (
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
     text TEXT NOT NULL,
-    text_hash BLOB NOT NULL      -- of what the encoder reads
+    text_hash BLOB NOT NULL,     -- of what the encoder reads
+    former INTEGER NOT NULL DEFAULT 0 -- 1: for a model that another one is taking the place of
 ) STRICT;
 CREATE INDEX chunks_of_node ON chunks (node_key);
 CREATE INDEX chunks_of_text ON chunks (text_hash, chunk_key);
+CREATE INDEX former_chunks ON chunks (chunk_key) WHERE former;
 
 CREATE TABLE vectors (
     fingerprint TEXT NOT NULL,   -- of the encoder
@@ -86,4 +97,31 @@ CREATE TABLE skipped (
     mtime_ns INTEGER NOT NULL,   -- both 0 for what was left out unread
     reason TEXT NOT NULL,
     PRIMARY KEY (folder_key, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE forgotten (
+    folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
+    path TEXT NOT NULL,          -- relative to the folder; with a slash at its end, everything below it
+    PRIMARY KEY (folder_key, path)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE summaries (
+    writer TEXT NOT NULL,        -- the language model and the version of what it is asked
+    text_hash BLOB NOT NULL,     -- of the title, breadcrumb and text that it read
+    summary TEXT NOT NULL,       -- empty: what it wrote cannot be used
+    PRIMARY KEY (writer, text_hash)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queries (
+    query_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    asked_at TEXT NOT NULL,      -- UTC, ISO 8601
+    question TEXT NOT NULL,
+    verdict TEXT NOT NULL,
+    citation TEXT,               -- of the first hit; null without hits
+    record TEXT NOT NULL         -- JSON: expansions, hits with texts and evidence, timings, what was searched
+) STRICT;
+
+CREATE TABLE opened (
+    node_id TEXT PRIMARY KEY,    -- survives its document being indexed again
+    times INTEGER NOT NULL       -- how often it was read while recording was on
 ) STRICT, WITHOUT ROWID;

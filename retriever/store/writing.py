@@ -41,7 +41,8 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     lists = [json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)]
     nodes = [placed.node for placed in document.nodes]
-    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, document.title, boilerplate(nodes), *lists)
+    said = (document.title, boilerplate(nodes), *lists, document.front_matter.dated)
+    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, *said)
     document_key = _insert(connection, DOCUMENT_COLUMNS, row)
     node_keys = {}
     for placed in document.nodes:
@@ -158,7 +159,7 @@ def put_tokens(
     connection.executemany("INSERT OR IGNORE INTO tokens VALUES (?, ?, ?)", rows)
 
 
-DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, boilerplate, aliases, warnings)"
+DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, boilerplate, aliases, warnings, dated)"
 NODE_COLUMNS = (
     "nodes (node_id, document_key, parent_id, kind, level, title, breadcrumb, first_line, last_line,"
     " text, front_matter_lines, anchor, summary)"

@@ -9,11 +9,11 @@ can have. The current folder and the environment of the process stay as they are
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retriever.errors import GenerationError, StorageError
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from chromadb.api.client import Client
+
+Result = TypeVar("Result")
 
 _UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}
 """No name of an environment variable holds an equals sign."""
@@ -62,6 +64,37 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
         client.close()
         raise GenerationError(f"{folder}: ChromaDB was opened as {api.__qualname__}, not as a folder")
     return client
+
+
+def in_time(seconds: float, folder: Path, write: Callable[[], Result]) -> Result:
+    """What a write of Chroma's returns, or a StorageError when it takes longer.
+
+    On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
+    that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
+
+    Raises:
+        StorageError: it did not finish in time.
+    """
+    done: list[Result] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            done.append(write())
+        except BaseException as error:  # whatever it is, the caller gets it
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True, name="ChromaDB")
+    thread.start()
+    thread.join(seconds)
+    if failed:
+        raise failed[0]
+    if not done:
+        raise StorageError(
+            f"{folder}: ChromaDB did not finish within {seconds:g} s, as on a full disk; free some space, or keep the"
+            " index elsewhere (--index)"
+        )
+    return done[0]
 
 
 @contextmanager

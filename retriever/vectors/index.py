@@ -1,6 +1,7 @@
 """Chunk vectors in ChromaDB: a folder is built or patched by one writer, then only read."""
 
 import math
+import threading
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +12,9 @@ import numpy as np
 from retriever.disk import require_space, writing_to
 from retriever.errors import EncoderError, GenerationError
 from retriever.types import FloatMatrix
-from retriever.vectors.chroma import chroma_errors, open_client
+from retriever.vectors.chroma import chroma_errors, in_time, open_client
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
-from retriever.vectors.inventory import Inventory
+from retriever.vectors.inventory import Inventory, remove_unflushed
 
 if TYPE_CHECKING:
     from chromadb import Collection as ChromaCollection
@@ -35,6 +36,10 @@ _HNSW: "CreateHNSWConfiguration" = {
 _FULLEST_BATCH = 5_000
 """Chroma takes 5,461 at once; smaller ones are dearer for each vector."""
 
+_sharing = threading.Lock()
+"""Readers of one folder share what Chroma opened for the first of them, and Chroma counts them without a lock: of two
+that open it at the same time it would forget one, files and memory."""
+
 
 class VectorIndex:
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
@@ -54,7 +59,8 @@ class VectorIndex:
         """
         inventory = Inventory.read(folder)
         inventory.check_files(folder)
-        client = open_client(folder)
+        with _sharing:
+            client = open_client(folder)
         try:
             with chroma_errors(folder):
                 collection = client.get_collection(fingerprint, embedding_function=None)
@@ -103,7 +109,8 @@ class VectorIndex:
 
     def close(self) -> None:
         """Release files and memory; a second call does nothing."""
-        self._client.close()
+        with _sharing:
+            self._client.close()
 
 
 def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors) -> None:
@@ -123,10 +130,8 @@ def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors) -> None:
     require_space(folder, _estimated_size(chunks))
     with writing_to(folder):
         folder.mkdir(parents=True)
-    with closing(open_client(folder, writing=True)) as client, chroma_errors(folder, writing=True):
-        collection = client.create_collection(fingerprint, configuration={"hnsw": _HNSW}, embedding_function=None)
-        _add(collection, chunks)
-        collection.count()  # whatever is logged goes to the vector files now, not in a reader
+    in_time(_longest(len(chunks)), folder, lambda: _fill(folder, fingerprint, chunks))
+    remove_unflushed(folder)
     Inventory.of(folder, len(chunks), chunks.dimension).write(folder)
 
 
@@ -151,18 +156,34 @@ def patch_vectors(source: Path, target: Path, fingerprint: str, removed: Collect
         raise EncoderError(f"the index holds vectors of {inventory.dimension} numbers, not {added.dimension}")
     require_space(target, _size_on_disk(source) + _estimated_size(added))
     inventory.copy(source, target)
-    with closing(open_client(target, writing=True)) as client, chroma_errors(target, writing=True):
-        collection = client.get_collection(fingerprint, embedding_function=None)
-        _check_collection(collection, inventory, source)
-        _remove(collection, removed)
-        if _present(collection, added.keys):
-            raise GenerationError(f"{source}: holds chunks that the change adds; index the documents again")
-        _add(collection, added)
-        count = collection.count()
+
+    def change() -> int:
+        with closing(open_client(target, writing=True)) as client, chroma_errors(target, writing=True):
+            collection = client.get_collection(fingerprint, embedding_function=None)
+            _check_collection(collection, inventory, source)
+            _remove(collection, removed)
+            if _present(collection, added.keys):
+                raise GenerationError(f"{source}: holds chunks that the change adds; index the documents again")
+            _add(collection, added)
+            return collection.count()
+
+    count = in_time(_longest(inventory.count + len(added)), target, change)
     expected = inventory.count - len(removed) + len(added)
     if count != expected:
         raise GenerationError(f"{target}: {count} vectors after a change that leaves {expected}; build it anew")
     Inventory.of(target, count, added.dimension if len(added) else inventory.dimension).write(target)
+
+
+def _fill(folder: Path, fingerprint: str, chunks: ChunkVectors) -> None:
+    with closing(open_client(folder, writing=True)) as client, chroma_errors(folder, writing=True):
+        collection = client.create_collection(fingerprint, configuration={"hnsw": _HNSW}, embedding_function=None)
+        _add(collection, chunks)
+        collection.count()  # whatever is logged goes to the vector files now, not in a reader
+
+
+def _longest(count: int) -> float:
+    """Seconds after which a write of so many vectors has stopped: twenty times what is measured, on a busy machine."""
+    return 60.0 + count / 100
 
 
 def _estimated_size(chunks: ChunkVectors) -> int:

@@ -1,19 +1,18 @@
 """What a whole Chroma folder holds, and how one is copied.
 
     chroma.sqlite3, UUID/    Chroma's own
-    inventory.json           ours, written last: how many vectors, of what length, and a checksum of each file of UUID/
+    inventory.json           ours, written last: how many vectors, of what length, and checksums
 
 Chroma writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a changed byte
 may end the process with a signal (measured). So every file of them is read before Chroma sees it: 3 GB/s, 2 ms at 5,000
 vectors and 50 ms at 100,000, and Chroma then finds them in the system's cache. Opening a collection, even to read it,
-writes a row into chroma.sqlite3: a checksum of that file would mean nothing.
+writes a row into chroma.sqlite3; what that leaves as it was has a checksum as well (`pages.py`).
 """
 
 import json
 import shutil
 import sqlite3
-import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Self
 
 from retriever.disk import writing_to
 from retriever.errors import GenerationError, StorageError
+from retriever.vectors.pages import checksum, opens, settled_ranges
 
 _NAME = "inventory.json"
 _DATABASE = "chroma.sqlite3"
@@ -36,13 +36,16 @@ class Inventory:
     """The length of a vector."""
     checksums: Mapping[str, int]
     """The CRC-32 of each vector file, by its path in the folder, with `/` on every system; see `_checksums`."""
-    database_size: int
-    """Bytes of chroma.sqlite3; opening it may make it larger, never smaller."""
+    settled: Sequence[Sequence[int]]
+    """The parts of chroma.sqlite3, first byte and byte after the last, that opening does not change."""
+    database_checksum: int
+    """The CRC-32 of these parts."""
 
     @classmethod
     def of(cls, folder: Path, count: int, dimension: int) -> Self:
         """Take stock of a folder that was just written and closed."""
-        return cls(count, dimension, _checksums(folder), (folder / _DATABASE).stat().st_size)
+        settled = settled_ranges(folder / _DATABASE)
+        return cls(count, dimension, _checksums(folder), settled, checksum(folder / _DATABASE, settled))
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -57,7 +60,8 @@ class Inventory:
                 count=int(values["count"]),
                 dimension=int(values["dimension"]),
                 checksums=dict(values["checksums"]),
-                database_size=int(values["database_size"]),
+                settled=[(int(start), int(end)) for start, end in values["settled"]],
+                database_checksum=int(values["database_checksum"]),
             )
         except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
             raise GenerationError(f"{folder}: not a whole folder of vectors; index the documents again") from error
@@ -80,8 +84,8 @@ class Inventory:
         try:
             database = folder / _DATABASE
             whole = (
-                database.is_file()
-                and database.stat().st_size >= self.database_size
+                checksum(database, self.settled) == self.database_checksum
+                and opens(database)
                 and _checksums(folder) == self.checksums
             )
         except OSError:
@@ -123,13 +127,16 @@ def _checksums(folder: Path) -> dict[str, int]:
     """
     flushed = sorted(metadata.parent for metadata in folder.glob("*/index_metadata.pickle"))
     files = [file for segment in flushed for file in sorted(segment.iterdir())]
-    return {file.relative_to(folder).as_posix(): _checksum(file) for file in files}
+    return {file.relative_to(folder).as_posix(): checksum(file, [(0, file.stat().st_size)]) for file in files}
 
 
-def _checksum(file: Path) -> int:
-    checksum = 0
-    block = memoryview(bytearray(1 << 20))
-    with file.open("rb", buffering=0) as content:
-        while length := content.readinto(block):
-            checksum = zlib.crc32(block[:length], checksum)
-    return checksum
+def remove_unflushed(folder: Path) -> None:
+    """Removes vector files that do not count; what they hold besides is whatever was in this process's memory.
+
+    Raises:
+        StorageError: they cannot be removed.
+    """
+    with writing_to(folder):
+        for file in folder.glob("*/data_level0.bin"):
+            if not file.with_name("index_metadata.pickle").exists():
+                shutil.rmtree(file.parent)

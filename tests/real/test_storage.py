@@ -144,8 +144,6 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
         for place, name in enumerate(names):
             if name.name == "readers.lock" and harm not in {delete, make_a_folder_of_it}:
                 continue  # it is empty
-            if name.name == "chroma.sqlite3" and harm in {flip_a_bit, zero_the_end}:
-                continue  # ChromaDB opens it before anything can be checked, and may take the process down
             shutil.rmtree(shelf.index / "gen-1")
             shutil.copytree(shelf.place / "good" / "gen-1", shelf.index / "gen-1")
             harm(shelf.index / "gen-1" / name, chance)
@@ -155,7 +153,8 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
             question = place % len(QUESTIONS)
             answer = shelf.ask(QUESTIONS[question], **NEVER_REFRESH)
             assert same_hits(found(answer), found(truth[question])), name
-            assert "answered without it" in said([answer]), name
+            if name.name != "chroma.sqlite3" or harm is not flip_a_bit:  # in free pages one may go unnoticed
+                assert "answered without it" in said([answer]), name
     assert shelf.encoder.encoded == 0
 
 
@@ -497,16 +496,6 @@ except RetrieverError as error:
 
 
 @pytest.mark.parametrize("command", ["ask", "index"])
-def test_an_index_of_a_newer_format_is_refused_and_left_alone(shelf: Shelf, command: str) -> None:
-    with shelf.rows() as rows:
-        rows.execute("PRAGMA user_version = 2")
-    before = (shelf.index / "index.sqlite").read_bytes()
-    with pytest.raises(IndexVersionError, match=r"has format 2, this version reads up to 1; update"):
-        shelf.ask("word") if command == "ask" else shelf.update()
-    assert (shelf.index / "index.sqlite").read_bytes() == before
-
-
-@pytest.mark.parametrize("command", ["ask", "index"])
 @pytest.mark.parametrize("harm", ["rubbish", "half of it", "a page", "zeros"])
 def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: str) -> None:
     path = shelf.index / "index.sqlite"
@@ -519,7 +508,7 @@ def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: st
     }[harm]
     path.write_bytes(harmed)
     shelf.write("mail.md", "# Mail\n\nchanged\n")
-    with pytest.raises(IndexDamagedError, match=r"is damaged .*; move the folder .* away and index"):
+    with pytest.raises(IndexDamagedError, match=r"is damaged .*; run: hybrid_retrieve\.py doctor --repair --index"):
         shelf.ask(QUESTIONS[0]) if command == "ask" else shelf.update()
     assert path.read_bytes() == harmed
     shelf.index.rename(shelf.place / "away")

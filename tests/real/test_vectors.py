@@ -16,6 +16,7 @@ from retriever.errors import EncoderError, GenerationError, RetrieverError, Stor
 from retriever.types import FloatMatrix
 from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.chroma import chroma_errors
+from retriever.vectors.inventory import Inventory
 
 PROJECT = Path(__file__).parents[2]
 ENCODER = "0123456789abcdef"
@@ -256,6 +257,7 @@ def test_a_collection_of_another_distance_is_refused(gen_17: Path, tmp_path: Pat
     with closing(sqlite3.connect(tmp_path / "chroma" / "chroma.sqlite3")) as database, database:
         for column in ("config_json_str", "schema_str"):
             database.execute(f"UPDATE collections SET {column} = replace({column}, 'cosine', 'l2')")
+    Inventory.of(tmp_path / "chroma", 1200, 64).write(tmp_path / "chroma")  # with checksums of what it is now
     with pytest.raises(GenerationError, match="l2 instead of"):
         VectorIndex.open(tmp_path / "chroma", ENCODER)
 

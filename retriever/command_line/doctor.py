@@ -1,0 +1,76 @@
+"""`doctor`: whether everything is well, and what to do about what is not."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from retriever.command_line import options
+from retriever.command_line.exit_codes import ExitCode
+from retriever.command_line.help_pages import WithExamples
+from retriever.command_line.terminal import write_line
+from retriever.inert import inert_line
+
+if TYPE_CHECKING:
+    from retriever.doctor import Finding
+
+SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}
+
+
+@click.command(
+    cls=WithExamples,
+    examples=(
+        "doctor",
+        "doctor --repair --index .index",
+        "doctor --llm --json",
+    ),
+    short_help="Check the installation and the index, and repair it.",
+    epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
+)
+@click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")
+@click.option("--llm", is_flag=True, help="Ask the language model as well, which may have to be loaded first.")
+@options.index_option
+@options.json_option
+@options.voice_options
+def doctor(index: str | None, repair: bool, llm: bool, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
+    """Check the installation and everything in the index, and say what to do about what is not well.
+
+    Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
+    """
+    from retriever.command_line.progress import shown_progress
+    from retriever.library import check_up
+
+    notes = options.taken_notes(given)
+    with shown_progress(notes) as progress:
+        found = check_up(index, repair=repair, llm=llm, progress=progress)
+    if given["as_json"]:
+        from retriever.command_line.as_json import write_json
+
+        write_json(findings_object(found.findings, found.repairs))
+    else:
+        for line in (*(f"repaired  {inert_line(text)}" for text in found.repairs), *finding_lines(found.findings)):
+            write_line(sys.stdout, line)
+    return ExitCode.ERROR if any(item.level == "problem" for item in found.findings) else ExitCode.OK
+
+
+def finding_lines(findings: "Sequence[Finding]") -> list[str]:
+    """What was found, for people: one line each, and one for the cure."""
+    width = max((len(item.name) for item in findings), default=0)
+    lines = []
+    for item in findings:
+        lines.append(f"{SIGNS[item.level]:<8} {inert_line(item.name):<{width}}  {inert_line(item.says)}")
+        lines += [f"{'':<8} {'':<{width}}  -> {inert_line(item.cure)}"] if item.cure else []
+    return lines
+
+
+def findings_object(findings: "Sequence[Finding]", repairs: Sequence[str]) -> dict[str, Any]:
+    """What was found, for programs."""
+    return {
+        "problems": sum(item.level == "problem" for item in findings),
+        "repairs": list(repairs),
+        "findings": [
+            {"area": item.area, "name": item.name, "level": item.level, "says": item.says, "cure": item.cure}
+            for item in findings
+        ],
+    }

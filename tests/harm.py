@@ -1,0 +1,112 @@
+"""Damage done to the files of an index, and what must be true of the next commands."""
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from retriever.errors import RetrieverError
+from retriever.library import check_up
+from tests.scenarios import Scenario, pages
+from tests.shelf import PAGES, Shelf
+from tests.trials import Stage, asked, ended, in_a_child, problems, put_back, staged
+
+Harm = Callable[[bytes, random.Random], bytes | None]
+"""From what a file holds to what it is to hold; None: it goes."""
+
+
+def flipped(data: bytes, chance: random.Random) -> bytes:
+    """One bit is another."""
+    changed = bytearray(data)
+    if changed:
+        changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
+    return bytes(changed)
+
+
+def zeroed(data: bytes, chance: random.Random) -> bytes:
+    """A part of it is zeros."""
+    start = chance.randrange(max(1, len(data) - 1))
+    return data[:start] + bytes(len(data) - start)
+
+
+HARMS: Mapping[str, Harm] = {
+    "deleted": lambda _, __: None,
+    "truncated": lambda data, chance: data[: chance.randrange(max(1, len(data)))],
+    "zeroed": zeroed,
+    "one bit flipped": flipped,
+}
+
+
+def large(place: Path) -> Stage:
+    """An index large enough for ChromaDB to write files of vectors; `before` is what it is made of."""
+    scenario = Scenario("large", _made, lambda shelf: shelf.update())
+    return staged(scenario, place)
+
+
+def _made(shelf: Shelf) -> None:
+    for name, text in {**PAGES, **pages(70, "large")}.items():
+        shelf.write(name, text)
+    shelf.update()
+
+
+def damaged_file(stage: Stage, name: Path, harm: str, chance: random.Random) -> list[str]:
+    """Harms a derived file: the next question answers rightly and says so, `doctor` finds nothing after it."""
+    put_back(stage)
+    file = stage.shelf.index / name
+    data = file.read_bytes()
+    changed = HARMS[harm](data, chance)
+    if changed is None:
+        file.unlink()
+    else:
+        file.write_bytes(changed)
+    outcome = ended(*in_a_child(lambda: _asked_and_examined(stage)))
+    if outcome.error or outcome.wrong:
+        return [f"the next question failed: {outcome}"]
+    answers, degraded, found, embedded = outcome.value
+    wrong = [] if answers == stage.after else ["a wrong answer"]
+    wrong += found + ([f"{embedded} texts were embedded"] if embedded else [])
+    unnoticed = not degraded and changed != data and not _may_pass(name, harm)
+    return [*wrong, "nothing was said"] if unnoticed else wrong
+
+
+def _may_pass(name: Path, harm: str) -> bool:
+    """Free pages of ChromaDB's database, and the counters that opening changes, have no checksum: they say nothing."""
+    return name.name == "chroma.sqlite3" and harm == "one bit flipped"
+
+
+def _asked_and_examined(stage: Stage) -> tuple[object, list[str], list[str], int]:
+    answers, degraded = asked(stage.shelf)
+    return answers, degraded, problems(stage.shelf), stage.shelf.encoder.encoded
+
+
+def damaged_bits(stage: Stage, name: str, chance: random.Random) -> list[str]:
+    """Flips a bit of a database: a right answer, or an error of ours; a repair makes it whole where doctor sees it."""
+    put_back(stage)
+    file = stage.shelf.index / name
+    file.write_bytes(flipped(file.read_bytes(), chance))
+    outcome = ended(*in_a_child(lambda: asked(stage.shelf)))
+    if outcome.wrong:
+        return [f"the next question ended with {outcome.wrong}"]
+    wrong = []
+    if name != "index.sqlite" and (outcome.error or outcome.value[0] != stage.after):
+        wrong.append(f"a derived database: {outcome.error or 'a wrong answer'}")
+    repaired = ended(*in_a_child(lambda: _repaired(stage)))
+    if repaired.error or repaired.wrong:
+        return [*wrong, f"the repair failed: {repaired}"]
+    found, repairs, answers = repaired.value
+    wrong += found
+    if repairs and answers != stage.after:
+        wrong.append("after the repair, the answers are not those of an index made in one go")
+    return wrong
+
+
+def _repaired(stage: Stage) -> tuple[list[str], tuple[str, ...], object]:
+    repairs = check_up(stage.shelf.index, repair=True, encoder=stage.shelf.encoder).repairs
+    if any("cannot be read; run" in text for text in repairs):
+        stage.shelf.update()
+    found = [text for text in problems(stage.shelf) if "there is no index" not in text]
+    try:
+        answers = asked(stage.shelf)[0]
+    except RetrieverError:
+        stage.shelf.update()  # what doctor said was no index, or one that is not finished
+        answers = asked(stage.shelf)[0]
+    return found, repairs, answers

@@ -1,0 +1,179 @@
+"""`forget`: no byte of a text or of its vector stays in any file of the index, and it does not come back by itself."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.command_line.exit_codes import ExitCode
+from retriever.errors import UsageError
+from retriever.forgetting import ForgetReport, forget, take_back
+from retriever.profile_layers import DEFAULT_PROFILE, given_settings
+from retriever.recipe import IndexRequest
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
+
+SECRET = 'Der Schatz liegt unter der xyzzy-Eiche \N{SNOWMAN}, "links" vom Brunnen.'
+LEFT = "xyzzy"
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    """Pages, among them a secret one of two versions, the older of which has been replaced."""
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.write("plans/secret.md", f"# Plan\n\nAn older version: {SECRET}\n")
+    shelf.update()
+    shelf.write("plans/secret.md", f"# Plan\n\n{SECRET}\n\n## Map\n\nThe map of {LEFT}.\n")
+    shelf.write("plans/public.md", "# Open\n\nNothing but a garden.\n")
+    shelf.update()
+    return shelf
+
+
+def request(shelf: Shelf) -> IndexRequest:
+    given = given_settings(DEFAULT_PROFILE, None, None, {})
+    return IndexRequest(shelf.index, (), given.profile(), given.for_index(), shelf.encoder, 0.0)
+
+
+def forgotten(shelf: Shelf, *references: str) -> ForgetReport:
+    return forget(request(shelf), references)
+
+
+def secrets(shelf: Shelf) -> list[bytes]:
+    """The bytes that must go: the word in each spelling, and the vectors and hashes of the texts that have it."""
+    with shelf.rows() as rows:
+        hashes = [
+            row[0] for row in rows.execute("SELECT DISTINCT text_hash FROM chunks WHERE text LIKE ?", (f"%{LEFT}%",))
+        ]
+        vectors = [
+            rows.execute("SELECT vector FROM vectors WHERE text_hash = ?", (key,)).fetchone()[0] for key in hashes
+        ]
+    older = shelf.encoder.encode_documents([f"Plan\n\nAn older version: {SECRET}"])[0].astype("<f4").tobytes()
+    assert len(vectors) >= 2
+    spelled = [LEFT.encode(), LEFT.encode("utf-16-le"), LEFT.encode("utf-16-be"), json.dumps(SECRET)[1:-1].encode()]
+    return [*spelled, *hashes, *(vector[:32] for vector in [*vectors, older])]
+
+
+def where(shelf: Shelf, secret: bytes) -> list[str]:
+    files = [path for path in shelf.index.rglob("*") if path.is_file()]
+    return [str(path.relative_to(shelf.index)) for path in files if secret in path.read_bytes()]
+
+
+@pytest.mark.parametrize("reference", ["plans/secret.md", "plans/", "plans"])
+def test_no_byte_of_it_stays(shelf: Shelf, reference: str) -> None:
+    sought = secrets(shelf)
+    assert sum(bool(where(shelf, secret)) for secret in sought) >= 5  # the search finds what is there
+    report = forgotten(shelf, reference)
+    assert report.remaining == ()
+    assert report.documents == (1 if reference.endswith(".md") else 2)
+    assert {secret: where(shelf, secret) for secret in sought} == {secret: [] for secret in sought}
+    assert (shelf.docs / "plans" / "secret.md").read_text(encoding="utf-8").count(LEFT) == 2
+
+
+@pytest.mark.parametrize("reference", ["plans/secret.md", "."])
+def test_recorded_questions_that_quote_it_go_too(shelf: Shelf, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(shelf.docs)
+    for question in (f"where is the {LEFT}?", QUESTIONS[2]):
+        assert shelf.ask(question, record=True, top_k=1).hits
+    assert "index.sqlite" in " ".join(where(shelf, LEFT.encode()))
+    forgotten(shelf, reference)
+    assert where(shelf, LEFT.encode()) == []
+    with shelf.rows() as rows:
+        assert rows.execute("SELECT count(*) FROM queries").fetchone() == (1 if reference != "." else 0,)
+
+
+def test_copies_kept_aside_go_too(shelf: Shelf) -> None:
+    for name in ("index.sqlite.format-1", "index.sqlite.format-1.part", "index.sqlite.damaged-1"):
+        (shelf.index / name).write_bytes((shelf.index / "index.sqlite").read_bytes())
+    forgotten(shelf, "plans/secret.md")
+    assert where(shelf, LEFT.encode()) == []
+
+
+def test_it_answers_as_if_it_had_never_been_there_and_embeds_nothing(shelf: Shelf) -> None:
+    shelf.encoder.encoded = 0
+    forgotten(shelf, "plans")
+    fresh = Shelf(shelf.place / "fresh", PAGES)
+    fresh.update()
+    for question in QUESTIONS:
+        answer, truth = shelf.ask(question, **NEVER_REFRESH), fresh.ask(question, **NEVER_REFRESH)
+        assert same_hits(found(answer), found(truth))
+        assert answer.confidence == pytest.approx(truth.confidence, abs=0.01)
+        assert answer.degraded == ()
+    assert shelf.encoder.encoded == 0
+
+
+def test_it_does_not_come_back_until_it_is_taken_back(shelf: Shelf) -> None:
+    forgotten(shelf, "plans/secret.md", "garden/")
+    shelf.write("garden/plums.md", "# Plums\n\nBlue.\n")  # below a folder that was forgotten
+    shelf.write("plans/secret.md", f"# Plan\n\nA newer {SECRET}\n")
+    report = shelf.update()
+    assert (report.added, report.changed, report.documents) == (0, 0, 3)
+    with shelf.open() as retriever:
+        status = retriever.status()
+        assert retriever.search(QUESTIONS[0]).index.stale_files == 0
+    assert [path for path, reason in status.skipped if "forget --undo" in reason] == ["garden/", "plans/secret.md"]
+    assert where(shelf, LEFT.encode()) == []
+    assert take_back(request(shelf), ["garden"]).forgotten == ("garden/",)
+    assert shelf.update().added == 3
+    with pytest.raises(UsageError, match="was not forgotten"):
+        take_back(request(shelf), ["mail.md"])
+
+
+def test_an_indexed_folder_leaves_the_index(shelf: Shelf, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "note.md").write_text(f"# Note\n\n{SECRET}\n", encoding="utf-8")
+    shelf.update(shelf.docs, notes)
+    report = forgotten(shelf, str(shelf.docs))
+    assert (report.forgotten, report.documents) == ((str(shelf.docs),), 6)
+    answer = shelf.ask(LEFT)
+    assert (answer.index.folders, answer.index.documents) == ((str(notes),), 1)
+    assert forgotten(shelf, "notes:note.md").documents == 1
+    assert where(shelf, LEFT.encode()) == []
+    assert shelf.update(shelf.docs).documents == 6  # who names it again wants it
+
+
+def test_what_could_mean_two_documents_is_refused(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf.write("docs/mail.md", "# Other mail\n\nAnother letter.\n")
+    shelf.update()
+    monkeypatch.chdir(shelf.docs / "docs")
+    before = (shelf.index / "index.sqlite").read_bytes()
+    with pytest.raises(UsageError, match=r"may mean .*docs/docs/mail\.md or .*docs/mail\.md; write the one in full"):
+        forgotten(shelf, "mail.md")
+    with pytest.raises(UsageError, match="is not in the index"):
+        forgotten(shelf, "kitchen.md", "unknown.md")
+    assert (shelf.index / "index.sqlite").read_bytes() == before
+    assert forgotten(shelf, str(shelf.docs / "docs" / "mail.md")).forgotten == ("docs/mail.md",)
+
+
+def test_links_to_it_are_broken_from_then_on(shelf: Shelf) -> None:
+    forgotten(shelf, "garden/tomatoes.md")
+    with shelf.open() as retriever:
+        assert retriever.status().broken_links == 1
+
+
+def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH) as reader:
+        reader.search(QUESTIONS[0])
+        with closing(sqlite3.connect(shelf.index / "index.sqlite")) as other:
+            report = forgotten(shelf, "plans/secret.md")
+            assert report.remaining == (str(shelf.index / "gen-2"),)
+            other.execute("PRAGMA user_version")
+    again = forgotten(shelf, "plans/secret.md")
+    assert (again.documents, again.remaining) == (0, ())
+    assert where(shelf, LEFT.encode()) == []
+
+
+def test_the_command_says_what_it_did(
+    shelf: Shelf, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shelf.place)
+    assert main(["forget", "docs/plans/secret.md", "--index", "index"]) == ExitCode.OK
+    out, err = capsys.readouterr()
+    assert out == "forgot plans/secret.md\n"
+    assert "1 document left the index" in err
+    assert main(["forget", "--undo", "plans/secret.md", "--index", "index", "--json"]) == ExitCode.OK
+    assert json.loads(capsys.readouterr().out)["forgotten"] == ["plans/secret.md"]
+    assert main(["forget", "plans/secret.md", "--index", "nowhere"]) == ExitCode.ERROR
+    assert "nothing to forget" in capsys.readouterr().err

@@ -1,0 +1,232 @@
+"""What interrupts a command, and what must be true afterwards: killed at any moment, or on a disk that fails.
+
+One process imports everything and forks before it opens anything: a trial then takes as long as its own work. What a
+trial did wrong is a list of sentences, empty when it did nothing wrong.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import select
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from retriever.doctor.index_parts import examine_index
+from retriever.errors import RetrieverError
+from tests.scenarios import Scenario, SlowEncoder, pages
+from tests.shelf import PAGES, QUESTIONS, Shelf, found
+
+DEADLINE_S = 30.0
+"""A command that takes longer hangs: none of them needs two seconds when nothing is in its way."""
+ASKED = (*QUESTIONS[:2], "text 3 of 9", "text 5 of 12")
+Answers = list[list[tuple[str, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a child came to its end."""
+
+    value: Any = None
+    """What it returned, in JSON."""
+    error: str = ""
+    """The error that it ended with, one of ours; empty when there was none."""
+    wrong: str = ""
+    """Any other end."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """A scenario that was run once without interruption, to be interrupted again and again."""
+
+    scenario: Scenario
+    shelf: Shelf
+    before: Answers | None = None
+    """None when there was nothing to ask."""
+    after: Answers = field(default_factory=list)
+    needed: int = 0
+    """How many texts are embedded in one go."""
+    seconds: float = 0.0
+    operations: int = 0
+    """How many disk operations that can fail there were; 0 without the faulty disk."""
+
+
+def in_a_child(work: Callable[[], object]) -> tuple[int, int]:
+    """A process that does the work, and where what it returns comes out."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        os.close(reading)
+        try:
+            message: dict[str, object] = {"value": work()}
+        except RetrieverError as error:
+            message = {"error": f"{type(error).__name__}: {error}"}
+        except BaseException as error:
+            message = {"wrong": f"{type(error).__name__}: {error}"}
+        os.write(writing, json.dumps(message).encode())
+        os._exit(0)
+    os.close(writing)
+    return process, reading
+
+
+def ended(process: int, reading: int, deadline_s: float = DEADLINE_S) -> Ended:
+    """Waits for a child; one that hangs is killed."""
+    content = b""
+    until = time.monotonic() + deadline_s
+    with open(reading, "rb", buffering=0) as pipe:
+        while select.select([pipe], [], [], max(0.0, until - time.monotonic()))[0]:
+            block = pipe.read(1 << 16)
+            if not block:
+                break
+            content += block
+        else:
+            os.kill(process, signal.SIGKILL)
+    status = os.waitpid(process, 0)[1]
+    if not content:
+        return Ended(wrong=f"it hung for {deadline_s:.0f} s" if time.monotonic() > until else f"status {status}")
+    return Ended(**json.loads(content))
+
+
+def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the work returns, by way of JSON
+    """What a child returns."""
+    done = ended(*in_a_child(work))
+    assert not done.error + done.wrong, done
+    return done.value
+
+
+def asked(shelf: Shelf) -> tuple[Answers, list[str]]:
+    """Hits of all questions, and what was degraded about them."""
+    with shelf.open(refresh_max_files=0, top_k=8) as reader:
+        answers = [reader.search(question) for question in ASKED]
+    hits = [[(node, round(score, 9)) for node, score in found(answer)] for answer in answers]
+    return json.loads(json.dumps(hits)), [sentence for answer in answers for sentence in answer.degraded]
+
+
+def problems(shelf: Shelf) -> list[str]:
+    """What the doctor finds; copies kept on purpose aside."""
+    kept = ("a copy kept aside", "kept out by `forget`")
+    return [
+        f"doctor: {item.name}: {item.says}"
+        for item in examine_index(shelf.index)
+        if item.level != "well" and not item.says.endswith(kept)
+    ]
+
+
+def stored(shelf: Shelf) -> int:
+    """How many vectors are in the index, whatever state it is in."""
+    path = shelf.index / "index.sqlite"
+    try:
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as rows:
+            return int(rows.execute("SELECT count(*) FROM vectors").fetchone()[0])
+    except sqlite3.Error:
+        return 0
+
+
+def staged(scenario: Scenario, place: Path, faults: "Faults | None" = None) -> Stage:
+    """Runs a scenario in one go, and keeps what it was before."""
+    shelf = Shelf(place / scenario.name, PAGES | pages(12, "first"))
+    shelf.encoder = SlowEncoder()
+    stage = Stage(scenario, shelf)
+    result(lambda: scenario.prepare(shelf) and None)
+    if shelf.index.exists():
+        shutil.copytree(shelf.index, shelf.place / "before")
+        looked = ended(*in_a_child(lambda: asked(shelf)))  # a damaged index cannot be asked
+        stage.before = None if looked.error else looked.value[0]
+        put_back(stage)
+    begun = time.monotonic()
+    stage.needed, stage.operations = result(lambda: _counted(stage, faults))
+    stage.seconds = time.monotonic() - begun
+    stage.after = result(lambda: asked(shelf))[0]
+    return stage
+
+
+def _counted(stage: Stage, faults: "Faults | None") -> tuple[int, int]:
+    if faults:
+        faults.arm(stage.shelf.index, 0)
+    stage.scenario.act(stage.shelf)
+    return stage.shelf.encoder.encoded, faults.counted() if faults else 0
+
+
+def put_back(stage: Stage) -> None:
+    """The index as it was before the command."""
+    shutil.rmtree(stage.shelf.index, ignore_errors=True)
+    if (stage.shelf.place / "before").exists():
+        shutil.copytree(stage.shelf.place / "before", stage.shelf.index)
+
+
+def killed(stage: Stage, share: float) -> list[str]:
+    """Kills the command after this share of its time; what is wrong then."""
+    put_back(stage)
+    at_first = stored(stage.shelf)
+    process, reading = in_a_child(lambda: stage.scenario.act(stage.shelf) and None)
+    time.sleep(share * stage.seconds)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    os.close(reading)
+    return _aftermath(stage, stored(stage.shelf) - at_first)
+
+
+def on_faulty_disk(stage: Stage, faults: "Faults", operation: int, number: int, *, lasting: bool) -> list[str]:
+    """Lets one operation of the command fail, or it and all after it; what is wrong then."""
+    put_back(stage)
+    at_first = stored(stage.shelf)
+
+    def act() -> None:
+        faults.arm(stage.shelf.index, operation, number, lasting=lasting)
+        stage.scenario.act(stage.shelf)
+
+    outcome = ended(*in_a_child(act))
+    wrong = [f"it ended with {outcome.wrong}"] if outcome.wrong else []
+    return wrong + _aftermath(stage, stored(stage.shelf) - at_first)
+
+
+def _aftermath(stage: Stage, kept: int) -> list[str]:
+    """What is wrong after an interruption: with the state that it left, and with the next command."""
+    shelf, wrong = stage.shelf, []
+    if stage.before is not None:
+        between = ended(*in_a_child(lambda: asked(shelf)))
+        if between.error or between.wrong:
+            wrong.append(f"the index cannot be asked: {between}")
+        elif between.value[0] not in (stage.before, stage.after):
+            wrong.append("an answer is of no state, before or after")
+    again = ended(*in_a_child(lambda: _finished(stage)))
+    if again.error or again.wrong:
+        return [*wrong, f"the next command failed: {again}"]
+    embedded, answers, degraded, found = again.value
+    wrong += found + [f"degraded: {sentence}" for sentence in degraded]
+    if answers != stage.after:
+        wrong.append("the answers are not those of an index made in one go")
+    if embedded > max(0, stage.needed - max(0, kept)):
+        wrong.append(f"{embedded} texts were embedded, {kept} of {stage.needed} had been")
+    return wrong
+
+
+def _finished(stage: Stage) -> tuple[int, Answers, list[str], list[str]]:
+    stage.scenario.act(stage.shelf)
+    embedded = stage.shelf.encoder.encoded
+    found = problems(stage.shelf)
+    return embedded, *asked(stage.shelf), found
+
+
+class Faults:
+    """The faulty disk, where this process was started with it."""
+
+    def __init__(self, library: str) -> None:
+        self._library = ctypes.CDLL(library)
+        self._library.faults_counted.restype = ctypes.c_long
+        self._library.faults_arm.argtypes = (ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int)
+
+    def arm(self, folder: Path, operation: int, number: int = errno.ENOSPC, *, lasting: bool = False) -> None:
+        """From now on, the n-th operation below a folder fails with this error; with `lasting`, so do all after it."""
+        self._library.faults_arm(os.fsencode(folder), operation, number, lasting)
+
+    def counted(self) -> int:
+        """How many operations there were since."""
+        return int(self._library.faults_counted())
