@@ -9,7 +9,6 @@ CorpusError
 └── IgnorePatternError          a pattern of the caller is no gitignore pattern (raised by `ignore.py`)
 """
 
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from typing import TypeVar
 
 from pageindex.decoding import NotTextError, decode, digest_of
 from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
+from pageindex.regular_file import read_regular
 
 DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".txt")
 MAX_FILE_BYTES = 10_000_000
@@ -65,6 +65,11 @@ class SourceFile:
     """Bytes."""
     mtime_ns: int
     """Nanoseconds since 1970."""
+
+    @property
+    def root(self) -> str:
+        """The indexed folder, absolute."""
+        return self.absolute[: -len(self.path)] or self.absolute
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +188,7 @@ def _with_gitignore(walk: _Walk, folder: str, rules: IgnoreRules) -> IgnoreRules
     """The rules inside a folder that has a .gitignore."""
     path = f"{folder}/.gitignore" if folder else ".gitignore"
     try:
-        raw = _read_regular(os.path.join(walk.root, path), MAX_FILE_BYTES)[0]  # noqa: PTH118 - as in _list_folder
+        raw = read_regular(walk.root, path, MAX_FILE_BYTES)[0]
     except OSError as error:
         walk.skip(path, f"its patterns are not obeyed: {_os_reason(error)}")
         return rules
@@ -263,7 +268,7 @@ def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> Doc
     """
     try:
         for _ in range(2):
-            raw, before, after = _read_regular(file.absolute, max_file_bytes)
+            raw, before, after = read_regular(file.root, file.path, max_file_bytes)
             if before == after and len(raw) == before[0]:
                 decoded = decode(raw)
                 return DocumentText(decoded.text, digest_of(raw), *before, decoded.warnings)
@@ -272,26 +277,6 @@ def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> Doc
     except OSError as error:
         raise UnreadableDocumentError(file.path, _os_reason(error)) from error
     raise UnreadableDocumentError(file.path, "it changed while it was read")
-
-
-def _read_regular(path: str | Path, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
-    """A regular file's bytes and its (size, mtime_ns) before and after they were read.
-
-    A link put in the file's place is not followed, and a pipe put there does not block.
-
-    Raises:
-        OSError: as the system gives it, and for what is no regular file or larger than `limit` bytes.
-    """
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags), "rb", buffering=0) as opened:  # noqa: PTH123 - Path.open takes no flags
-        status = os.fstat(opened.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        if status.st_size > limit:
-            raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, more than the limit of {limit:,}")
-        raw = opened.read(status.st_size + 1)  # one byte more shows that it grew
-        after = os.fstat(opened.fileno())
-    return raw, (status.st_size, status.st_mtime_ns), (after.st_size, after.st_mtime_ns)
 
 
 def _os_reason(error: OSError) -> str:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 BINARY_PROBE_BYTES = 8192
 """A NUL this early means that the file is binary; git looks at as much (buffer_is_binary)."""
 
+MAX_LINES = 2_000_000
+"""More are data, not a document. A line costs the parser 100 bytes of memory, however short it is."""
+
 
 class NotTextError(Exception):
     """The bytes are no text; the message is a clause."""
@@ -31,7 +34,7 @@ def decode(raw: bytes) -> DecodedText:
     """UTF-8, or UTF-16 with a byte order mark; what is invalid becomes U+FFFD.
 
     Raises:
-        NotTextError: a NUL in the first 8 KB.
+        NotTextError: a NUL in the first 8 KB, or more lines than a document has.
     """
     text, warnings = _decode_utf16(raw) if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else _utf8(raw)
     if "\0" in text[:BINARY_PROBE_BYTES]:
@@ -39,7 +42,10 @@ def decode(raw: bytes) -> DecodedText:
     if "\0" in text:
         warnings = (*warnings, f"{text.count(chr(0))} NUL replaced")
         text = text.replace("\0", "\ufffd")
-    return DecodedText(with_lf(text), warnings)
+    text = with_lf(text)
+    if text.count("\n") > MAX_LINES:
+        raise NotTextError(f"more than {MAX_LINES:,} lines")
+    return DecodedText(text, warnings)
 
 
 def with_lf(text: str) -> str:

@@ -6,15 +6,18 @@ that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is 
 
 import tomllib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import yaml
 
+from pageindex.plain_yaml import MAX_NESTING, PlainLoader
+
 MAX_CHARS = 65_536
 """Longer blocks are not read: PyYAML takes 0.7 s for 500 KB."""
-MAX_NESTING = 20
-"""Front matter written by people is two or three deep; both parsers recurse once for each level."""
-
+ISO_DATE_CHARS = 10
+"""`2024-05-01`."""
 MAX_DOTS = 100
 """In one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB."""
 
@@ -48,26 +51,18 @@ class FrontMatter:
     warning: str = ""
     """Why it was not understood, as a clause; empty when it was, and when there is none."""
 
+    @property
+    def dated(self) -> int | None:
+        """The date in seconds since 1970, of UTC where it names no zone; None when no ISO date begins it."""
+        for text in (self.date, self.date[:ISO_DATE_CHARS]):  # such as `2024-05-01 10:00 UTC`
+            with suppress(ValueError):
+                moment = datetime.fromisoformat(text)
+                return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+        return None
+
 
 class _BlockError(ValueError):
     """The block is no metadata; the message is a clause."""
-
-
-class _NodeLoader(yaml.SafeLoader):
-    """Composes nodes without aliases, deep nesting or tags of other types. Pure Python: libyaml's stack overflows."""
-
-    nesting = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Compose one value, refusing what a hostile block would use."""
-        if self.check_event(yaml.AliasEvent):
-            raise _BlockError("it uses YAML aliases")
-        self.nesting += 1
-        if self.nesting > MAX_NESTING:
-            raise _BlockError(f"it is nested more than {MAX_NESTING} deep")
-        node = super().compose_node(parent, index)
-        self.nesting -= 1
-        return node
 
 
 def read_front_matter(text: str) -> FrontMatter:
@@ -110,7 +105,7 @@ def _find_block(text: str) -> tuple[str, str] | None:
 
 def _parse_yaml(block: str) -> dict[str, Value] | None:
     """The mapping of a YAML block, None if it is something else; an empty block is an empty mapping."""
-    loader = _NodeLoader(block)
+    loader = PlainLoader(block)
     try:
         root = loader.get_single_node()
     finally:
@@ -135,10 +130,7 @@ def _yaml_value(node: yaml.Node) -> Value:
 def _yaml_mapping(node: yaml.MappingNode) -> dict[str, Value]:
     values: dict[str, Value] = {}
     for key_node, value_node in node.value:
-        key = _encodable(str(key_node.value))
-        if key in values:
-            raise _BlockError(f"it has the key {key!r} twice")
-        values[key] = _yaml_value(value_node)
+        values[_encodable(str(key_node.value))] = _yaml_value(value_node)
     return values
 
 

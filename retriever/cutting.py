@@ -1,15 +1,17 @@
 """The blocks of a node's text (paragraphs, lists, tables, code), and where one may be cut that is too long; pure."""
 
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 
@@ -58,9 +60,12 @@ def blocks(text: str) -> list[Block]:
     return [Block(starts[line], starts[end], kind) for (line, kind), end in zip(begins, ends, strict=True)]
 
 
-def line_starts(text: str) -> list[int]:
+def line_starts(text: str) -> Sequence[int]:
     """Where each line starts, in characters, and at last where the text ends."""
-    return [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
+    starts = array("q", [0])  # a list has 40 bytes for each
+    starts.extend(match.end() for match in re.finditer("\n", text))
+    starts.append(len(text))
+    return starts
 
 
 def cut(text: str, block: Block) -> list[Block]:
@@ -159,14 +164,32 @@ def _unclaimed(lines: Sequence[str], first: int, end: int) -> list[tuple[int, Bl
 
 def _top_level(text: str) -> list["Token"]:
     # A carriage return ends a line for the parser, and would shift its line numbers against ours.
-    tokens = _parser().parse(text.replace("\r", " "))
-    return [token for token in tokens if token.level == 0 and token.nesting >= 0 and token.map]
+    state = _top_level_state()(text.replace("\r", " "), _parser(), {}, [])
+    state.md.block.tokenize(state, 0, state.lineMax)
+    return [token for token in state.tokens if token.map]
+
+
+@cache
+def _top_level_state() -> "type[StateBlock]":
+    """The parser's state, keeping the tokens that open a top-level block alone: a table has three for each cell."""
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
+
+    class TopLevel(StateBlock):
+        def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+            """Give the rule a token to fill in."""
+            self.level -= nesting < 0
+            token = Token(ttype, tag, nesting)
+            if self.level == 0 and nesting >= 0:
+                self.tokens.append(token)
+            self.level += nesting > 0
+            return token
+
+    return TopLevel
 
 
 @cache
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # 40 ms: not needed by --help, which reads the settings of chunking
 
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.core.ruler.enableOnly(["block"])
-    return parser
+    return MarkdownIt("commonmark").enable("table")

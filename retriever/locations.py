@@ -52,6 +52,14 @@ def remember(index: Path) -> None:
         draft.replace(last)
 
 
+def is_own(index: Path) -> bool:
+    """Whether an index is in the user's data folder, where nobody else puts one."""
+    try:
+        return index.parent == _home()
+    except UsageError:
+        return False
+
+
 def absolute(path: str | Path) -> Path:
     """The path without `~`, links and `..`.
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from retriever.transport import Patience, client_options, server_url
+from retriever.transport import Patience, client_options, is_this_machine, server_url
 
 if TYPE_CHECKING:
     from ollama import Client
@@ -68,7 +68,7 @@ def ollama_url(setting: str, *, allow_remote: bool) -> str:
     """
     url = _completed(setting or os.environ.get("OLLAMA_HOST", "")) or DEFAULT_URL
     url = server_url(url)
-    if not allow_remote and not _is_loopback(urlsplit(url).hostname or ""):
+    if not allow_remote and not is_this_machine(url):
         raise ValueError(f"{url} is another machine, which would read questions and documents: set llm.allow_remote")
     return url
 
@@ -98,13 +98,6 @@ def _is_ipv6(address: str) -> bool:
         return ipaddress.ip_address(address).version == 6
     except ValueError:
         return False
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _drop_key(request: httpx.Request) -> None:

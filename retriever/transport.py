@@ -1,5 +1,6 @@
 """HTTP to a model server: never through a proxy, never to another host, never for longer or more than was agreed."""
 
+import ipaddress
 import socket
 import threading
 import time
@@ -176,6 +177,15 @@ def server_url(url: str) -> str:
     if not is_server or any(map(str.isspace, url)):
         raise ValueError(f"{url!r} is no address such as http://127.0.0.1:11434")
     return url.rstrip("/")
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether a server's address (as `server_url` gives it) leads to this machine and to no other."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def one_line(message: str) -> str:

@@ -218,6 +218,16 @@ def test_binary_files(tmp_path: Path, raw: bytes) -> None:
         read_document(source(tmp_path / "a.md"))
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+def test_a_file_of_too_many_lines_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes) -> None:
+    monkeypatch.setattr("pageindex.decoding.MAX_LINES", 3)
+    make(tmp_path, "a.md", content=end * 3 + b"x")
+    assert read_document(source(tmp_path / "a.md")).text == "\n\n\nx"
+    make(tmp_path, "a.md", content=end * 4)
+    with pytest.raises(UnreadableDocumentError, match=r"a\.md: more than 3 lines"):
+        read_document(source(tmp_path / "a.md"))
+
+
 def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
     make(tmp_path, "a.md", content=b"abc")
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-2, appendix B.1

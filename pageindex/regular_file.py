@@ -1,0 +1,54 @@
+"""The bytes of a regular file inside a folder, whatever was put in its place since the folder was listed."""
+
+import errno
+import os
+import stat
+
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_FILE = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_FOLDER = os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0)
+
+Seen = tuple[int, int]
+"""A file's (size, mtime_ns)."""
+
+
+def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
+    """A regular file's bytes, and what it looked like before and after they were read.
+
+    No link below the root is followed, also none that has taken the place of a folder, and a pipe does not block.
+
+    Args:
+        root: the indexed folder, absolute.
+        path: the file's below it, with `/`.
+        limit: in bytes.
+
+    Raises:
+        OSError: as the system gives it, and for what is no regular file or larger than the limit.
+    """
+    with open(_opened(root, path), "rb", buffering=0) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        if status.st_size > limit:
+            raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, more than the limit of {limit:,}")
+        raw = file.read(status.st_size + 1)  # one byte more shows that it grew
+        after = os.fstat(file.fileno())
+    return raw, (status.st_size, status.st_mtime_ns), (after.st_size, after.st_mtime_ns)
+
+
+def _opened(root: str, path: str) -> int:
+    """A descriptor of the file, reached step by step: a link in the middle of a path is followed by `open` itself."""
+    *folders, name = path.split("/")
+    if ".." in folders or name == "..":
+        raise OSError(errno.EINVAL, "its path leaves the folder")
+    if os.open not in os.supports_dir_fd:  # Windows
+        return os.open(os.path.join(root, path), _FILE)  # noqa: PTH118 - strings all along, as in corpus.py
+    here = os.open(root, _FOLDER & ~_NO_LINK)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = inner
+        return os.open(name, _FILE, dir_fd=here)
+    finally:
+        os.close(here)

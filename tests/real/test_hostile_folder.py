@@ -1,0 +1,207 @@
+"""The program runs inside a folder that somebody prepared: nothing in it configures it or becomes a part of it."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from retriever.consent import check_folders, check_server
+from retriever.errors import UsageError
+from retriever.library import open_retriever
+from retriever.profile_layers import GivenSettings
+from tests.real.loopback import LoopbackHandler, serving
+
+PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+CONSOLE_SCRIPT = Path(sysconfig.get_path("scripts")) / "hybrid-retrieve"
+SHADOWED = (
+    "sitecustomize", "usercustomize", "chromadb", "yaml", "networkx", "click", "rich", "numpy", "onnxruntime",
+    "markdown_it", "ollama", "httpx", "pydantic_settings", "platformdirs", "retriever", "pageindex", "hybrid_retrieve",
+)  # fmt: skip
+PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n"
+QUESTION = "which animal has stripes?"
+
+
+class Trap(LoopbackHandler):
+    """Notes whatever connects."""
+
+    visits: list[str]
+
+    def handle(self) -> None:
+        self.visits.append(self.rfile.readline(200).decode("latin-1"))
+
+
+@pytest.fixture
+def trap() -> Iterator[tuple[str, list[str]]]:
+    """(port, what was said to it)."""
+    visits: list[str] = []
+    with serving(type("_Trap", (Trap,), {"visits": visits})) as server:
+        yield str(server.server_address[1]), visits
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Documents beside modules that leave a mark when they are imported, and files that would like to configure."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "zebra.md").write_text(PAGE, encoding="utf-8")
+    for name in SHADOWED:
+        mark = f"open({str(tmp_path / f'imported-{name}')!r}, 'w').close()\n"
+        (docs / f"{name}.py").write_text(mark, encoding="utf-8")
+        (docs / name).mkdir()
+        (docs / name / "__init__.py").write_text(mark, encoding="utf-8")
+    (docs / "payload.py").write_text(f"open({str(tmp_path / 'imported-payload')!r}, 'w')\nclass X: pass\n")
+    for name in (
+        "balanced.yaml",
+        "config.yaml",
+        ".hybrid-retrieve.yaml",
+        "hybrid-retrieve.toml",
+        "configs/balanced.yaml",
+    ):
+        (docs / name).parent.mkdir(exist_ok=True)
+        (docs / name).write_text("top_k: 0\nno_such_setting: 1\n", encoding="utf-8")
+    return docs
+
+
+def variables_of(attack: str, port: str) -> dict[str, str]:
+    if attack == "not UTF-8":
+        return {"CHROMA_SERVER_HOST": "\udcff\udcfe", "IS_PERSISTENT": "\udcff"}
+    return {
+        "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
+        "CHROMA_SERVER_HOST": "127.0.0.1",
+        "CHROMA_SERVER_HTTP_PORT": port,
+        "CHROMA_HOST": f"http://127.0.0.1:{port}",
+        "CHROMA_PRODUCT_TELEMETRY_IMPL": "payload.X",
+        "CHROMA_TELEMETRY_IMPL": "payload.X",
+        "CHROMA_SYSDB_IMPL": "payload.X",
+        "ANONYMIZED_TELEMETRY": "True",
+        "MIGRATIONS": "none",
+        "ALLOW_RESET": "true",
+        "PERSIST_DIRECTORY": "elsewhere",
+    }
+
+
+def run_inside(docs: Path, command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """The command line with the documents as current folder, and a data folder of its own."""
+    left_out = ("HYBRID_RETRIEVE_", "PYTHONPATH", "CHROMA")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    environment |= {"XDG_DATA_HOME": str(docs.parent / "data"), "XDG_CACHE_HOME": str(docs.parent / "cache")}
+    return subprocess.run(
+        command, check=False, cwd=docs, env=environment | variables, capture_output=True, text=True, encoding="utf-8"
+    )
+
+
+def ways() -> list[list[str]]:
+    return [[sys.executable, str(PROGRAM)], *([[str(CONSOLE_SCRIPT)]] if CONSOLE_SCRIPT.exists() else [])]
+
+
+@pytest.mark.parametrize(("attack", "source"), [("obey me", ".env"), ("obey me", "environment"), ("not UTF-8", ".env")])
+def test_nothing_in_the_current_folder_is_obeyed(
+    folder: Path, trap: tuple[str, list[str]], attack: str, source: str
+) -> None:
+    port, visits = trap
+    variables = variables_of(attack, port)
+    if source == ".env":
+        lines = "".join(f"{name}={value}\n" for name, value in variables.items())
+        (folder / ".env").write_bytes(lines.encode("utf-8", "surrogateescape"))
+        variables = {}
+    command = ways()[-1 if source == "environment" else 0]
+    finished = run_inside(folder, [*command, "--docs", ".", "--json", QUESTION], **variables)
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(finished.stdout)["hits"][0]["file"] == "zebra.md"
+    assert list(folder.parent.glob("data/*/indexes/*/gen-1/chroma/chroma.sqlite3")) != []
+    assert visits == []
+    assert list(folder.parent.glob("imported-*")) == []
+    assert not (folder / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("command", ways(), ids=lambda command: Path(command[-1]).name)
+def test_a_ready_made_index_in_the_folder_is_not_looked_at(folder: Path, command: list[str]) -> None:
+    for name in (".index", "index", "indexes", ".hybrid-retrieve"):
+        (folder / name).mkdir()
+        (folder / name / "index.sqlite").write_bytes(b"not looked at")
+    finished = run_inside(folder, [*command, "index", ".", "--json"])
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(finished.stdout)["documents"] == 1
+    assert run_inside(folder, [*command, "tree"]).returncode == 0
+    assert list(folder.parent.glob("imported-*")) == []
+
+
+@pytest.fixture
+def ready_made(tmp_path: Path) -> Path:
+    """An index beside documents, as somebody may give both away."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "zebra.md").write_text(PAGE, encoding="utf-8")
+    with open_retriever([tmp_path / "docs"], tmp_path / "index", settings={"encoder": {"kind": "none"}}):
+        pass
+    return tmp_path / "index"
+
+
+def put_settings(index: Path, text: str) -> None:
+    with closing(sqlite3.connect(index / "index.sqlite", isolation_level=None)) as rows:
+        rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (text,))
+        assert rows.execute("SELECT changes()").fetchone() == (1,)
+
+
+def test_an_index_cannot_send_texts_to_another_machine(
+    ready_made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked_of = {"kind": "openai", "model": "m", "url": "http://192.0.2.1/v1", "api_key_env": "SECRET"}
+    put_settings(ready_made, json.dumps({"encoder": asked_of}))
+    connected: list[object] = []
+    monkeypatch.setattr("socket.create_connection", lambda *where, **_: connected.append(where))
+    with pytest.raises(UsageError, match=r"names the server http://192\.0\.2\.1/v1.*--encoder-url"):
+        open_retriever(index=ready_made)
+    assert connected == []
+    agreed = {"encoder": {"url": "http://192.0.2.1/v1"}}
+    layers = GivenSettings((("index", {"encoder": asked_of}), ("settings", agreed)))
+    check_server(ready_made, layers)
+    check_server(tmp_path, GivenSettings((("index", {"encoder": asked_of | {"url": "http://127.0.0.1:9/v1"}}),)))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    own = tmp_path / "hybrid-retrieve" / "indexes" / "docs-1"
+    check_server(own, GivenSettings((("index", {"encoder": asked_of}),)))
+
+
+@pytest.mark.parametrize("text", ["[]", "[1]", "3", '"x"', "{", "[" * 100_000, '{"encoder": ' * 5_000, "\x00"])
+def test_settings_of_an_index_that_are_none_are_damage(ready_made: Path, text: str) -> None:
+    put_settings(ready_made, text)
+    with pytest.raises(Exception, match=r"is damaged .*doctor --repair"):
+        open_retriever(index=ready_made)
+
+
+def test_settings_of_an_index_that_do_not_exist_are_named(ready_made: Path) -> None:
+    put_settings(ready_made, '{"encoder": {"kind": "none", "run": "touch owned"}, "hooks": {"open": "x"}}')
+    with pytest.raises(UsageError, match=r"index: encoder\.run: no such setting"):
+        open_retriever(index=ready_made)
+
+
+def test_the_whole_home_folder_must_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home" / "me"
+    (home / "notes").mkdir(parents=True)
+    (home / "notes" / "zebra.md").write_text(PAGE, encoding="utf-8")
+    monkeypatch.setenv("HOME", str(home))
+    for folder in (home, home.parent, Path("/")):
+        with pytest.raises(UsageError, match=r"holds everything that is yours.* --yes "):
+            check_folders([home / "notes", folder])
+    check_folders([home / "notes", tmp_path / "elsewhere"])
+    command = [sys.executable, str(PROGRAM)]
+    none = ["--encoder-kind", "none"]
+    for arguments in (
+        ["--docs", "..", QUESTION],
+        ["index", "..", *none],
+        ["index", "/", *none],
+        ["tree", "--docs", "~"],
+    ):
+        refused = run_inside(home / "notes", [*command, *arguments], HOME=str(home))
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert len(refused.stderr.splitlines()) == 1
+        assert not list(home.rglob("*.sqlite"))
+    assert run_inside(home / "notes", [*command, "index", "--yes", "..", *none], HOME=str(home)).returncode == 0
+    found = run_inside(home / "notes", [*command, "--docs", "..", "--json", "zebra"], HOME=str(home))
+    assert json.loads(found.stdout)["hits"][0]["file"] == "notes/zebra.md"

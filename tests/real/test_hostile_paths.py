@@ -1,0 +1,141 @@
+"""References that would like to lead outside the documents, at every door: nothing from outside comes."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import httpx
+import pytest
+
+from hybrid_retrieve import main
+from retriever.errors import RetrieverError, UsageError
+from retriever.library import open_retriever
+from retriever.retrieving import Retriever
+from retriever.serving.library import Library
+from retriever.serving.web import web_app
+
+SECRET = "SECRET-OF-ANOTHER-FOLDER"
+PAYLOADS = [
+    "../secret.md", "..\\secret.md", "./../secret.md", "sub/../../secret.md", "sub/../../../secret.md",
+    "page.md/../../secret.md", "....//secret.md", "..../secret.md", "..;/secret.md", "..%00/secret.md",
+    "%2e%2e/secret.md", "%2e%2e%2fsecret.md", "..%2fsecret.md", "..%5csecret.md", "%252e%252e/secret.md",
+    "%c0%ae%c0%ae/secret.md", "%uff0e%uff0e/secret.md", "\uff0e\uff0e/secret.md", "..\u2215secret.md",
+    "..\u2044secret.md", "\u2025/secret.md", "/../secret.md", "//secret.md", "{place}/secret.md",
+    "{place}/docs/../secret.md", "file://{place}/secret.md", "file:///etc/passwd", "/etc/passwd",
+    "//etc/passwd", "/etc/passwd:1", "/etc/passwd:1-5", "/etc/passwd#top", "/proc/self/environ",
+    "/proc/self/cmdline", "/proc/1/root/etc/passwd", "/dev/zero", "/dev/stdin", "/dev/fd/0", "~/secret.md",
+    "~root/.bashrc", "$HOME/secret.md", "\\\\?\\C:\\secret.md", "\\\\server\\share\\secret.md", "C:\\secret.md",
+    "C:/secret.md", "secret.md", "SECRET.MD", "link.md", "linked/secret.md", "loop.md", "looped/secret.md",
+    "chain.md", "hard/../linked/secret.md", "pipe.md", "socket.md", "device.md", "environ.md", "page.md\0",
+    "page.md\0.txt", "\0", "index.sqlite", "../index/index.sqlite", "..", ".", "/", "../", "*", "**/*.md",
+    "[a-z]*.md", "{{page,secret}}.md", "page.md:0", "page.md:1-999999999999", "-", "--", "\udcff\udcfe.md",
+    "\ud800", "x" * 5000, "a/" * 2500, "/" * 5000, "page.md" + "/.." * 1000,
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of documents full of ways out, its index, and a secret beside them."""
+    place = tmp_path_factory.mktemp("paths")
+    docs = place / "docs"
+    (docs / "sub").mkdir(parents=True)
+    (docs / "page.md").write_text("# Page\n\nA walrus. [up](../secret.md) [abs](/etc/passwd)\n\n![[../secret]]\n")
+    (docs / "sub" / "deep.md").write_text("# Deep\n\nA seal.\n")
+    (place / "secret.md").write_text(f"# Top\n\n{SECRET}\n")
+    targets: dict[str, str | Path] = {
+        "link.md": place / "secret.md", "linked": place, "loop.md": "loop.md", "looped": "looped",
+        "chain.md": "chain-2.md", "chain-2.md": "chain-3.md", "chain-3.md": "../secret.md",
+        "device.md": "/dev/zero", "environ.md": "/proc/self/environ",
+    }  # fmt: skip
+    for name, target in targets.items():
+        (docs / name).symlink_to(target)
+    os.mkfifo(docs / "pipe.md")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.relpath(docs / "socket.md"))
+    with open_retriever([docs], place / "index", settings={"encoder": {"kind": "none"}}) as retriever:
+        assert retriever.status().index.documents == 2
+    return place
+
+
+@pytest.fixture(scope="module")
+def retriever(place: Path) -> Iterator[Retriever]:
+    with open_retriever(index=place / "index") as opened:
+        yield opened
+
+
+def test_no_file_of_the_index_holds_what_is_outside(place: Path) -> None:
+    for path in (place / "index").rglob("*"):
+        assert not path.is_file() or SECRET.encode() not in path.read_bytes()
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=range(len(PAYLOADS)))
+def test_nothing_from_outside_comes(
+    place: Path, retriever: Retriever, payload: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reference = payload.replace("{place}", str(place)).replace("{{", "{").replace("}}", "}")
+    said = [_of(lambda: retriever.read(reference).text), _of(lambda: retriever.tree(reference))]
+    for command in ("read", "forget"):
+        status = main([command, "--index", str(place / "index"), "--", reference])
+        captured = capsys.readouterr()
+        assert status in {1, 2} or captured.out.startswith("# Page") or reference in {".", "/", "", "../"}
+        said += [captured.out, captured.err]
+    for text in said:
+        assert SECRET not in text
+        assert "root:" not in text
+        assert "bug" not in text
+    assert retriever.status().index.documents == 2
+
+
+def _of(call: Any) -> str:  # noqa: ANN401 - any of the calls above
+    try:
+        return str(call())
+    except UsageError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument"), [("read", "node_id"), ("outline", "node_or_path"), ("related", "node_id")]
+)
+def test_nor_over_mcp(place: Path, tool: str, argument: str) -> None:
+    pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+    from retriever.serving.mcp_answers import Answers
+    from retriever.serving.mcp_server import called
+
+    with Library(index=str(place / "index")) as library:
+        answers = Answers(library)
+        for payload in PAYLOADS:
+            said = str(called(answers, tool, {argument: payload.replace("{place}", str(place))}))
+            assert SECRET not in said
+            assert "root:" not in said
+            assert "bug" not in said
+
+
+def test_nor_over_http(place: Path) -> None:
+    async def play() -> None:
+        with Library(index=str(place / "index")) as library:
+            transport = httpx.ASGITransport(web_app(library))
+            async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
+                for payload in PAYLOADS:
+                    reference = payload.replace("{place}", str(place)).encode(
+                        "utf-8", "surrogateescape" if "\udcff" in payload else "replace"
+                    )
+                    for path in ("/api/node", "/api/tree", "/node"):
+                        answer = await client.get(f"{path}?reference={quote(reference, safe='')}")
+                        assert answer.status_code in {200, 400, 404, 414, 422}, (payload, answer.status_code)
+                        assert SECRET not in answer.text
+                        assert "root:" not in answer.text
+
+    anyio.run(play)
+
+
+def test_a_file_that_was_forgotten_is_a_document_of_the_index(place: Path) -> None:
+    from retriever.library import forget_documents
+
+    for reference in ("../secret.md", str(place / "secret.md"), "/", "link.md"):
+        with pytest.raises(RetrieverError):
+            forget_documents([reference], place / "index")
+    assert (place / "secret.md").exists()

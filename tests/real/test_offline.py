@@ -1,0 +1,135 @@
+"""Nothing is sent anywhere but to the Ollama that was named: seen from outside, by the system calls of the process."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.real.loopback import LoopbackHandler, serving
+from tests.real.scripted_ollama import Asked, scripted_ollama
+
+PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n\n## Food\n\nIt eats grass.\n"
+QUESTION = "why does it not eat the leaves of trees all day?"
+INTERNET = re.compile(r"sin6?_port=htons\((\d+)\).*?(?:inet_addr\(\"([^\"]*)\"\)|inet_pton\(AF_INET6, \"([^\"]*)\")")
+WATCHER = """
+import os, sys
+def watch(event, arguments):
+    if event in ("socket.connect", "socket.sendto", "socket.getaddrinfo"):
+        with open(os.environ["WATCHED"], "a") as file:
+            file.write(f"{event} {arguments[-1] if event == 'socket.connect' else arguments[:2]}\\n")
+sys.addaudithook(watch)
+"""
+
+
+class Proxy(LoopbackHandler):
+    """Notes what is sent through it."""
+
+    used: list[str]
+
+    def handle(self) -> None:
+        self.used.append(self.rfile.readline(500).decode("latin-1"))
+
+
+@pytest.fixture
+def proxy() -> Iterator[tuple[str, list[str]]]:
+    used: list[str] = []
+    with serving(type("_Proxy", (Proxy,), {"used": used})) as server:
+        yield server.url, used
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "zebra.md").write_text(PAGE, encoding="utf-8")
+    return tmp_path / "docs"
+
+
+def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
+    left_out = ("HYBRID_RETRIEVE_", "PYTHONPATH", "OLLAMA", "NO_PROXY", "no_proxy")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        environment[name] = proxy_url
+    (place / "watcher").mkdir(exist_ok=True)
+    (place / "watcher" / "sitecustomize.py").write_text(WATCHER, encoding="utf-8")
+    return environment | {
+        "XDG_DATA_HOME": str(place / "data"),
+        "XDG_CACHE_HOME": str(place / "cache"),
+        "XDG_RUNTIME_DIR": str(place),
+        "PYTHONPATH": str(place / "watcher"),
+        "WATCHED": str(place / "watched"),
+        "OLLAMA_API_KEY": "secret",
+    }
+
+
+def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> tuple[set[str], list[str]]:
+    """The ports of 127.0.0.1 that the commands connected to, as `127.0.0.1:port`; and what each printed."""
+    trace = place / "trace"
+    strace = shutil.which("strace")
+    calls = "trace=connect,sendto,sendmsg,sendmmsg"
+    before = [strace, "-f", "--seccomp-bpf", "-qq", "-e", calls, "-o", str(trace)] if strace else []
+    seen: set[str] = set()
+    printed = []
+    for command in commands:
+        finished = subprocess.run(
+            [*before, sys.executable, str(PROGRAM), *command],
+            check=False, cwd=place, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert finished.returncode == 0, (command, finished.stderr)
+        printed.append(finished.stdout)
+        if strace:
+            lines = [line for line in trace.read_text(errors="replace").splitlines() if "AF_INET" in line]
+            seen |= {
+                f"{found[2] or found[3]}:{found[1]}" if found else line
+                for line in lines
+                for found in [INTERNET.search(line)]
+            }
+    watched = place / "watched"
+    lines = watched.read_text().splitlines() if watched.exists() else []
+    for line in lines:
+        found = re.search(r"\('([^']*)', (\d+)", line)
+        seen.add(f"{found[1]}:{found[2]}" if found else line)
+    return seen, printed
+
+
+def test_without_a_language_model_nobody_is_spoken_to(docs: Path, proxy: tuple[str, list[str]]) -> None:
+    url, used = proxy
+    environment = surroundings(docs.parent, url)
+    seen, _ = connections(
+        docs.parent, environment,
+        ["index", "docs"], ["--json", QUESTION], ["doctor"], ["mcp"], ["--context", "zebra"],
+    )  # fmt: skip
+    assert (seen, used) == (set(), [])
+
+
+def test_with_one_only_that_one_is_spoken_to(docs: Path, proxy: tuple[str, list[str]]) -> None:
+    url, used = proxy
+
+    def answer(asked: Asked) -> object:
+        return {"rewordings": ["what do zebras eat"], "passages": ["Zebras eat grass."], "ranking": [1]}
+
+    with scripted_ollama(answer) as ollama:
+        environment = surroundings(docs.parent, url) | {"OLLAMA_HOST": ollama.url}
+        seen, _ = connections(
+            docs.parent, environment, ["--docs", "docs", "--profile", "full", "--hyde", "always", "--json", QUESTION]
+        )
+        assert ollama.asked != []
+        assert {headers.get("authorization") for _, _, headers in ollama.requests} == {None}
+    assert seen == {ollama.url.removeprefix("http://")}
+    assert used == []
+
+
+def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, proxy: tuple[str, list[str]]) -> None:
+    url, used = proxy
+    seen, printed = connections(
+        docs.parent, surroundings(docs.parent, url),
+        ["--docs", "docs", "--profile", "full", "--hyde", "always", "--json", QUESTION],
+    )  # fmt: skip
+    assert seen <= {"127.0.0.1:11434"}
+    assert used == []
+    assert '"degraded"' in printed[0]

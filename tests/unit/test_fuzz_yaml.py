@@ -1,0 +1,83 @@
+"""YAML of profiles and variables: whatever is no plain YAML is an error of ours; nothing expands, recurses or runs."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pageindex.plain_yaml import MAX_NESTING, PlainYamlError, read_plain_yaml
+from retriever.errors import ProfileError
+from retriever.profile import Profile
+from retriever.profile_layers import load_profile
+
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+REFUSED = {
+    "a bomb of aliases": (BOMB, "aliases"),
+    "a value that holds itself": ("a: &a [*a]", "aliases"),
+    "2,000 brackets": ("top_k: " + "[" * 2000 + "]" * 2000, "nested more than 20 deep"),
+    "50,000 open brackets": ("[" * 50_000, "nested more than 20 deep"),
+    "deep blocks": ("- " * 20_000, "nested more than 20 deep"),
+    "deep keys": ("? " * 20_000, "nested more than 20 deep"),
+    "an integer of 5,000 digits": (f"top_k: {'9' * 5000}", "a number of more than 100 characters"),
+    "a long hexadecimal": (f"top_k: 0x{'f' * 5000}", "a number of more than 100 characters"),
+    "a long number of base 60": (f"top_k: 1{':1' * 10_000}", "a number of more than 100 characters"),
+    "a long float": (f"rrf_k: 1.{'1' * 5000}", "a number of more than 100 characters"),
+    "a key twice": ("top_k: 3\ntop_k: 4", "the key 'top_k' twice"),
+    "a key twice below": ("encoder: {kind: none, kind: onnx}", "the key 'kind' twice"),
+    "an object": ("!!python/object/apply:os.system ['touch owned']", "python/object"),
+    "a month 13": ("top_k: 2024-13-01", "month"),
+    "a control character": ("top_k: \x01", "not allowed"),
+    "NUL": ("top_k: \x00", "not allowed"),
+    "a switch that is none": ("top_k: !!bool perhaps", "perhaps"),
+    "an integer that is none": ('top_k: !!int ""', ""),
+    "a time that is none": ("top_k: !!timestamp soon", ""),
+    "a list as a key": ("? [a]\n: b", "unhashable"),
+    "two documents": ("a: 1\n---\nb: 2", "single document"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_plain_is_named(name: str, tmp_path: Path) -> None:
+    text, reason = REFUSED[name]
+    profile = tmp_path / "mine.yaml"
+    profile.write_text(text, encoding="utf-8")
+    with pytest.raises(ProfileError, match=r"mine\.yaml: not YAML: ") as raised:
+        load_profile(str(profile), environment={})
+    assert reason in str(raised.value)
+    with pytest.raises(ProfileError, match="HYBRID_RETRIEVE_TOP_K: cannot be read"):
+        load_profile(environment={"HYBRID_RETRIEVE_TOP_K": text})
+
+
+def test_a_profile_of_more_than_64_kb_is_not_read(tmp_path: Path) -> None:
+    profile = tmp_path / "mine.yaml"
+    profile.write_text("top_k: 3\n" + "#" * 65_536, encoding="utf-8")
+    with pytest.raises(ProfileError, match="larger than 64 KB"):
+        load_profile(str(profile), environment={})
+
+
+def test_nesting_up_to_the_limit_is_read() -> None:
+    assert read_plain_yaml("[" * MAX_NESTING + "]" * MAX_NESTING) is not None
+
+
+@given(st.text(alphabet="ab01x:-[]{}&*!|>'\"#%\n \t,?.~_\x00\ud800", max_size=60))
+@example("{[]: 1}")
+@example("!!set {a, b}")
+@example("!!binary aGk=")
+@example("<<: [1]")
+def test_any_text_is_a_value_or_our_error(text: str) -> None:
+    try:
+        value = read_plain_yaml(text)
+    except PlainYamlError:
+        return
+    assert len(json.dumps(value, default=str, skipkeys=True)) < 100 * (len(text) + 1)
+
+
+@given(st.text(alphabet="top_k:0123456789 \n-{}[]encodr&*!", max_size=60))
+def test_any_profile_is_one_or_our_error(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    profile = tmp_path_factory.getbasetemp() / "any.yaml"
+    profile.write_text(text, encoding="utf-8")
+    with suppress(ProfileError):
+        assert isinstance(load_profile(str(profile), environment={}), Profile)
