@@ -1,20 +1,22 @@
 """A question with other wordings of it: the weights, the vector, the words."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from retriever.expand_query import Expansion, Query, blended, weighted_queries, weighted_words
+from retriever.expansion.queries import blended, kept, weighted_queries, weighted_words
+from retriever.expansion.values import Expansion, Query
 from retriever.lexical import LexicalIndex, build_lexical
 from retriever.profile import Profile
+from retriever.stage_settings import HydeSettings
 from retriever.tokens import tokenize
 
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 
 
 def test_a_question_alone_has_all_the_weight() -> None:
-    assert weighted_queries("a", None, Profile()) == (Query("a", 1.0, 1.0),)
     assert weighted_queries("a", Expansion(), Profile()) == (Query("a", 1.0, 1.0),)
 
 
@@ -56,3 +58,54 @@ def test_bm25_counts_a_word_as_often_as_its_weight_says(tmp_path: Path) -> None:
     assert twice == index.search(["fox", "red", "fox"], 3)
     half = dict(index.search_weighted({"fox": 1.0, "red": 0.5}, 3).ranking)
     assert half == {key: pytest.approx(score / 2) for key, score in twice.ranking}
+
+
+def weights(queries: tuple[Query, ...]) -> dict[str, tuple[float, float]]:
+    return {query.text: (round(query.dense_weight, 3), round(query.lexical_weight, 3)) for query in queries}
+
+
+def profile(**hyde: Any) -> Profile:  # noqa: ANN401 - whatever the settings hold
+    return Profile(rewording_weight=1.0, hyde_variant_weight=0.5, passage_lexical_weight=0.5, hyde=HydeSettings(**hyde))
+
+
+def test_the_mode_average_puts_the_mean_of_the_passages_in_the_place_of_the_question() -> None:
+    expansion = Expansion(passages=("p", "q"))
+    found = weights(weighted_queries("a", expansion, profile(mode="average")))
+    assert found == {"a": (0.0, 0.5), "p": (0.5, 0.25), "q": (0.5, 0.25)}
+
+
+def test_the_mode_answer_searches_with_one_passage() -> None:
+    queries = weighted_queries("a", Expansion(answer="whole"), profile(mode="answer"))
+    assert [(query.text, query.kind) for query in queries] == [("a", "question"), ("whole", "answer")]
+    assert queries[1].is_hypothetical
+
+
+def test_the_mode_keywords_adds_rare_new_words_of_the_passages_to_the_lexical_arm_alone() -> None:
+    rarity = dict(zip(tokenize("lifespan event app"), (5.0, 2.0, 0.1), strict=True))
+    expansion = Expansion(passages=("The lifespan event of the app.", "A lifespan for every app, and a zebra."))
+    found = weighted_queries("start of app", expansion, profile(mode="keywords", keywords=2), lambda terms: rarity)
+    (own, words) = found
+    assert (words.text, words.kind, words.dense_weight) == ("lifespan event", "keywords", 0.0)
+    assert own.dense_weight == 1.0
+    assert words.lexical_weight > 0
+
+
+def test_bm25_can_be_kept_to_the_words_of_the_question() -> None:
+    found = weights(weighted_queries("a", Expansion(("b",), ("p",)), profile(lexical="original")))
+    assert found == {"a": (0.4, 1.0), "b": (0.4, 0.0), "p": (0.2, 0.0)}
+
+
+def test_all_texts_together_can_be_held_to_the_weight_of_the_question() -> None:
+    found = weights(weighted_queries("a", Expansion(("b", "c"), ("p", "q")), profile(bound="together")))
+    assert found["a"] == (0.5, 0.5)
+    assert sum(dense for dense, _ in found.values()) == pytest.approx(1, abs=0.01)
+
+
+def test_what_is_left_of_the_texts_shares_their_weight() -> None:
+    queries = weighted_queries("a", Expansion(("b",), ("p",)), profile())
+    assert weights(kept(queries, [True, False, True])) == {"a": (0.667, 0.667), "p": (0.333, 0.333)}
+
+
+def test_a_question_whose_passages_are_all_dropped_is_itself_again() -> None:
+    queries = weighted_queries("a", Expansion(passages=("p",)), profile(mode="average"))
+    assert kept(queries, [True, False]) == (Query("a", 1.0, 1.0),)

@@ -1,0 +1,280 @@
+"""Questions expanded by a scripted Ollama over HTTP: what it writes is used; whatever it does, there is an answer."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retriever.expansion.memory import FILE_NAME
+from retriever.expansion.values import Expansion
+from retriever.types import Answer
+from tests.fake_encoder import FakeEncoder
+from tests.real.scripted_ollama import (
+    Asked,
+    Fault,
+    ScriptedOllama,
+    bad_gateway,
+    busy,
+    closed,
+    cut_stream,
+    endless,
+    hang_up,
+    killed,
+    scripted_ollama,
+    silence,
+    status,
+    trickle,
+    written,
+)
+from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
+
+QUESTION = "who pays for the journey when I put something into the red box?"
+HELPFUL = {
+    "queries": ["who pays for the journey of a letter?"],
+    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
+    "hyde_answer": "The stamp pays for the journey.",
+    "intent": "MECHANISM",
+    "entities": ["stamp", "letter"],
+}
+STAMPS = "mail.md#mail/stamps"
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("expanding"), PAGES)
+    shelf.update()
+    return shelf
+
+
+@pytest.fixture
+def ollama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOllama]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with scripted_ollama(lambda asked: HELPFUL) as script:
+        yield script
+
+
+def settings(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
+    return {"use_llm": True, "llm": {"url": ollama.url}, "hyde": {"gate": "always"}, **NEVER_REFRESH, **more}
+
+
+def asked_of(shelf: Shelf, ollama: ScriptedOllama, question: str = QUESTION, **more: Any) -> Answer:  # noqa: ANN401 - as above
+    return shelf.ask(question, **settings(ollama, **more))
+
+
+def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = asked_of(shelf, ollama)
+    assert answer.hits[0].node_id == STAMPS
+    assert answer.degraded == ()
+    report = answer.expansion
+    assert report is not None
+    assert (report.used, report.used_hyde, report.cached) == (True, True, False)
+    assert report.rewordings == tuple(HELPFUL["queries"])
+    assert report.passages == tuple(HELPFUL["hyde"])
+    assert report.entities == ("stamp", "letter")
+    assert report.milliseconds is not None
+    assert [stage.name for stage in answer.trace.stages].count("expand") == 2
+    plain = shelf.ask(QUESTION)
+    assert found(plain) != found(answer)
+    assert plain.expansion is None
+
+
+def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
+    shelf: Shelf, ollama: ScriptedOllama
+) -> None:
+    with shelf.open(**settings(ollama)) as retriever:
+        retriever.search(QUESTION, recent_context="We spoke of stamps.", focus=["prices"])
+    (asked,) = ollama.asked
+    assert asked.properties == {"queries", "hyde", "hyde_answer", "intent", "entities"}
+    for text in (QUESTION, "Tomatoes", "We spoke of stamps.", "prices"):
+        assert text in asked.material
+        assert text not in asked.instructions
+    assert asked.prompt_tokens < asked.num_ctx
+
+
+def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    with shelf.open(**settings(ollama)) as retriever:
+        first = retriever.search(QUESTION)
+        retriever.context(QUESTION.upper())
+        again = asked_of(shelf, ollama)
+    assert len(ollama.asked) == 1
+    assert found(again) == found(first)
+    assert again.expansion is not None
+    assert again.expansion.cached
+
+
+def test_threads_that_ask_the_same_call_the_model_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    with shelf.open(**settings(ollama)) as retriever:
+        threads = [threading.Thread(target=retriever.search, args=(QUESTION,)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(ollama.asked) == 1
+
+
+def test_failures_are_not_remembered(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ollama.once.append(status(500))
+    with shelf.open(**settings(ollama)) as retriever:
+        assert retriever.search(QUESTION).degraded
+        better = retriever.search(QUESTION)
+    assert better.degraded == ()
+    assert better.expansion is not None
+    assert better.expansion.used
+
+
+FAULTS: dict[str, Fault] = {
+    "refuses with 500": status(500),
+    "is busy": busy(),
+    "is a broken proxy": bad_gateway(),
+    "hangs up": hang_up(),
+    "is killed in the middle": killed(),
+    "closes in the middle": closed(),
+    "ends without done": cut_stream(),
+    "never answers": silence(),
+    "trickles for ever": trickle(),
+    "writes for ever": endless("words "),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_whatever_the_server_does_the_answer_is_the_plain_one(
+    shelf: Shelf, ollama: ScriptedOllama, fault: Fault
+) -> None:
+    ollama.once.extend([fault] * 3)
+    limits = {"url": ollama.url, "seconds": 0.5, "load_seconds": 0.5, "idle_seconds": 0.25}
+    answer = asked_of(shelf, ollama, llm=limits)
+    plain = shelf.ask(QUESTION, **NEVER_REFRESH)
+    assert found(answer) == found(plain)
+    (sentence,) = answer.degraded
+    assert sentence.startswith("expand: ")
+    assert answer.expansion is not None
+    assert not answer.expansion.used
+
+
+@pytest.mark.parametrize("reply", ["", "no JSON at all", '{"queries": [', "[1, 2]", "x" * 100_000])
+def test_an_answer_that_is_no_object_is_a_failure(shelf: Shelf, ollama: ScriptedOllama, reply: str) -> None:
+    ollama.answer = lambda asked: written(reply)
+    answer = asked_of(shelf, ollama)
+    assert found(answer) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
+    (sentence,) = answer.degraded
+    assert sentence.startswith("expand: ")
+
+
+def of_texts(*texts: str) -> Callable[[Asked], object]:
+    return lambda asked: {"queries": list(texts), "hyde": list(texts)}
+
+
+def prompt_back(asked: Asked) -> object:
+    return {"queries": [asked.instructions[:400]], "hyde": [asked.instructions, asked.material]}
+
+
+UNUSABLE: dict[str, Callable[[Asked], object]] = {
+    "nothing": lambda asked: {},
+    "numbers": lambda asked: {"queries": [1, 2], "hyde": 3, "hyde_answer": 1e308, "intent": -7, "entities": [None]},
+    "the prompt": prompt_back,
+    "the question": lambda asked: {"queries": [QUESTION], "hyde": [QUESTION]},
+    "another script": of_texts("Марка оплачивает дорогу письма."),
+    "another language": of_texts("Wer bezahlt eigentlich das Porto?"),
+    "markup": of_texts("<html><body><p>A stamp pays for the journey.</p></body></html>"),
+    "another question": of_texts("Blight turns leaves brown.", "Bread rises over night."),
+}
+
+
+@pytest.mark.parametrize("reply", UNUSABLE.values(), ids=UNUSABLE)
+def test_texts_that_cannot_be_used_change_nothing(
+    shelf: Shelf, ollama: ScriptedOllama, reply: Callable[[Asked], object]
+) -> None:
+    ollama.answer = reply
+    answer = asked_of(shelf, ollama)
+    assert found(answer) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
+    assert answer.expansion is not None
+    assert not answer.expansion.used
+
+
+def test_the_same_passage_three_times_weighs_as_one(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    once = asked_of(shelf, ollama)
+    ollama.answer = lambda asked: HELPFUL | {"hyde": [*HELPFUL["hyde"]] * 3}
+    thrice = asked_of(shelf, ollama, hyde_temperature=0.5)
+    assert len(ollama.asked) == 2
+    assert found(thrice) == found(once)
+
+
+def test_a_model_of_another_kind_is_named(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    wishes = settings(ollama)
+    wishes["llm"] |= {"model": "nomic-embed-text"}
+    answer = shelf.ask(QUESTION, **wishes)
+    (sentence,) = answer.degraded
+    assert sentence.startswith("expand: ")
+    assert "nomic-embed-text" in sentence
+
+
+def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = asked_of(shelf, ollama, "stamp for a letter", hyde={"gate": "auto"})
+    assert ollama.asked == []
+    assert answer.degraded == ()
+    assert answer.expansion is not None
+    assert answer.expansion.note == "not needed: the question has 4 words"
+    never = asked_of(shelf, ollama, hyde={"gate": "never"})
+    assert ollama.asked == []
+    assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
+
+
+def test_a_wish_for_expansion_without_a_model_says_what_to_add(shelf: Shelf) -> None:
+    answer = shelf.ask(QUESTION, hyde={"gate": "always"}, **NEVER_REFRESH)
+    (sentence,) = answer.degraded
+    assert sentence.startswith("expand: ")
+    assert "--use-llm" in sentence
+
+
+def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    asked = asked_of(shelf, ollama)
+    given = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]), entities=("stamp",))
+    with shelf.open(hyde={"gate": "always"}, **NEVER_REFRESH) as retriever:
+        answer = retriever.search(QUESTION, given)
+    assert found(answer) == found(asked)
+    assert answer.expansion is not None
+    assert answer.expansion.milliseconds is None
+
+
+@pytest.mark.parametrize("mode", ["average", "keywords", "answer"])
+def test_every_mode_finds_the_section(shelf: Shelf, ollama: ScriptedOllama, mode: str) -> None:
+    answer = asked_of(shelf, ollama, hyde={"gate": "always", "mode": mode})
+    assert answer.hits[0].node_id == STAMPS
+    assert answer.degraded == ()
+    assert answer.expansion is not None
+    assert answer.expansion.used
+
+
+def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    another = FakeEncoder(fingerprint="0" * 16)
+    with shelf.open(encoder=another, **settings(ollama)) as retriever:
+        answer = retriever.search(QUESTION)
+    assert answer.hits[0].node_id == STAMPS
+    assert [sentence.partition(":")[0] for sentence in answer.degraded] == ["dense"]
+    assert answer.expansion is not None
+    assert answer.expansion.used
+
+
+def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = asked_of(shelf, ollama, dense_per_query=3, lexical_per_query=2)
+    arms = [(ranking.arm, len(ranking.items)) for ranking in answer.trace.rankings]
+    assert sum(arm == "dense" for arm, _ in arms) == 3
+    assert sum(arm == "lexical" for arm, _ in arms) == 3
+    assert max(count for arm, count in arms if arm == "dense") <= 3
+    assert max(count for arm, count in arms if arm == "lexical") <= 2
+    assert answer.hits[0].node_id == STAMPS
+
+
+def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path) -> None:
+    with shelf.open(**settings(ollama)) as retriever:
+        retriever.search(QUESTION)
+        retriever.search(QUESTION)
+        metrics = retriever.metrics()
+    assert (metrics.questions, metrics.usage_rate, metrics.cache_hit_rate) == (2, 1.0, 0.5)
+    assert metrics.p50_ms is not None
+    (file,) = (tmp_path / "cache").rglob(FILE_NAME)
+    assert file.stat().st_mode & 0o077 == 0
+    file.write_bytes(b"damaged" * 1000)
+    assert asked_of(shelf, ollama).degraded == ()
