@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from pageindex.inline import References
-from pageindex.summary import prose_sentences
+from retriever.store.reading import StoredChunk
+from retriever.types import Candidate
 
 SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
@@ -13,6 +13,21 @@ _SPACE = re.compile(r"\s+")
 def best_passage(passages: Sequence[str], words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
     """The passage that holds most of the words; the first of several, empty when there are none."""
     return max(passages, key=lambda passage: len(set(words) & set(words_of(passage))), default="")
+
+
+def matched_chunk(
+    candidate: Candidate,
+    chunks: Sequence[StoredChunk],
+    words: Collection[str],
+    words_of: Callable[[str], Collection[str]],
+) -> StoredChunk | None:
+    """The chunk of a section that the dense arm found, if it did; else the one with most of the words, if any."""
+    lines = {piece.origin for piece in candidate.evidence if piece.arm == "dense"}
+    found = [chunk for chunk in chunks if str(chunk.span) in lines] or list(chunks)
+    if len(found) < 2:
+        return found[0] if found else None
+    best = best_passage([chunk.text for chunk in found], words, words_of)
+    return next(chunk for chunk in found if chunk.text == best)
 
 
 def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
@@ -25,6 +40,9 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
         words: the question's, as `words_of` gives them.
         words_of: a text's words.
     """
+    from pageindex.inline import References  # with markdown-it, 25 ms that who only cuts a text does not spend
+    from pageindex.summary import prose_sentences
+
     lines = [line for line in passage.split("\n") if line.strip() and not line.lstrip().startswith(("#", "```", "~~~"))]
     pieces = list(prose_sentences(passage, References()))
     matched = _matches(pieces, words, words_of)
@@ -53,3 +71,18 @@ def cut(text: str, max_chars: int) -> str:
     head = text[: max_chars - 1]
     end = max(head.rfind(" "), head.rfind("\n"))
     return (head[:end] if end > max_chars // 2 else head).rstrip() + "…"
+
+
+def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
+    """At most so many characters of a text with those from `start` to `end` in their middle; ellipses where it was cut.
+
+    What is cut, is cut at words. Where the text ends on one side, the other side has more.
+    """
+    if len(text) <= max_chars or start == 0:
+        return cut(text, max_chars)
+    beside = max(0, max_chars - (end - start))
+    first = max(0, min(start - beside // 2, len(text) - max_chars))
+    if not first:
+        return cut(text, max_chars)
+    blank = next((place for place in range(first, start) if text[place].isspace()), first)
+    return "…" + cut(text[blank:].lstrip(), max_chars - 1)

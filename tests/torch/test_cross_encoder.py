@@ -1,0 +1,185 @@
+"""A tiny cross-encoder with random weights, run by the extra `models`; skipped without the extra."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retriever.embedding.model_card import BUNDLED_MODEL
+from retriever.errors import RerankerError
+from retriever.rerank import Shown
+from retriever.rerank.cross_encoder import CrossEncoderReranker
+from retriever.stage_settings import RerankSettings
+from tests.shelf import PAGES, Shelf
+
+QUESTION = "tomatoes in a wet summer"
+SHOWN = [Shown("A > B", "not read", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
+TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+
+
+def made(place: Path, kind: str, **config: int) -> Path:
+    """A model of that class of transformers, with the tokenizer of the bundled model."""
+    pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
+    transformers: Any = pytest.importorskip("transformers")
+    torch: Any = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(BUNDLED_MODEL / "tokenizer.json"),
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+    )
+    tokenizer.save_pretrained(place)
+    model = getattr(transformers, kind)(transformers.BertConfig(**TINY, **config))
+    for weights in model.parameters():  # far enough from nothing for the scores to differ
+        weights.data.mul_(8)
+    model.save_pretrained(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("tiny"), "BertForSequenceClassification", num_labels=1)
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("shelf"), PAGES)
+    shelf.update()
+    return shelf
+
+
+def opened(model: Path | str, **settings: int) -> CrossEncoderReranker:
+    return CrossEncoderReranker(RerankSettings(kind="cross-encoder", model=str(model), **settings))  # type: ignore[arg-type] # the fields that are numbers
+
+
+def test_scores_are_probabilities_and_depend_on_no_other_candidate(tiny_model: Path) -> None:
+    judgement = opened(tiny_model).judge(QUESTION, SHOWN)
+    assert all(0 <= score <= 1 for score in judgement.scores)
+    assert len(set(judgement.scores)) == 3
+    assert judgement.note == "3 candidates, 3 read, 0 remembered"
+    alone = [opened(tiny_model).judge(QUESTION, [one]).scores[0] for one in reversed(SHOWN)]
+    assert list(reversed(alone)) == pytest.approx(list(judgement.scores), abs=1e-5)
+    assert opened(tiny_model, batch_size=1).judge(QUESTION, SHOWN).scores == pytest.approx(judgement.scores, abs=1e-5)
+    assert opened(tiny_model).judge(QUESTION, []).scores == ()
+
+
+def test_what_was_read_is_remembered(tiny_model: Path) -> None:
+    reranker = opened(tiny_model)
+    first = reranker.judge(QUESTION, SHOWN[:2])
+    second = reranker.judge(QUESTION, SHOWN)
+    assert second.note == "3 candidates, 1 read, 2 remembered"
+    assert second.scores[:2] == first.scores
+    assert reranker.judge("another question", SHOWN).note == "3 candidates, 3 read, 0 remembered"
+
+
+def test_a_long_candidate_is_cut_at_max_length(tiny_model: Path) -> None:
+    long = [Shown("A", "", "word " * 1000), Shown("A", "", "word " * 2000)]
+    one, other = opened(tiny_model, max_length=64).judge(QUESTION, long).scores
+    assert one == pytest.approx(other, abs=1e-5)
+    whole = opened(tiny_model, max_length=64).judge("word " * 3000, long[:1]).scores
+    assert 0 <= whole[0] <= 1
+
+
+def test_the_batch_is_halved_when_the_memory_is_not_enough(tiny_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    reranker = opened(tiny_model, batch_size=8)
+    sizes: list[int] = []
+    predict = reranker._model.predict
+
+    def small(pairs: Sequence[tuple[str, str]], batch_size: int, **more: Any) -> object:  # noqa: ANN401 - passed on
+        sizes.append(batch_size)
+        if batch_size > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return predict(pairs, batch_size=batch_size, **more)
+
+    monkeypatch.setattr(reranker._model, "predict", small)
+    many = [Shown("A", "", f"text {place}") for place in range(10)]
+    scores = reranker.judge(QUESTION, many).scores
+    assert sizes[:3] == [8, 4, 2]
+    assert set(sizes[3:]) == {2}
+    assert scores == pytest.approx(opened(tiny_model).judge(QUESTION, many).scores, abs=1e-5)
+
+    monkeypatch.setattr(reranker._model, "predict", lambda *args, **more: small(args[0], 99))
+    with pytest.raises(RerankerError, match="memory is too small"):
+        reranker.judge("another", many)
+
+
+def test_no_time_left(tiny_model: Path) -> None:
+    with pytest.raises(RerankerError, match="time"):
+        opened(tiny_model).judge(QUESTION, SHOWN, seconds=0)
+
+
+def test_what_is_no_reranker_is_refused(tiny_model: Path, tmp_path: Path) -> None:
+    embedding = made(tmp_path / "embedding", "BertModel")
+    with pytest.raises(RerankerError, match="is no reranker"):
+        opened(embedding).judge(QUESTION, SHOWN)
+    classes = made(tmp_path / "classes", "BertForSequenceClassification", num_labels=3)
+    with pytest.raises(RerankerError, match="is no reranker"):
+        opened(classes).judge(QUESTION, SHOWN)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RerankerError, match="holds no model"):
+        opened(tmp_path / "empty").judge(QUESTION, SHOWN)
+    (classes / "config.json").write_bytes((tiny_model / "config.json").read_bytes())
+    (classes / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(RerankerError, match="cannot be loaded"):
+        opened(classes).judge(QUESTION, SHOWN)
+
+
+def test_a_search_in_the_order_of_the_cross_encoder(shelf: Shelf, tiny_model: Path) -> None:
+    rerank = {"kind": "cross-encoder", "model": str(tiny_model), "blend": 0.0}
+    answer = shelf.ask(QUESTION, rerank=rerank, top_k=8)
+    assert answer.degraded == ()
+    scores = [next(item for item in hit.evidence if item.arm == "rerank") for hit in answer.hits]
+    assert [item.rank for item in scores] == list(range(1, 9))
+    assert [item.score for item in scores] == [hit.score for hit in answer.hits]
+    assert {item.scale for item in scores} == {"cross-encoder, 0 to 1"}
+    assert {hit.node_id for hit in answer.hits} == {hit.node_id for hit in shelf.ask(QUESTION, top_k=8).hits}
+
+
+def test_short_sections_are_read_with_what_stands_around_them(
+    shelf: Shelf, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    judge = CrossEncoderReranker.judge
+
+    def noting(self: CrossEncoderReranker, question: str, shown: Sequence[Shown], seconds: float | None) -> object:
+        read.extend(item.text for item in shown)
+        return judge(self, question, shown, seconds)
+
+    monkeypatch.setattr(CrossEncoderReranker, "judge", noting)
+    answer = shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model)}, top_k=1)
+    (stamps,) = [text for text in read if "## Stamps" in text]
+    assert stamps.startswith("How letters leave the house.\n## Stamps")
+    assert stamps.endswith("A parcel is weighed before it travels by train.")
+    assert "How letters leave" not in answer.hits[0].text
+    read.clear()
+    shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model), "short_chars": 0}, top_k=1)
+    assert all("How letters" not in text for text in read if "## Stamps" in text)
+
+
+def test_nothing_is_fetched_and_the_search_goes_on(shelf: Shelf) -> None:
+    pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
+    answer = shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": "no-such/reranker"})
+    assert answer.hits == shelf.ask(QUESTION).hits
+    (reason,) = answer.degraded
+    assert reason.startswith("rerank: no-such/reranker is neither a folder nor a model on this machine")
+    with pytest.raises(RerankerError, match="uv run hf download cross-encoder/no-such-model"):
+        opened("no-such-model").judge(QUESTION, SHOWN)
+
+
+def test_a_model_that_gives_no_numbers(tiny_model: Path, tmp_path: Path) -> None:
+    torch: Any = pytest.importorskip("torch")
+    safetensors: Any = pytest.importorskip("safetensors.torch")
+    for file in tiny_model.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = safetensors.load_file(tmp_path / "model.safetensors")
+    broken = {name: torch.full_like(values, float("nan")) for name, values in weights.items()}
+    safetensors.save_file(broken, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]
+    with pytest.raises(RerankerError, match="gave no score"):
+        opened(tmp_path).judge(QUESTION, SHOWN)
