@@ -1,6 +1,7 @@
-"""Several rankings become one. Pure: values in, values out."""
+"""Several rankings become one, by their ranks or by their scores. Pure: values in, values out."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from retriever.types import Candidate, Evidence, Ranked, Ranking
 
@@ -24,16 +25,109 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | N
     Returns:
         The nodes of the rankings, best first, ties by node id.
     """
-    places: dict[str, list[_Place]] = {}
+    return _added(
+        (
+            (ranking.weight * item.evidence / (k + rank), ranking, rank, item)
+            for ranking in rankings
+            if ranking.weight
+            for rank, item in enumerate(ranking.items, start=1)
+        ),
+        limit,
+    )
+
+
+Scaling = Callable[[Ranking], Sequence[float]]
+"""A ranking's scores, in its order, on a scale of 0 to 1."""
+
+
+def score_fusion(rankings: Sequence[Ranking], scaling: Scaling, limit: int | None = None) -> tuple[Candidate, ...]:
+    """Adds, over the rankings that hold a node, weight * its scaled score.
+
+    Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS 2023: unlike ranks, scores
+    keep how far apart two nodes are. A ranking that does not hold a node adds nothing to it.
+
+    Args:
+        rankings: as for `reciprocal_rank_fusion`, with the weights that `weighed` gives them.
+        scaling: `on_fixed_scale` or `over_the_list`.
+        limit: how many of the best to return; None for all.
+
+    Returns:
+        As `reciprocal_rank_fusion`; a score is at most the sum of the weights.
+    """
+    return _added(
+        (
+            (ranking.weight * scaled, ranking, rank, item)
+            for ranking in rankings
+            if ranking.weight
+            for rank, (scaled, item) in enumerate(zip(_scaled(ranking, scaling), ranking.items, strict=True), start=1)
+        ),
+        limit,
+    )
+
+
+def _scaled(ranking: Ranking, scaling: Scaling) -> Sequence[float]:
+    """Neighbours have decayed scores of the fusion itself: the best of them is no better than they say.
+
+    And where all documents are of one week, the oldest is about as new as the newest, and not worth nothing.
+    """
+    return on_fixed_scale(ranking) if ranking.arm in ("neighbors", "temporal") else scaling(ranking)
+
+
+def on_fixed_scale(ranking: Ranking) -> list[float]:
+    """Shares of the highest score that there could be for the question; scores below 0 are no evidence.
+
+    The paper's theoretical bounds: the scale does not depend on what else was found. The lower bound is 0 for cosines
+    too, since a node that the ranking does not hold has 0.
+    """
+    if ranking.ceiling <= 0:
+        return [0.0] * len(ranking.items)
+    return [min(1.0, max(0.0, item.score / ranking.ceiling)) for item in ranking.items]
+
+
+def over_the_list(ranking: Ranking) -> list[float]:
+    """From 0 for the lowest score in the ranking to 1 for the highest; 1 for all where all are equal.
+
+    Min-max scaling: Lee, "Analyses of Multiple Evidence Combination", SIGIR 1997.
+    """
+    scores = [item.score for item in ranking.items]
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    return [(score - low) / (high - low) if high > low else 1.0 for score in scores]
+
+
+def weighed(rankings: Sequence[Ranking], weights: Mapping[str, float]) -> tuple[Ranking, ...]:
+    """The rankings with the weights by which `score_fusion` adds them; once more changes nothing.
+
+    Rankings of one kind share its weight in proportion to their own: late interaction that weighs as much as the dense
+    list takes half of what both have. A ranking of weight 0 gives no evidence, and its share to the others.
+
+    Args:
+        rankings: with the weights that they have in a fusion by ranks.
+        weights: of `dense` (late interaction is of its kind), `lexical`, `temporal` and `neighbors`.
+    """
+    together: dict[str, float] = {}
     for ranking in rankings:
-        if ranking.weight == 0:
-            continue
-        for rank, item in enumerate(ranking.items, start=1):
-            share = ranking.weight * item.evidence / (k + rank)
-            places.setdefault(item.node_id, []).append((share, ranking, rank, item))
-    for found in places.values():
-        found.sort(key=lambda place: (-place[0], place[1].arm))
-    scores = {node_id: sum(place[0] for place in found) for node_id, found in places.items()}
+        kind = _kind(ranking)
+        together[kind] = together.get(kind, 0.0) + ranking.weight
+    return tuple(
+        replace(ranking, weight=weights[_kind(ranking)] * (ranking.weight / together[_kind(ranking)]))
+        if ranking.weight
+        else ranking
+        for ranking in rankings
+    )
+
+
+def _kind(ranking: Ranking) -> str:
+    return "dense" if ranking.arm == "late" else ranking.arm
+
+
+def _added(found: Iterable[_Place], limit: int | None) -> tuple[Candidate, ...]:
+    """The nodes by the sums of their shares, best first, ties by node id."""
+    places: dict[str, list[_Place]] = {}
+    for place in found:
+        places.setdefault(place[3].node_id, []).append(place)
+    for shares in places.values():
+        shares.sort(key=lambda place: (-place[0], place[1].arm))
+    scores = {node_id: sum(place[0] for place in shares) for node_id, shares in places.items()}
     best = sorted(scores, key=lambda node_id: (-scores[node_id], node_id))[:limit]
     return tuple(Candidate(node_id, scores[node_id], tuple(map(_evidence, places[node_id]))) for node_id in best)
 

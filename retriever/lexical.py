@@ -52,6 +52,8 @@ class LexicalResult:
     score has no upper bound, and can be 0 or below in small folders where every node holds the word."""
     terms: tuple[QuestionTerm, ...]
     """The distinct words of the question, in its order."""
+    ceiling: float
+    """What no node's score exceeds: the sum of the most that each word adds to any node, at least 0."""
 
 
 class LexicalIndex:
@@ -110,7 +112,7 @@ class LexicalIndex:
                 weights = self._weights[column]
                 np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
             rows = self._candidates(scores, [column for column, _ in columns], limit)
-            return LexicalResult(self._best(scores, rows, limit), terms)
+            return LexicalResult(self._best(scores, rows, limit), terms, self._ceiling(columns))
         except IndexError as error:
             raise GenerationError("the lexical index is damaged; index the documents again") from error
 
@@ -174,6 +176,11 @@ class LexicalIndex:
         frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
         rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))
         return QuestionTerm(token, documents, rarity)
+
+    def _ceiling(self, columns: Sequence[tuple[slice, float]]) -> float:
+        """The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0."""
+        highest = (count * self._weights[column].max(initial=0.0) for column, count in columns)
+        return float(sum(highest))
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
         """Rows among which the `limit` best are, ascending; each holds a word of the question.
