@@ -1,0 +1,96 @@
+"""The values of a context: what it may quote, what it quotes, and what had to stay out."""
+
+from dataclasses import dataclass
+
+from pageindex.node import Span
+from retriever.citations import CitationState
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section with its whole text, as a context may quote it."""
+
+    node_id: str
+    folder: str
+    """The indexed folder, absolute."""
+    file: str
+    """Relative to `folder`."""
+    span: Span
+    """The lines of `text` in the file."""
+    titles: tuple[str, ...]
+    """The titles above it, outermost first, and its own."""
+    text: str
+    """Exactly the lines of `span`."""
+    heading_id: str
+    """What it is grouped by: the outermost heading above it, or its file where that has one such heading at most."""
+    rank: int | None
+    """Of the hit, from 1; None for a section that only completes its family."""
+    passages: tuple[Span, ...] = ()
+    """The lines of its chunks: the one that matched, then the others, the nearest to it first."""
+    citation_state: CitationState = "exact"
+    """Whether the file still holds it there, where it is a hit; `span` is where it was indexed."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`."""
+        return f"{self.file}:{self.span}"
+
+    def lines(self, span: Span) -> list[str]:
+        """Some of its lines, without their ends."""
+        return self.text.split("\n")[span.first - self.span.first : span.last - self.span.first + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of one section that are to be quoted."""
+
+    section: Section
+    span: Span
+    """All lines of the section, or some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Lines of a document that follow one another, quoted together."""
+
+    folder: str
+    file: str
+    span: Span
+    titles: tuple[str, ...]
+    """The common heading of its sections: titles, outermost first."""
+    node_ids: tuple[str, ...]
+    """Of its sections, in document order."""
+    rank: int | None
+    """Of the best hit in it; None when it only completes a family."""
+    text: str
+    """Exactly the lines of `span`, each with its line end."""
+    cut_from: tuple[Span, ...] = ()
+    """The spans of those of its sections that are not quoted whole."""
+    citation_state: CitationState = "exact"
+    """As the first of its sections that the file does not hold there any more."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`."""
+        return f"{self.file}:{self.span}"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The pieces below one heading, in document order."""
+
+    titles: tuple[str, ...]
+    """Their common heading: titles, outermost first."""
+    folder: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A hit that is not quoted."""
+
+    section: Section
+    tokens: int
+    """Of its text; for more than 100,000 characters an estimate from these."""
+    same_as: str = ""
+    """The citation of a section with the same text, which stands for it; empty: there was no room."""

@@ -1,0 +1,153 @@
+"""What was asked of an index and what it answered, kept in the index where the user wants it; off by default.
+
+A question is written after it was answered, in a transaction of its own: readers are not disturbed, and where it cannot
+be written (a read-only index, a writer at work) the answer says so and is the same otherwise.
+"""
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from retriever.as_json import hit_object, index_object
+from retriever.disk import writing_to
+from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
+from retriever.store import migrating, recorded
+from retriever.store.database import create_database, foreign_errors, kept_aside, open_database, transaction
+from retriever.store.recorded import StoredQuery
+from retriever.types import Answer
+
+WAIT_S = 0.2
+"""How long an answer waits for another writer before it goes unrecorded, in seconds."""
+
+log = logging.getLogger(__name__)
+
+
+def kept(index: Path, answer: Answer) -> Answer:
+    """Records an answer; where that fails, the same answer that says so.
+
+    Args:
+        index: the index's folder.
+        answer: as it is given to the user.
+    """
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    citation = answer.hits[0].citation if answer.hits else None
+    query = StoredQuery(0, now, answer.question, answer.verdict, citation)
+    try:
+        with _writing(index) as connection:
+            recorded.put_query(connection, query, _record(answer, now))
+    except IndexUnusableError as error:
+        return replace(answer, degraded=(*answer.degraded, f"record: {error}"))
+    return answer
+
+
+def note_opened(index: Path, node_id: str) -> None:
+    """Counts one opening of a section; a failure is logged, for what was opened is there all the same."""
+    try:
+        with _writing(index) as connection:
+            recorded.note_opened(connection, node_id)
+    except IndexUnusableError as error:
+        log.warning("record: %s", error)
+
+
+class History:
+    """The recorded questions of one index."""
+
+    def __init__(self, index: Path) -> None:
+        self.index = index
+
+    def queries(self) -> tuple[StoredQuery, ...]:
+        """All of them, the youngest first.
+
+        Raises:
+            NoIndexError: there is no index.
+            IndexUnusableError: or one of its other kinds.
+        """
+        with foreign_errors(self.index), closing(open_database(self.index)) as connection:
+            return recorded.queries(connection)
+
+    def record(self, key: int) -> dict[str, Any]:
+        """All that was kept of one: its expansions, hits, timings and what was searched.
+
+        Raises:
+            UsageError: there is no such question.
+        """
+        with foreign_errors(self.index), closing(open_database(self.index)) as connection:
+            record = recorded.query_record(connection, key)
+        if record is None:
+            raise _no_such(key)
+        return {"id": key, **record}
+
+    def delete(self, key: int) -> None:
+        """Removes one, from every file of the index.
+
+        Raises:
+            UsageError: there is no such question.
+            IndexLockedError: it is removed, but a process that reads the index keeps its text in the log.
+        """
+        with self._deleting() as connection:
+            removed = recorded.remove_query(connection, key)
+        if not removed:
+            raise _no_such(key)
+
+    def delete_all(self) -> int:
+        """Removes all, and what was opened, from every file of the index; how many questions that were.
+
+        Raises:
+            IndexLockedError: as `delete`.
+        """
+        with self._deleting() as connection:
+            return recorded.remove_all(connection)
+
+    @contextmanager
+    def _deleting(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, after which what it deleted is in no file: SQLite's log and older copies keep what was."""
+        open_database(self.index).close()  # an index that is there, and of today's format
+        with foreign_errors(self.index), closing(create_database(self.index)) as connection:
+            with transaction(connection):
+                yield connection
+            for copy in (*migrating.copies(self.index), *kept_aside(self.index)):
+                with writing_to(copy):
+                    copy.unlink()
+            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise IndexLockedError(
+                    f"deleted, but a process that reads the index {self.index} still holds the text in its log; "
+                    "end it, or delete again when it has finished"
+                )
+
+
+@contextmanager
+def _writing(index: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction that does not wait long."""
+    with foreign_errors(index), closing(create_database(index)) as connection:
+        connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
+        with transaction(connection):
+            yield connection
+
+
+def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
+    return {
+        "asked_at": asked_at,
+        "question": answer.question,
+        "profile": answer.profile,
+        "verdict": answer.verdict,
+        "confidence": answer.confidence,
+        "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
+        "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
+        "hits": [hit_object(hit, full=True) for hit in answer.hits],
+        "index": index_object(answer.index),
+        "degraded": list(answer.degraded),
+        "stages": [
+            {"name": stage.name, "milliseconds": round(stage.milliseconds, 3), "note": stage.note}
+            for stage in answer.trace.stages
+        ],
+    }
+
+
+def _no_such(key: int) -> UsageError:
+    return UsageError(f"no question {key} is recorded; `hybrid_retrieve.py history` lists them")

@@ -1,0 +1,111 @@
+"""Context for a prompt out of a real index: the library and the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.context import bundled_count
+from retriever.errors import UsageError
+from retriever.retrieving import Retriever
+from tests.shelf import NEVER_REFRESH, PAGES, Shelf
+
+LONG = "# Ships\n\n" + "".join(
+    f"Ship number {number} carries {'coal' if number != 70 else 'a purple walrus'} to the north.\n\n"
+    for number in range(120)
+)
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("context"), {**PAGES, "ships.md": LONG})
+    shelf.update()
+    return shelf
+
+
+def lines_of(shelf: Shelf, file: str, first: int, last: int) -> str:
+    return "".join((shelf.docs / file).read_text(encoding="utf-8").splitlines(keepends=True)[first - 1 : last])
+
+
+def test_what_is_quoted_is_what_the_files_say(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        found = retriever.context("what pays for a letter?")
+        assert found.answer.hits == retriever.search("what pays for a letter?").hits
+    context = found.context
+    assert context.max_tokens == 4000
+    assert context.tokens == bundled_count()(context.markdown)
+    best = next(piece for piece in context.pieces if piece.rank == 1)
+    assert "A stamp pays for the journey of a letter." in best.text
+    for piece in context.pieces:
+        assert piece.text == lines_of(shelf, piece.file, piece.span.first, piece.span.last)
+    quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
+    assert quoted >= {hit.node_id for hit in found.answer.hits} - {item.section.node_id for item in context.left_out}
+
+
+def test_a_parent_and_its_children_are_one_piece(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH, top_k=3) as retriever:
+        found = retriever.context("stamps and parcels of mail")
+    assert {hit.node_id for hit in found.answer.hits} >= {"mail.md#mail/stamps", "mail.md#mail/parcels"}
+    piece = next(piece for piece in found.context.pieces if piece.file == "mail.md")
+    assert (piece.citation, piece.titles) == ("mail.md:1-11", ("Mail",))
+
+
+def test_a_long_section_is_cut_around_the_passage_that_matched(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        context = retriever.context("a purple walrus", max_tokens=300).context
+    piece = next(piece for piece in context.pieces if piece.file == "ships.md")
+    assert "purple walrus" in piece.text
+    assert piece.text == lines_of(shelf, "ships.md", piece.span.first, piece.span.last)
+    assert piece.cut_from
+    assert context.tokens <= 300
+
+
+def test_a_budget_that_holds_nothing_is_refused(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH) as retriever, pytest.raises(UsageError, match="at least 100 tokens, got 0"):
+        retriever.context("bread over night", max_tokens=0)
+
+
+def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
+    other = Shelf(tmp_path, PAGES)
+    other.update()
+    with other.open() as retriever:
+        search, searches = retriever.search, list[int]()
+
+        def changing(question: str, expansion: None = None, **_: object) -> object:
+            answer = search(question, expansion)
+            if not searches:
+                other.write("kitchen.md", "# Kitchen\n\nBread rises over night, and again at noon.\n")
+                other.update()
+            searches.append(answer.index.generation)
+            return answer
+
+        retriever.search = changing  # type: ignore[method-assign,assignment]  # a writer between the two steps
+        found = Retriever.context(retriever, "bread over night")
+    assert searches == [1, 2]
+    assert "again at noon" in found.context.markdown
+
+
+def test_the_command_line_prints_the_page_or_its_parts(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(tmp_path / "index"))
+    words = ["--encoder-kind", "none", "bread over night", "--context"]
+    assert main(["index", str(shelf.docs), "--encoder-kind", "none", "-q"]) == 0
+    capsys.readouterr()
+    assert main([*words, "--max-tokens", "200"]) == 0
+    page = capsys.readouterr()
+    assert "## `kitchen.md:1-7` `Kitchen`\n```\n# Kitchen\n" in page.out
+    assert main([*words, "--json", "--max-tokens", "200"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert page.out == content["markdown"]
+    assert content["tokens"] <= content["max_tokens"] == 200
+    piece = content["pieces"][0]
+    assert piece["text"] == lines_of(shelf, piece["file"], piece["start_line"], piece["end_line"])
+    assert piece["citation"] == f"{piece['file']}:{piece['start_line']}-{piece['end_line']}"
+
+
+@pytest.mark.parametrize("flag", ["--full", "--explain"])
+def test_flags_that_exclude_each_other(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["word", "--context", flag]) == 2
+    assert "leave out --full and --explain" in capsys.readouterr().err

@@ -1,0 +1,230 @@
+"""Questions that are recorded: kept, shown, bounded, deleted from every file; and an ask that never fails by it."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever import history
+from retriever.errors import IndexLockedError, UsageError
+from retriever.expansion.values import Expansion
+from retriever.history import History
+from retriever.store import recorded
+from retriever.store.database import open_database
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
+
+SECRET = "who weighs the quixotic parcel?"
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    return shelf
+
+
+def ask(shelf: Shelf, *questions: str, **settings: object) -> list[tuple[str, ...]]:
+    """What was degraded in each of the answers."""
+    with shelf.open(**{**NEVER_REFRESH, "record": True, **settings}) as retriever:
+        return [retriever.search(question).degraded for question in questions]
+
+
+def files_with(shelf: Shelf, text: str) -> list[str]:
+    """The files of the index that hold the text in any of its bytes."""
+    return [path.name for path in shelf.index.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def opened(shelf: Shelf, *node_ids: str) -> dict[str, int]:
+    with closing(open_database(shelf.index)) as connection:
+        return recorded.opened_counts(connection, node_ids)
+
+
+def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        retriever.search(SECRET)
+        retriever.read("mail.md")
+    assert History(shelf.index).queries() == ()
+    assert opened(shelf, "mail.md#mail") == {}
+    assert files_with(shelf, "quixotic") == []
+
+
+def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
+    expansion = Expansion(rewordings=("weigh the parcel",), passages=("A parcel is weighed before it travels.",))
+    with shelf.open(**NEVER_REFRESH, record=True, hyde={"gate": "always"}) as retriever:
+        answer = retriever.search(SECRET, expansion)
+    assert answer.degraded == ()
+    (query,) = History(shelf.index).queries()
+    assert (query.question, query.verdict, query.citation) == (SECRET, answer.verdict, answer.hits[0].citation)
+    record = History(shelf.index).record(query.key)
+    assert record["asked_at"] == query.asked_at
+    assert answer.expansion is not None
+    texts = [item["text"] for item in (*record["expansions"], *record["dropped"])]
+    assert sorted(texts) == ["A parcel is weighed before it travels.", "weigh the parcel"]
+    assert [item["text"] for item in record["expansions"]] == [query.text for query in answer.expansion.queries]
+    assert [(hit["node_id"], hit["score"]) for hit in record["hits"]] == found(answer)
+    assert record["hits"][0]["text"] == answer.hits[0].text
+    assert [item["arm"] for item in record["hits"][0]["evidence"]] == [item.arm for item in answer.hits[0].evidence]
+    assert (record["profile"], record["index"]["generation"]) == ("balanced", 1)
+    assert [stage["name"] for stage in record["stages"]] == [stage.name for stage in answer.trace.stages]
+
+
+def test_the_answer_is_the_same_whether_it_is_recorded(shelf: Shelf) -> None:
+    plain = [found(shelf.ask(question, **NEVER_REFRESH)) for question in QUESTIONS]
+    assert [found(shelf.ask(question, **NEVER_REFRESH, record=True)) for question in QUESTIONS] == plain
+    assert [query.question for query in History(shelf.index).queries()] == list(reversed(QUESTIONS))
+
+
+def test_the_oldest_go(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorded, "MAX_QUERIES", 3)
+    ask(shelf, *QUESTIONS)
+    assert [query.key for query in History(shelf.index).queries()] == [5, 4, 3]
+
+
+def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf) -> None:
+    with shelf.rows() as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        (degraded,) = ask(shelf, SECRET)
+        writer.execute("ROLLBACK")
+    assert degraded == (
+        f"record: another process is writing to the index {shelf.index}; try again when it has finished",
+    )
+    assert History(shelf.index).queries() == ()
+    assert ask(shelf, SECRET) == [()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mount is Linux's")
+def test_a_read_only_index_answers_and_says_that_it_records_nothing(shelf: Shelf) -> None:
+    plain = found(shelf.ask(SECRET, **NEVER_REFRESH))
+    for command in (["mount", "--bind"], ["mount", "-o", "remount,bind,ro"]):
+        if subprocess.run([*command, shelf.index, shelf.index], capture_output=True, check=False).returncode:
+            pytest.skip("this user may not mount a folder read-only")
+    try:
+        with shelf.open(**NEVER_REFRESH, record=True) as retriever:
+            answer = retriever.search(SECRET)
+            assert retriever.read("mail.md").text == PAGES["mail.md"]
+    finally:
+        subprocess.run(["umount", "-l", shelf.index], check=True)
+    assert found(answer) == plain
+    assert any(sentence.startswith("record: the index") for sentence in answer.degraded)
+
+
+def test_recording_disturbs_no_reader(shelf: Shelf) -> None:
+    with shelf.rows() as reader:
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT count(*) FROM queries").fetchone() == (0,)
+        assert ask(shelf, SECRET) == [()]
+        assert reader.execute("SELECT count(*) FROM queries").fetchone() == (0,)
+        reader.execute("COMMIT")
+        assert reader.execute("SELECT count(*) FROM queries").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("which", ["one", "all"])
+def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
+    ask(shelf, "bread over night", SECRET)
+    (shelf.index / "index.sqlite.format-1").write_text(SECRET, encoding="utf-8")  # as a migration leaves one
+    with closing(open_database(shelf.index)) as other:  # keeps the log alive, and reads nothing just now
+        other.execute("SELECT count(*) FROM queries").fetchone()
+        assert files_with(shelf, "quixotic") != []
+        if which == "one":
+            History(shelf.index).delete(2)
+        else:
+            assert History(shelf.index).delete_all() == 2
+        assert files_with(shelf, "quixotic") == []
+    assert [query.key for query in History(shelf.index).queries()] == ([1] if which == "one" else [])
+    assert (files_with(shelf, "bread over night") != []) == (which == "one")
+
+
+def test_a_reader_that_holds_the_text_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.store.database.BUSY_TIMEOUT_S", 0.1)
+    ask(shelf, SECRET)
+    with shelf.rows() as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM queries").fetchone()
+        with pytest.raises(IndexLockedError, match="deleted, but a process that reads the index"):
+            History(shelf.index).delete_all()
+    assert History(shelf.index).delete_all() == 0
+    assert files_with(shelf, "quixotic") == []
+
+
+def test_a_question_that_is_not_there(shelf: Shelf) -> None:
+    for action in (History(shelf.index).record, History(shelf.index).delete):
+        with pytest.raises(UsageError, match="no question 7 is recorded"):
+            action(7)
+
+
+def test_what_was_opened_is_counted_and_outlives_an_edit_but_not_its_section(shelf: Shelf) -> None:
+    with shelf.open(**NEVER_REFRESH, record=True) as retriever:
+        for reference in ("mail.md#mail/stamps", "mail.md:6", "kitchen.md"):
+            retriever.read(reference)
+    stamps, kitchen = "mail.md#mail/stamps", "kitchen.md#kitchen"
+    assert opened(shelf, stamps, kitchen, "mail.md#mail") == {stamps: 2, kitchen: 1}
+    shelf.write("mail.md", PAGES["mail.md"].replace("journey", "long journey"))
+    shelf.write("kitchen.md", "# Larder\n\nBread.\n")
+    shelf.update()
+    with shelf.open(**NEVER_REFRESH, record=True) as retriever:
+        retriever.read(stamps)
+    assert opened(shelf, stamps, kitchen) == {stamps: 3}
+
+
+def test_a_writer_at_work_keeps_no_one_from_reading(shelf: Shelf, caplog: pytest.LogCaptureFixture) -> None:
+    with shelf.rows() as writer, shelf.open(**NEVER_REFRESH, record=True) as retriever:
+        writer.execute("BEGIN IMMEDIATE")
+        assert retriever.read("mail.md").text == PAGES["mail.md"]
+        writer.execute("ROLLBACK")
+    assert "record: another process is writing" in caplog.text
+
+
+def test_what_is_forgotten_is_in_no_recorded_answer(shelf: Shelf) -> None:
+    from retriever.forgetting import forget
+    from retriever.profile import Profile
+    from retriever.recipe import IndexRequest
+
+    ask(shelf, "what pays for a letter?", "bread over night", top_k=1)
+    forget(IndexRequest(shelf.index, (), Profile(), {}, shelf.encoder), ["mail.md"])
+    assert [query.question for query in History(shelf.index).queries()] == ["bread over night"]
+    assert files_with(shelf, "A stamp pays") == []
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def test_the_command_line(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(shelf.index))
+    ask(shelf, "bread\tover \x1b[31mnight", SECRET)
+    listed = run(capsys, "history").splitlines()
+    assert [line.split()[0] for line in listed] == ["2", "1"]
+    assert SECRET in listed[0]
+    assert "\x1b" not in "".join(listed)
+    assert SECRET in run(capsys, "history", "2")
+    content = json.loads(run(capsys, "history", "--json"))
+    assert [query["id"] for query in content["queries"]] == [2, 1]
+    assert json.loads(run(capsys, "history", "2", "--json"))["hits"][0]["citation"] == content["queries"][0]["citation"]
+    assert json.loads(run(capsys, "history", "--delete", "2", "--json"))["deleted"] == 1
+    assert SECRET not in run(capsys, "history")
+    run(capsys, "read", "mail.md", "--record", "-q")
+    assert opened(shelf, "mail.md#mail") == {"mail.md#mail": 1}
+    run(capsys, "history", "--delete", "all")
+    assert run(capsys, "history") == ""
+    assert opened(shelf, "mail.md#mail") == {}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["history", "9"], ["history", "--delete", "x"], ["history", "1", "--delete", "1"]]
+)
+def test_what_cannot_be_meant(
+    shelf: Shelf, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(shelf.index))
+    assert main(list(arguments)) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_an_answer_waits_less_than_an_indexing_run_takes() -> None:
+    assert history.WAIT_S <= 0.5

@@ -1,0 +1,289 @@
+"""Contexts of random documents: exact lines, none twice, never over the budget, every quotation in a fence."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from pageindex.document import parse_document
+from pageindex.node import Node, Span
+from pageindex.tree import DocumentTree
+from retriever.code_spans import code
+from retriever.context import Context, Excerpt, LeftOut, Section, assembled, bundled_count
+from retriever.context.grouping import grouped
+from retriever.context.merging import completing, without_repeats
+from retriever.context.rendering import outline_line
+from retriever.errors import UsageError
+from retriever.inert import inert
+from retriever.types import Verdict
+
+BLOCKS = (
+    "Some words of prose.\nAnd a second line of it.",
+    "```python\nprint('# no heading')\n```",
+    "`````\n```` many backticks ```\n`````",
+    "A line with a stray \x1b[31m sequence and a \u202e turn.",
+    "- a list\n- of things\n\n",
+    "~~~\n```\n~~~",
+    "word " * 120,
+)
+VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
+
+
+@dataclass(frozen=True)
+class Found:
+    """Documents, and hits in them."""
+
+    texts: Mapping[str, str]
+    tree: DocumentTree
+    hits: tuple[str, ...]
+    """Node ids, best first."""
+
+    @property
+    def sections(self) -> list[Section]:
+        ranks = {node_id: rank for rank, node_id in enumerate(self.hits, start=1)}
+        others = completing(self.hits, self.tree)
+        return [section_of(self.tree.node(node_id), ranks.get(node_id)) for node_id in (*self.hits, *others)]
+
+
+def section_of(node: Node, rank: int | None) -> Section:
+    assert node.span is not None
+    lines = range(node.span.first, node.span.last + 1)
+    matched = lines[len(lines) // 2]
+    passages = tuple(Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line)))
+    titles = (*node.breadcrumb, node.title)
+    return Section(node.id, "/docs", node.path, node.span, titles, node.text, node.path, rank, passages)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    parts = draw(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(BLOCKS)), min_size=1, max_size=8))
+    texts = [
+        f"{'#' * level} Title `{place}`\n\n{block}\n" if level else block for place, (level, block) in enumerate(parts)
+    ]
+    return "\n".join(texts) + draw(st.sampled_from(["", "\n", "\n\n"]))
+
+
+@st.composite
+def founds(draw: st.DrawFn) -> Found:
+    texts = {f"{name}.md": draw(documents()) for name in "ab"}
+    tree = DocumentTree.from_documents([parse_document(path, text) for path, text in texts.items()])
+    ids = [node.id for node in tree.walk() if node.span]
+    hits = draw(st.permutations(ids))[: draw(st.integers(0, len(ids)))]
+    return Found(texts, tree, tuple(hits))
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+def words_and_line_ends(text: str) -> int:
+    """Counts that do not add up: of the whole page there are more than of its lines."""
+    return len(text.split()) + text.count("\n")
+
+
+@cache
+def bundled() -> Callable[[str], int]:
+    return bundled_count()
+
+
+def quoted_lines(context: Context) -> list[tuple[str, int]]:
+    return [(piece.file, line) for piece in context.pieces for line in range(piece.span.first, piece.span.last + 1)]
+
+
+@settings(max_examples=80)
+@given(founds(), st.integers(100, 900), st.sampled_from(VERDICTS), st.sampled_from([words, words_and_line_ends]))
+def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
+    found: Found, max_tokens: int, verdict: Verdict, count: Callable[[str], int]
+) -> None:
+    context = assembled(found.sections, verdict, max_tokens, count)
+    assert context.tokens == count(context.markdown) <= max_tokens
+    for piece in context.pieces:
+        lines = found.texts[piece.file].split("\n")[piece.span.first - 1 : piece.span.last]
+        assert piece.text == "".join(f"{line}\n" for line in lines)
+    lines_of_all = quoted_lines(context)
+    assert len(set(lines_of_all)) == len(lines_of_all)
+    assert assembled(found.sections, verdict, max_tokens, count) == context
+
+
+@settings(max_examples=20)
+@given(founds(), st.integers(100, 600), st.sampled_from(VERDICTS))
+def test_the_bundled_tokenizer_keeps_the_budget(found: Found, max_tokens: int, verdict: Verdict) -> None:
+    context = assembled(found.sections, verdict, max_tokens, bundled())
+    assert context.tokens == bundled()(context.markdown) <= max_tokens
+    # Lines end words, so that what the lines cost adds up: the budget is not spent twice, nor guessed.
+    assert context.tokens == sum(map(bundled(), context.markdown.split("\n")))
+
+
+@settings(max_examples=40)
+@given(founds(), st.integers(100, 900))
+def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int) -> None:
+    context = assembled(found.sections, "answered", max_tokens, words)
+    quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
+    left_out = [item.section.node_id for item in context.left_out]
+    assert set(found.hits) == (quoted & set(found.hits)) | set(left_out)
+    assert quoted.isdisjoint(left_out)
+    assert left_out == [node_id for node_id in found.hits if node_id in left_out]
+
+
+@settings(max_examples=40)
+@given(founds(), st.integers(100, 900))
+def test_what_is_quoted_stands_in_fences_and_nothing_else_does(found: Found, max_tokens: int) -> None:
+    context = assembled(found.sections, "weak", max_tokens, words)
+    fences = [token.content for token in MarkdownIt().parse(context.markdown) if token.type == "fence"]
+    assert fences == [inert(piece.text) for piece in context.pieces]
+    assert inert(context.markdown) == context.markdown
+
+
+@settings(max_examples=40)
+@given(founds())
+def test_groups_stand_by_their_best_hit_and_pieces_in_document_order(found: Found) -> None:
+    context = assembled(found.sections, "answered", 100_000, words)
+    best = [min((piece.rank for piece in group.pieces if piece.rank), default=10**9) for group in context.groups]
+    assert best == sorted(best)
+    for group in context.groups:
+        spans = [piece.span for piece in group.pieces]
+        assert spans == sorted(spans)
+        assert all(one.last + 1 < other.first for one, other in pairwise(spans))
+        assert all(piece.titles[: len(group.titles)] == group.titles for piece in group.pieces)
+
+
+@settings(max_examples=40)
+@given(founds())
+def test_a_family_of_which_most_children_were_found_is_complete(found: Found) -> None:
+    known = {*found.hits, *completing(found.hits, found.tree)}
+    assert set(completing(found.hits, found.tree)).isdisjoint(found.hits)
+    for node in found.tree.walk():
+        children = [child.id for child in found.tree.children(node.id)]
+        hits = [child for child in children if child in found.hits]
+        if len(hits) >= 2 and 2 * len(hits) > len(children) and not node.id.endswith("/"):
+            assert known >= {*children, *([node.id] if node.span else [])}
+
+
+GUIDE = "# Guide\n\ntop\n\n## One\n\na\n\n## Two\n\nb\n\n## Three\n\nc\n\n### Deep\n\nd\n"
+
+
+def guide(*hits: str) -> Found:
+    tree = DocumentTree.from_documents([parse_document("guide.md", GUIDE)])
+    return Found({"guide.md": GUIDE}, tree, tuple(f"guide.md#guide{hit}" for hit in hits))
+
+
+def test_a_parent_takes_the_place_of_its_children() -> None:
+    (piece,) = assembled(guide("/three", "/one").sections, "answered", 1000, words).pieces
+    assert (piece.citation, piece.titles, piece.rank) == ("guide.md:1-16", ("Guide",), 1)
+    assert piece.text == "".join(GUIDE.splitlines(keepends=True)[:16])
+
+
+@pytest.mark.parametrize("hits", [("/one",), ("/three/deep",), ("", "/two")])
+def test_a_minority_of_children_brings_in_no_parent(hits: tuple[str, ...]) -> None:
+    assert completing(guide(*hits).hits, guide().tree) == ()
+
+
+def test_half_of_the_children_are_not_most_of_them() -> None:
+    text = "# Top\n\n" + "".join(f"## {name}\n\nx\n\n" for name in "abcd")
+    tree = DocumentTree.from_documents([parse_document("top.md", text)])
+    children = [f"top.md#top/{name}" for name in "abcd"]
+    assert completing(children[:2], tree) == ()
+    assert completing(children[:3], tree) == ("top.md#top", "top.md#top/d")
+
+
+def test_hits_below_one_heading_are_one_group() -> None:
+    (group,) = assembled(guide("/three/deep", "/one").sections, "answered", 1000, words).groups
+    assert group.titles == ("Guide",)
+    assert [(piece.citation, piece.rank) for piece in group.pieces] == [("guide.md:5-8", 2), ("guide.md:17-19", 1)]
+
+
+def long_section(rank: int | None = 1) -> Section:
+    lines = [f"line {number} of a very long section" for number in range(1, 1001)]
+    around = sorted(range(96), key=lambda place: abs(place - 50))
+    passages = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
+    text = "".join(f"{line}\n" for line in lines)
+    return Section("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, "long.md", rank, passages)
+
+
+def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
+    context = assembled([long_section()], "answered", 400, words)
+    (piece,) = context.pieces
+    assert piece.span.first <= 601 <= 610 <= piece.span.last
+    assert piece.cut_from == (Span(101, 1100),)
+    assert piece.text.startswith(f"line {piece.span.first - 100} of")
+    assert f"`long.md:{piece.span}` `Long`, cut: the section has the lines 101-1100" in context.markdown
+    assert 330 < context.tokens <= 400
+    assert context.left_out == ()
+
+
+def test_what_only_completes_a_family_is_never_cut() -> None:
+    assert assembled([long_section(rank=None)], "answered", 400, words).pieces == ()
+
+
+def test_a_passage_that_does_not_fit_is_left_out_and_named() -> None:
+    section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, "a.md", 1, (Span(1, 1),))
+    context = assembled([section], "answered", 100, words)
+    assert context.pieces == ()
+    assert context.left_out == (LeftOut(section, 500),)
+    assert "- `a.md:1-1` `A`, about 500 tokens" in context.markdown
+
+
+def test_the_same_text_is_quoted_once() -> None:
+    one, other = (
+        Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", file, rank, (Span(1, 1),))
+        for rank, file in enumerate(("a.md", "b.md"), start=1)
+    )
+    assert without_repeats([one, other]) == ([one], {"b.md": one})
+    context = assembled([one, other], "answered", 400, words)
+    assert [piece.citation for piece in context.pieces] == ["a.md:1-1"]
+    assert context.left_out == (LeftOut(other, 3, "a.md:1-1"),)
+    assert outline_line(context.left_out[0]) == "- `b.md:1-1` `b.md`, the same text as `a.md:1-1`"
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> None:
+    crowd = [
+        Section(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), "x " * 500, "x", number)
+        for number in range(1, 1000)
+    ]
+    context = assembled(crowd, verdict, 100, bundled())
+    assert context.tokens <= 100
+    assert len(context.left_out) == 999
+    assert "- and 999 more" in context.markdown
+    with pytest.raises(UsageError, match="at least 100 tokens, got 99"):
+        assembled([], verdict, 99, bundled())
+
+
+def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
+    assert (
+        assembled([long_section()], "none", 400, words).markdown.split("\n")[2].startswith("The documents probably do")
+    )
+    assert assembled([long_section()], "answered", 400, words).markdown.split("\n")[2].startswith("## ")
+    assert assembled([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
+
+
+def test_two_folders_are_told_apart() -> None:
+    pair = [
+        Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", "a.md", rank, (Span(1, 1),))
+        for rank, folder in enumerate(("/x", "/y"), start=1)
+    ]
+    groups = grouped([Excerpt(section, section.span) for section in pair])
+    assert [group.folder for group in groups] == ["/x", "/y"]
+    assert "## `a.md:1-1` `A` in `/y`" in assembled(pair, "answered", 400, words).markdown
+
+
+@pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])
+def test_a_code_span_is_one_line_that_holds_just_that_text(text: str) -> None:
+    (inline,) = [token for token in MarkdownIt().parse(f"x {code(text)}") if token.type == "inline"]
+    spans = [child.content for child in inline.children or () if child.type == "code_inline"]
+    assert spans == ([inert(text).replace("\n", "\\x0a")] if text else [])
+
+
+def test_long_words_count_by_their_length() -> None:
+    assert bundled()("a" * 10_000) >= 100
+    assert bundled()("two words") == 2
+
+
+def test_no_section_is_no_context() -> None:
+    empty: Sequence[Section] = []
+    assert assembled(empty, "none", 4000, words).groups == ()
