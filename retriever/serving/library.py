@@ -1,0 +1,138 @@
+"""The retrievers over one index, shared by everything that a process serves."""
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from retriever.errors import NotReadyError, UsageError
+from retriever.profile import merged
+from retriever.profile_layers import DEFAULT_PROFILE, profile_names
+from retriever.serving.memory import SpareMemory
+
+if TYPE_CHECKING:
+    from retriever.retrieving import Retriever
+
+OPENING_SECONDS = 40.0
+"""How long a caller waits for documents that are indexed for the first time; clients give up after 60."""
+
+
+class Library:
+    """Opens a retriever when it is first asked for, one for each profile and settings; safe to share between threads.
+
+    Args:
+        docs: folders to index first, only what changed; empty for those of the index.
+        index: its folder; as in `open_retriever`.
+        profile: the one that is meant when none is named: a name or a file.
+        settings: over those of every profile, nested as in a profile file.
+        wait_s: how long `retriever` waits for one that is being opened, in seconds.
+    """
+
+    def __init__(
+        self,
+        docs: tuple[str, ...] = (),
+        index: str | None = None,
+        profile: str = DEFAULT_PROFILE,
+        settings: Mapping[str, Any] | None = None,
+        wait_s: float = OPENING_SECONDS,
+    ) -> None:
+        self.profile = profile
+        self._docs = docs
+        self._index = index
+        self._settings = dict(settings or {})
+        self._wait_s = wait_s
+        self._progress = _LastWord()
+        self._spare_memory = SpareMemory()
+        self._retrievers: dict[str, Future[Retriever]] = {}
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+
+    def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Retriever":
+        """The retriever of a profile; the first one loads what it needs, and indexes `docs`.
+
+        Args:
+            profile: a profile's name, never a file: it comes from a client. Empty for the library's own.
+            settings: over the library's.
+
+        Raises:
+            UsageError: there is no such profile.
+            NotReadyError: the documents are still being indexed; that goes on.
+            RetrieverError: the kinds of `open_retriever`; the next call tries again.
+        """
+        if profile and profile != self.profile and profile not in profile_names():
+            raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
+        self._spare_memory.give_back()
+        key = repr((profile or self.profile, settings))
+        with self._lock:
+            future = self._retrievers.get(key)
+            if future is None or (future.done() and future.exception() is not None):
+                self._retrievers[key] = future = self._begin(profile or self.profile, settings or {})
+        try:
+            return future.result(self._wait_s)
+        except TimeoutError:
+            if future.done():
+                raise
+            raise NotReadyError(f"the documents are being indexed{self._progress}; ask again in a minute") from None
+
+    def _begin(self, profile: str, settings: Mapping[str, Any]) -> "Future[Retriever]":
+        future: Future[Retriever] = Future()
+        # A thread that need not end before the process does, as one of a ThreadPoolExecutor would.
+        threading.Thread(target=self._fulfil, args=(future, profile, settings), daemon=True).start()
+        return future
+
+    def _fulfil(self, future: "Future[Retriever]", profile: str, settings: Mapping[str, Any]) -> None:
+        try:
+            with self._opening:
+                future.set_result(self._opened(profile, settings))
+        except Exception as error:  # whoever waits for the retriever raises it
+            future.set_exception(error)
+
+    def _opened(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
+        from retriever.library import open_retriever
+        from retriever.locations import absolute, find_index
+
+        place = find_index([absolute(folder) for folder in self._docs], self._index)
+        opened = open_retriever(self._docs, self._index, profile, merged(self._settings, settings), self._progress)
+        # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
+        self._docs, self._index = (), str(place)
+        return opened
+
+    def close(self) -> None:
+        """Closes every retriever that is open."""
+        with self._lock:
+            for future in self._retrievers.values():
+                if future.done() and future.exception() is None:
+                    future.result().close()
+            self._retrievers.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _LastWord:
+    """A Progress that remembers how far indexing has come."""
+
+    def __init__(self) -> None:
+        self._stage, self._total, self._unit, self._done = "", 0, "", 0
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage begins."""
+        self._stage, self._total, self._unit, self._done = stage, total, unit, 0
+
+    def advance(self, stage: str, done: int) -> None:
+        """So much of it is done."""
+        self._done = done
+
+    def finish(self, stage: str) -> None:
+        """It is over."""
+        self._done = self._total
+
+    def __str__(self) -> str:
+        """` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
+        return f" ({self._stage} {self._done:,} of {self._total:,} {self._unit})" if self._stage else ""

@@ -1,0 +1,456 @@
+"""What an agent sees: sessions of the official client over both transports and both generations of the protocol."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from mcp import StdioServerParameters, types
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from tokenizers import Tokenizer
+
+from retriever.embedding.model_card import BUNDLED_MODEL
+from retriever.errors import IndexDamagedError
+from retriever.serving.library import Library
+from retriever.serving.mcp_answers import Answers
+from retriever.serving.mcp_server import NEXT_STEPS, called, said, tools
+from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
+from retriever.serving.paging import estimated_tokens
+from tests.real.scripted_ollama import scripted_ollama
+from tests.real.served import HOSTILE, PAGES, command, environment, indexed, served
+
+Mode = Literal["auto", "legacy"]
+PAGE = "hybrid-retrieve/page"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("mcp"))
+
+
+@pytest.fixture(scope="module")
+def answers(index: Path) -> Iterator[Answers]:
+    with Library(index=str(index)) as library:
+        yield Answers(library)
+
+
+async def session(client: Client) -> dict[str, Any]:
+    """An agent's work: find, look around, read, and what it gets at each step."""
+    listed = (await client.list_tools()).tools
+    found = await client.call_tool("search", {"question": "what pays for a letter?", "top_k": 2})
+    first = found.structured_content["hits"][0]
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("outline", {"node_or_path": "garden", "depth": 3}),
+        ("read", {"node_id": first["node_id"]}),
+        ("read", {"node_id": "mail.md:1-3"}),
+        ("related", {"node_id": first["node_id"]}),
+        ("related", {"node_id": "garden/tomatoes.md#tomatoes/blight"}),
+        ("status", {}),
+        ("search", {"question": "what pays for a letter?", "topk": 2}),
+        ("read", {"node_id": "../../etc/passwd"}),
+    ]
+    results = [await client.call_tool(name, arguments) for name, arguments in calls]
+    resources = (await client.list_resources()).resources
+    contents = (await client.read_resource(resources[-1].uri)).contents[0]
+    assert isinstance(contents, types.TextResourceContents)
+    return {
+        "tools": [tool.name for tool in listed],
+        "found": found,
+        "results": results,
+        "resources": [resource.uri for resource in resources],
+        "last": contents.text,
+    }
+
+
+def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
+    async def played() -> dict[str, Any]:
+        async with Client(server, mode=mode) as client:
+            return await session(client)
+
+    return asyncio.run(played())
+
+
+def check(seen: dict[str, Any]) -> None:
+    """What every session has to show, whatever carries it."""
+    assert seen["tools"] == [tool.name for tool in TOOLS]
+    values = seen["found"].structured_content
+    assert values["hits"][0]["citation"] == "mail.md:5-9"
+    assert values["hits"][0]["text"].startswith("## Stamps\n\nA stamp pays")
+    assert len(values["hits"]) == 2
+    assert values["verdict"] in {"answered", "weak", "none"}
+    text = seen["found"].content[0].text
+    assert "`mail.md:5-9`" in text
+    assert values["total_tokens"] <= 4000
+    outline, section, lines, related, linked, status, misspelt, outside = seen["results"]
+    assert "Blight  garden/tomatoes.md:5-7" in outline.content[0].text
+    assert "\n```\n## Stamps\n\nA stamp pays for the journey of a letter. See\n" in section.content[0].text
+    assert "\n```\n# Mail\n\nHow letters leave the house.\n```" in lines.content[0].text
+    assert lines.meta[PAGE] == {
+        "truncated": False,
+        "next_cursor": None,
+        "total_tokens": lines.meta[PAGE]["total_tokens"],
+    }
+    assert "parent: 1\n- `Mail`" in related.content[0].text
+    assert "siblings: 1\n- `Parcels`" in related.content[0].text
+    assert "\nlinks: 1\n- `Parcels`" in related.content[0].text
+    assert "backlinks: 1\n- `Bees` `garden/bees.md:1-3`" in linked.content[0].text
+    assert status.structured_content["documents"] == len(PAGES)
+    assert misspelt.is_error
+    assert misspelt.content[0].text == "there is no argument 'topk'; did you mean top_k?"
+    assert outside.is_error
+    assert outside.content[0].text == "'../../etc/passwd' is not in the index; outline() shows what is"
+    assert seen["resources"][0] == "hybrid-retrieve://tree"
+    assert seen["last"] == PAGES["mail.md"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_session_over_standard_streams(index: Path, mode: Mode) -> None:
+    program, *arguments = command("mcp", "--index", index)
+    check(play(StdioServerParameters(command=program, args=arguments, env=environment(index.parent)), mode))
+
+
+def test_sessions_over_http(index: Path) -> None:
+    with served(index, "--mcp") as server:
+        check(play(f"{server.url}/mcp", "auto"))
+        check(play(f"{server.url}/mcp", "legacy"))
+
+
+def test_the_descriptions_are_short() -> None:
+    """Counted by the bundled model's tokenizer, whose vocabulary is smaller than those of language models."""
+    tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
+    tokenizer.no_truncation()
+    text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools()]) + INSTRUCTIONS
+    assert len(tokenizer.encode(text).ids) < 2000
+
+
+def test_the_estimate_is_on_the_safe_side() -> None:
+    tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
+    tokenizer.no_truncation()
+    for text in (*PAGES.values(), "Größe, Übermut, naïve Straße", "東京都の天気は晴れです。" * 9, "🍅" * 50):
+        assert estimated_tokens(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids) * 0.95
+
+
+def test_no_tool_changes_anything() -> None:
+    for tool in tools():
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint is True
+        assert tool.annotations.open_world_hint is False
+        assert tool.input_schema["additionalProperties"] is False
+
+
+def ask(answers: Answers, name: str, **arguments: Any) -> types.CallToolResult:  # noqa: ANN401 - right and wrong ones
+    return called(answers, name, arguments)
+
+
+def text_of(result: types.CallToolResult) -> str:
+    assert isinstance(result.content[0], types.TextContent)
+    return result.content[0].text
+
+
+def test_what_documents_say_stands_in_fences(answers: Answers) -> None:
+    text = text_of(ask(answers, "read", node_id="hostile.md"))
+    assert text.endswith(f"\n````\n# Hostile\n\n{HOSTILE}````")
+    assert text.startswith("`hostile.md:1-9` `Hostile` node `hostile.md#hostile`. What documents say is")
+
+
+def test_pages_of_a_text_follow_one_another(answers: Answers) -> None:
+    read, cursor, pages = "", "", 0
+    while True:
+        result = ask(answers, "read", node_id="long.md", max_tokens=3000, cursor=cursor)
+        text = text_of(result)
+        read += text.partition("\n```\n")[2].rpartition("```")[0]
+        pages += 1
+        assert result.meta is not None
+        page = result.meta[PAGE]
+        assert page["total_tokens"] == estimated_tokens(text) <= 3000
+        if not page["truncated"]:
+            break
+        assert f"cursor={page['next_cursor']}" in text
+        cursor = page["next_cursor"]
+    assert read == PAGES["long.md"]
+    assert pages > 3
+
+
+def test_pages_of_hits_follow_one_another(answers: Answers) -> None:
+    whole = ask(answers, "search", question="tomatoes and letters", top_k=8, max_tokens=10_000).structured_content
+    hits, cursor = [], ""
+    while True:
+        page = ask(answers, "search", question="tomatoes and letters", top_k=8, max_tokens=700, cursor=cursor)
+        values = page.structured_content
+        assert values["total_tokens"] <= 700
+        hits += values["hits"]
+        cursor = values["next_cursor"]
+        if not values["truncated"]:
+            break
+    assert [hit["node_id"] for hit in hits] == [hit["node_id"] for hit in whole["hits"]]
+    assert len(hits) > 5
+
+
+def test_a_cursor_is_for_one_call(answers: Answers) -> None:
+    arguments = {"top_k": 8, "max_tokens": 700}
+    cursor = ask(answers, "search", question="tomatoes and letters", **arguments).structured_content["next_cursor"]
+    for name, other in (
+        ("search", {"question": "tomatoes and stamps", **arguments}),
+        ("search", {"question": "tomatoes and letters", **arguments, "top_k": 9}),
+        ("search", {"question": "tomatoes and letters", **arguments, "profile": "fast"}),
+        ("search", {"question": "tomatoes and letters", **arguments, "path": "garden"}),
+        ("read", {"node_id": "long.md"}),
+    ):
+        refused = ask(answers, name, **other, cursor=cursor)
+        assert refused.is_error
+        assert text_of(refused).startswith("this cursor belongs to another call")
+
+
+def test_a_cursor_is_for_one_state_of_the_documents(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    with Library(index=str(index), settings={"refresh_seconds": 0}) as library:
+        answers = Answers(library)
+        arguments: dict[str, Any] = {"question": "tomatoes and letters", "top_k": 8, "max_tokens": 700}
+        cursor = ask(answers, "search", **arguments).structured_content["next_cursor"]
+        (tmp_path / "docs" / "new.md").write_text("# New\n\nLetters on tomatoes.\n", encoding="utf-8")
+        refused = ask(answers, "search", **arguments, cursor=cursor)
+        assert text_of(refused) == "the documents changed since this cursor was given; call again without cursor"
+        again = ask(answers, "search", **arguments).structured_content
+        assert again["hits"][0]["citation"] == "new.md:1-3", "a long-lived server sees what is new"
+
+
+def test_an_outline_and_its_pages(answers: Answers) -> None:
+    whole = text_of(ask(answers, "outline", depth=9)).split("```")[1].strip().split("\n")
+    assert len(whole) == 15
+    assert "garden/bees.md:1-3" in "\n".join(whole)
+
+
+def test_every_answer_stays_below_its_limit(answers: Answers) -> None:
+    for most in (300, 500, 1000, 4000):
+        for name, arguments in (
+            ("search", {"question": "a long story on ships", "top_k": 10}),
+            ("search", {"question": "tomatoes and letters", "top_k": 10}),
+            ("read", {"node_id": "long.md"}),
+            ("outline", {"depth": 9}),
+            ("related", {"node_id": "mail.md#mail"}),
+        ):
+            result = ask(answers, name, **arguments, max_tokens=most)
+            assert not result.is_error, text_of(result)
+            sent = text_of(result) + json.dumps(
+                result.structured_content or "", ensure_ascii=False, separators=(",", ":")
+            )
+            assert estimated_tokens(sent) <= most, (name, most)
+
+
+def test_no_passage_is_sent_twice(answers: Answers) -> None:
+    result = ask(answers, "search", question="a long story on ships", top_k=3)
+    hit = result.structured_content["hits"][0]
+    assert hit["text"].count("\n") > 10
+    assert hit["text"][:400] not in text_of(result)
+
+
+def test_a_path_narrows_the_hits(answers: Answers) -> None:
+    for path, files in (("garden", {"garden/bees.md", "garden/tomatoes.md"}), ("./mail.md", {"mail.md"})):
+        values = ask(answers, "search", question="tomatoes and letters", path=path).structured_content
+        assert {hit["citation"].rpartition(":")[0] for hit in values["hits"]} == files
+        assert values["remarks"] == ["path: verdict and confidence are those of the search in all documents"]
+    gone = ask(answers, "search", question="tomatoes", path="gard")
+    assert gone.is_error
+    assert text_of(gone) == "'gard' is not in the index; outline() shows what is"
+
+
+def test_a_profile_is_a_name_never_a_file(answers: Answers, tmp_path: Path) -> None:
+    assert not ask(answers, "search", question="tomatoes", profile="fast").is_error
+    secret = tmp_path / "secret.yaml"
+    secret.write_text("password: 1234", encoding="utf-8")
+    refused = ask(answers, "search", question="tomatoes", profile=str(secret))
+    assert refused.is_error
+    assert text_of(refused).startswith("profile must be one of: balanced, ")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("search", {}, "question is missing: A question or keywords, in any words."),
+        ("search", {"question": ""}, "question is empty"),
+        ("search", {"question": "\n \t"}, "question is empty"),
+        ("search", {"question": "\0"}, "the question is empty; ask something, such as: how do I configure logging?"),
+        ("search", {"question": 7}, "question must be a string"),
+        ("search", {"question": ["a"]}, "question must be a string"),
+        ("search", {"question": {"$ne": ""}}, "question must be a string"),
+        ("search", {"question": "x" * 8001}, "question has 8,001 characters; at most 8,000 are read"),
+        ("search", {"question": "a", "top_k": 0}, "top_k must be a whole number from 1 to 30"),
+        ("search", {"question": "a", "top_k": 10**400}, "top_k must be a whole number from 1 to 30"),
+        ("search", {"question": "a", "top_k": "5"}, "top_k must be a whole number from 1 to 30"),
+        ("search", {"question": "a", "top_k": True}, "top_k must be a whole number from 1 to 30"),
+        ("search", {"question": "a", "top_k": 2.5}, "top_k must be a whole number from 1 to 30"),
+        ("search", {"question": "a", "top_k": float("nan")}, "top_k must be a whole number from 1 to 30"),
+        ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens must be a whole number from 300 to 10,000"),
+        ("search", {"question": "a", "cursor": "x"}, "this cursor belongs to another call; repeat the call that gave"),
+        ("search", {"question": "a", "cursor": "\u00e9" * 99}, "this cursor belongs to another call; repeat the call"),
+        ("search", {"question": "a", "cursor": "x" * 300}, "cursor has 300 characters; at most 200 are read"),
+        ("search", {"question": "a", "zzz": 1}, "there is no argument 'zzz'; there are: question, top_k, profile"),
+        ("read", {"node_id": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
+        ("read", {"node_id": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
+        ("read", {"node_id": "x" * 4001}, "node_id has 4,001 characters; at most 4,000 are read"),
+        ("read", {"node": "mail.md"}, "there is no argument 'node'; did you mean node_id?; node_id is missing"),
+        ("outline", {"depth": 99}, "depth must be a whole number from 1 to 20"),
+        ("outline", {"node_or_path": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
+        ("related", {}, "node_id is missing"),
+        ("related", {"node_id": "garden/"}, "'garden/' is not in the index; outline() shows what is"),
+        ("status", {"verbose": True}, "there is no argument 'verbose'; there are: none"),
+        ("context_query_hyde", {"question": "a", "force_hyde": "yes"}, "force_hyde must be true or false"),
+        ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
+    ],
+)
+def test_wrong_arguments_are_named(answers: Answers, name: str, arguments: dict[str, Any], message: str) -> None:
+    result = called(answers, name, arguments)
+    assert result.is_error
+    assert text_of(result).startswith(message)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ['" OR 1=1 --', "NEAR(*)", "-x", "{{7*7}}", "$where", "\u202e\u200b", "\ud800", "🍅" * 2000, "a " * 4000],
+)
+def test_any_question_is_only_words(answers: Answers, question: str) -> None:
+    result = ask(answers, "search", question=question)
+    assert "bug" not in text_of(result)
+    text_of(result).encode()
+
+
+OUTSIDE = [
+    "../secret.md",
+    "..\\secret.md",
+    "garden/../../secret.md",
+    "garden/../../../../../../etc/passwd",
+    "/etc/passwd",
+    "//etc/passwd",
+    "/proc/self/environ",
+    "/dev/zero",
+    "~/secret.md",
+    "~root/.bashrc",
+    "file:///etc/passwd",
+    "%2e%2e/secret.md",
+    "..%2fsecret.md",
+    "%252e%252e/secret.md",
+    "mail.md/../../secret.md",
+    "mail.md\0.txt",
+    "\\\\?\\C:\\secret.md",
+    "C:\\secret.md",
+    "....//secret.md",
+    "link.md",
+    "linked/secret.md",
+    "index.sqlite",
+    "../index/index.sqlite",
+    "secret.md:1-2",
+    "../secret.md#top",
+    "\ud800",
+    "x" * 4000,
+    "/" * 4000,
+    "a/" * 1900,
+    ".",
+]
+
+
+@pytest.mark.parametrize("reference", OUTSIDE, ids=range(len(OUTSIDE)))
+def test_nothing_is_read_outside_the_documents(answers: Answers, index: Path, reference: str) -> None:
+    secret = index.parent / "secret.md"
+    secret.write_text("# Top\n\nSECRET\n", encoding="utf-8")
+    for name, target in (("link.md", secret), ("linked", index.parent)):
+        link = index.parent / "docs" / name
+        if not link.is_symlink():
+            link.symlink_to(target)
+    for name, argument in (("read", "node_id"), ("outline", "node_or_path"), ("related", "node_id")):
+        text = text_of(called(answers, name, {argument: reference}))
+        assert "SECRET" not in text
+        assert "root:" not in text
+        assert "bug" not in text
+
+
+def test_an_error_says_nothing_of_this_machine() -> None:
+    assert said(IndexDamagedError("/home/me/index: malformed")) == NEXT_STEPS[IndexDamagedError.__mro__[1]]
+    assert "/" not in said(ValueError("/home/me")).replace("hybrid_retrieve.py", "")
+    assert all("/" not in step for step in NEXT_STEPS.values())
+
+
+def test_resources_that_are_none(answers: Answers, index: Path) -> None:
+    async def attempts() -> list[str]:
+        program, *arguments = command("mcp", "--index", index)
+        messages = []
+        async with Client(
+            StdioServerParameters(command=program, args=arguments, env=environment(index.parent))
+        ) as client:
+            for uri in (
+                "hybrid-retrieve://document/../secret.md",
+                "file:///etc/passwd",
+                "hybrid-retrieve://document/%00",
+            ):
+                with pytest.raises(MCPError) as caught:
+                    await client.read_resource(uri)
+                messages.append(caught.value.message)
+            with pytest.raises(MCPError) as caught:
+                await client.list_resources(cursor="-1")
+            messages.append(caught.value.message)
+        return messages
+
+    first, second, third, fourth = asyncio.run(attempts())
+    assert first == third == "there is no such document; list the resources, or call outline"
+    assert second == "there is no such resource; list them first"
+    assert fourth == "this cursor is none of this server's; list the resources without it"
+
+
+def test_a_language_model_takes_part_and_its_inventions_are_marked(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
+    written = {
+        "queries": ["cost of sending an envelope"],
+        "hyde": [invented],
+        "hyde_answer": "",
+        "intent": "APPLICATION",
+    }
+    question = "how does somebody cover the cost of sending an envelope by post?"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(index.parent / "cache"))
+    with (
+        scripted_ollama(lambda asked: written | {"entities": []}) as ollama,
+        Library(index=str(index), settings={"llm": {"url": ollama.url}}) as library,
+    ):
+        answers = Answers(library)
+        plain = ask(answers, "context_query_hyde", question=question, force_hyde=True)
+        shown = ask(answers, "context_query_hyde", question=question, force_hyde=True, return_hypothetical=True)
+    said = plain.structured_content["expansion"]
+    assert said["used_hyde"] is True, said
+    assert (said["cached"], shown.structured_content["expansion"]["cached"]) == (False, True)
+    assert said["milliseconds"] > 0
+    assert said["dropped"] == []
+    assert "hyde used: " in text_of(plain)
+    assert ", remembered; 0 texts dropped" in text_of(shown)
+    assert plain.structured_content["hits"]
+    assert invented not in json.dumps(plain.structured_content) + text_of(plain)
+    assert shown.structured_content["expansion"]["passages"] == [invented]
+    assert f"written by a model, in no document: `{invented}`" in text_of(shown)
+    assert invented not in json.dumps(shown.structured_content["hits"])
+
+
+def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, answers: Answers) -> None:
+    settings = {"llm": {"url": "http://127.0.0.1:9"}}
+    question = "how does somebody cover the cost of sending an envelope by post?"
+    with Library(index=str(index), settings=settings) as library:
+        result = ask(Answers(library), "context_query_hyde", question=question, force_hyde=True)
+    plain = ask(answers, "search", question=question)
+    assert not result.is_error
+    assert result.structured_content["expansion"]["used_hyde"] is False
+    assert any(remark.startswith("expand: ") for remark in result.structured_content["degraded"])
+    assert result.structured_content["hits"] == plain.structured_content["hits"]
+
+
+def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "page.md").write_text("# Page\n\nA stamp pays for a letter.\n", encoding="utf-8")
+    with Library((str(tmp_path / "docs"),), str(tmp_path / "index"), wait_s=0.0) as library:
+        waiting = ask(Answers(library), "search", question="what pays for a letter?")
+        assert waiting.is_error
+        assert text_of(waiting).startswith("the documents are being indexed")
+        assert text_of(waiting).endswith("; ask again in a minute")
+        assert str(tmp_path) not in text_of(waiting)
+    with Library((str(tmp_path / "docs"),), str(tmp_path / "index")) as library:
+        assert ask(Answers(library), "search", question="what pays for a letter?").structured_content["hits"]

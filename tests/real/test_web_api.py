@@ -1,0 +1,229 @@
+"""The JSON API and the headers of the web page, served by the program itself."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+
+from hybrid_retrieve import main
+from retriever.serving.library import Library
+from retriever.serving.web import web_app
+from retriever.types import Answer
+from tests.answers import HIT, answer
+from tests.real.scripted_ollama import scripted_ollama
+from tests.real.served import served
+from tests.real.web_documents import indexed
+
+QUESTION = "what pays for a letter?"
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("web"))
+
+
+@pytest.fixture(scope="module")
+def client(index: Path) -> Iterator[httpx.Client]:
+    with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        yield client
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*arguments, "--json", "-q"]) == 0
+    content: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return content
+
+
+def test_the_api_gives_what_the_command_line_prints(
+    client: httpx.Client, index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = client.get("/api/search", params={"question": QUESTION, "full": "true", "explain": "true"}).json()
+    said = printed(capsys, "ask", QUESTION, "--index", str(index), "--full", "--explain")
+    for key in ("question", "verdict", "confidence", "hits", "index", "degraded", "schema_version", "profile"):
+        assert found[key] == said[key], key
+    assert found["trace"]["rankings"] == said["trace"]["rankings"]
+    node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
+    assert node == printed(capsys, "read", "mail.md#mail/stamps", "--index", str(index))
+    tree = client.get("/api/tree", params={"reference": "garden", "depth": "2", "limit": "1000"}).json()
+    assert tree["nodes"] == printed(capsys, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
+
+
+def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
+    nodes, offset = [], 0
+    while offset is not None:
+        page = client.get("/api/tree", params={"offset": offset, "limit": 150}).json()
+        nodes += page["nodes"]
+        offset = page["next_offset"]
+    assert len(nodes) == page["total"] > 240
+    assert len({node["node_id"] for node in nodes}) == len(nodes)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "advice"),
+    [
+        ("/api/search", 422, "question is missing"),
+        ("/api/search?question=", 422, "the question is empty"),
+        ("/api/search?question=%00%20", 422, "the question is empty"),
+        ("/api/search?questin=x", 422, "did you mean question?"),
+        ("/api/search?question=x&question=y", 422, "question is given twice"),
+        ("/api/search?question=x&profile=recal", 422, "did you mean recall?"),
+        ("/api/search?question=x&full=yes", 422, "full must be true or false"),
+        ("/api/search?question=" + "x" * 8001, 422, "must have at most 8,000 characters"),
+        ("/api/tree?limit=1001", 422, "limit must be a whole number from 1 to 1,000"),
+        ("/api/tree?depth=-1&limit=one", 422, "depth must be a whole number from 0 to 10,000; limit must be"),
+        ("/api/tree?depth=%D9%A1", 422, "depth must be"),
+        ("/api/tree?reference=nowhere.md", 404, "is not in the index"),
+        ("/api/node?reference=mail.md:1-9999", 404, "has the lines 1-"),
+        ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
+        ("/api/node?reference=%ff%00", 404, "is not in the index"),
+        ("/health?x=1", 422, "x is no parameter"),
+        ("/api/nothing", 404, "no such page"),
+    ],
+)
+def test_mistakes_are_named_with_what_to_do(client: httpx.Client, address: str, status: int, advice: str) -> None:
+    response = client.get(address)
+    assert response.status_code == status
+    assert advice in response.json()["error"]
+    assert response.headers["content-type"] == "application/json"
+
+
+def test_other_methods_are_refused(client: httpx.Client) -> None:
+    response = client.post("/api/search", content=b"{}")
+    assert response.status_code == 405
+    assert "GET" in response.headers["allow"]
+    assert "error" in response.json()
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize("path", ["/api/search", "/api/tree", "/api/node"])
+@pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
+def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
+    operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]
+
+    @settings(max_examples=12, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def check(case: schemathesis.Case[Any]) -> None:
+        case.call_and_validate(base_url=str(client.base_url))
+
+    check()
+
+
+@pytest.mark.parametrize("address", ["/", f"/?question={QUESTION}", "/nowhere", "/health", "/api/node", "/read?node=x"])
+def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str) -> None:
+    headers = client.get(address).headers
+    policy = headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; ")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert "data:" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "same-origin"
+    assert headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_a_page_of_another_place_is_not_answered(client: httpx.Client) -> None:
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
+
+
+@pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])
+def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> None:
+    response = client.post("/preferences", data={"back": back, "theme": "dark", "editor": "nonsense"})
+    assert (response.status_code, response.headers["location"]) == (303, "/")
+    assert response.headers.get_list("set-cookie")[0].startswith("theme=dark;")
+    assert len(response.headers.get_list("set-cookie")) == 1
+
+
+class SlowLibrary(Library):
+    """Its searches wait until they are told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__(profile="balanced")
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    def retriever(self, profile: str = "", settings: object = None) -> Any:  # noqa: ANN401 - what a retriever does
+        return self
+
+    def search(self, question: str) -> Answer:
+        self.began.set()
+        assert self.may_end.wait(20)
+        return replace(answer(HIT), question=question)
+
+
+def test_slow_searches_do_not_hold_up_health() -> None:
+    library = SlowLibrary()
+
+    async def play() -> list[int]:
+        transport = httpx.ASGITransport(web_app(library))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
+            statuses: list[int] = []
+
+            async def ask() -> None:
+                statuses.append((await client.get("/api/search", params={"question": "x"})).status_code)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(50):
+                    group.start_soon(ask)
+                assert await anyio.to_thread.run_sync(library.began.wait, 20)
+                assert (await client.get("/health")).json() == {"status": "ok"}
+                assert statuses == [], "they are still waiting"
+                library.may_end.set()
+            return statuses
+
+    assert anyio.run(play) == [200] * 50
+
+
+def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
+    written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
+    asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
+    monkeypatch.setenv("XDG_CACHE_HOME", str(index.parent / "cache"))
+
+    questions: Questions = (("/api/search", {}), ("/api/search", {"hypothetical": "true"}), ("/", WHY), ("/", {}))
+
+    async def pages(app: Any) -> list[httpx.Response]:  # noqa: ANN401 - an ASGI application
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+            return [await client.get(path, params=asked | more) for path, more in questions]
+
+    with (
+        scripted_ollama(lambda _: written) as ollama,
+        Library(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
+    ):
+        plain, shown, why, page = anyio.run(pages, web_app(library))
+    report = plain.json()["expansion"]
+    assert report["used_hyde"] is True, report
+    assert report["milliseconds"] > 0
+    assert invented not in plain.text + page.text
+    assert shown.json()["expansion"]["passages"] == [invented]
+    assert shown.json()["expansion"]["cached"] is True
+    before, summary, behind = why.text.partition("Show what the model made up: it stands in no document</summary>")
+    assert summary
+    assert invented not in before
+    assert invented in behind.partition("</details>")[0]
+
+
+Questions = tuple[tuple[str, dict[str, str]], ...]
+LLM = {"use_llm": True, "hyde": {"gate": "always"}}
+WHY = {"view": "why"}
+
+
+def test_without_a_language_model_the_page_says_so(index: Path) -> None:
+    async def said(app: Any) -> str:  # noqa: ANN401 - an ASGI application
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+            return (await client.get("/", params={"question": QUESTION})).text
+
+    with Library(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
+        assert "expand: " in anyio.run(said, web_app(library))

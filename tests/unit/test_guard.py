@@ -1,0 +1,380 @@
+"""Who is let in by what listens: a table of requests, and what the guard does with bodies, answers and failures."""
+
+import asyncio
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from retriever.errors import UsageError
+from retriever.serving.admission import Door, Limits, is_loopback, refusal
+from retriever.serving.guard import Guard
+from retriever.serving.http import check_host
+
+HOME = Door("127.0.0.1", 8470)
+PORT_80 = Door("127.0.0.1", 80)
+IPV6 = Door("::1", 8470)
+OTHER_LOOPBACK = Door("127.0.0.2", 8470)
+SECRET = "correct-horse-battery-staple"
+LAN = Door("192.168.1.5", 8470, SECRET)
+NAMED = Door("Nas.example", 8470, SECRET)
+OK = 200
+
+TABLE: list[tuple[str, Door, str, str, list[tuple[str, str]], int]] = [
+    # name, door, method, target, headers, status
+    ("own name", HOME, "GET", "/", [("host", "localhost:8470")], OK),
+    ("own address", HOME, "POST", "/mcp", [("host", "127.0.0.1:8470")], OK),
+    ("own IPv6 address", HOME, "POST", "/mcp", [("host", "[::1]:8470")], OK),
+    ("case of a host", HOME, "GET", "/", [("host", "LocalHost:8470")], OK),
+    ("own origin", HOME, "POST", "/mcp", [("host", "localhost:8470"), ("origin", "http://localhost:8470")], OK),
+    ("case of an origin", HOME, "POST", "/", [("host", "localhost:8470"), ("origin", "HTTP://LOCALHOST:8470")], OK),
+    ("no port where it is 80", PORT_80, "GET", "/", [("host", "localhost")], OK),
+    ("port 80 in full", PORT_80, "GET", "/", [("host", "localhost:80")], OK),
+    ("bound to IPv6", IPV6, "GET", "/", [("host", "[::1]:8470")], OK),
+    ("another loopback address", OTHER_LOOPBACK, "GET", "/", [("host", "127.0.0.2:8470")], OK),
+    ("HEAD", HOME, "HEAD", "/", [("host", "localhost:8470")], OK),
+    ("no host", HOME, "GET", "/", [], 400),
+    ("an empty host", HOME, "GET", "/", [("host", "")], 421),
+    ("two hosts", HOME, "GET", "/", [("host", "localhost:8470"), ("host", "evil.example")], 400),
+    ("the same host twice", HOME, "GET", "/", [("host", "localhost:8470"), ("host", "localhost:8470")], 400),
+    ("two hosts in one", HOME, "GET", "/", [("host", "localhost:8470, evil.example")], 421),
+    ("a foreign host", HOME, "GET", "/", [("host", "evil.example")], 421),
+    ("a foreign host, our port", HOME, "GET", "/", [("host", "evil.example:8470")], 421),
+    ("another port", HOME, "GET", "/", [("host", "localhost:8471")], 421),
+    ("no port", HOME, "GET", "/", [("host", "localhost")], 421),
+    ("an empty port", HOME, "GET", "/", [("host", "localhost:")], 421),
+    ("a port with a zero", HOME, "GET", "/", [("host", "localhost:08470")], 421),
+    ("a port that begins like ours", HOME, "GET", "/", [("host", "localhost:84700")], 421),
+    ("user info", HOME, "GET", "/", [("host", "localhost:1@evil.example")], 421),
+    ("user info, our port", HOME, "GET", "/", [("host", "localhost:8470@evil.example")], 421),
+    ("our name as user", HOME, "GET", "/", [("host", "evil.example@localhost:8470")], 421),
+    ("our name as prefix", HOME, "GET", "/", [("host", "localhost.evil.example:8470")], 421),
+    ("our address as prefix", HOME, "GET", "/", [("host", "127.0.0.1.evil.example:8470")], 421),
+    ("our name as suffix", HOME, "GET", "/", [("host", "evil.localhost:8470")], 421),
+    ("a trailing dot", HOME, "GET", "/", [("host", "localhost.:8470")], 421),
+    ("every address", HOME, "GET", "/", [("host", "0.0.0.0:8470")], 421),
+    ("a short address", HOME, "GET", "/", [("host", "127.1:8470")], 421),
+    ("a decimal address", HOME, "GET", "/", [("host", "2130706433:8470")], 421),
+    ("an octal address", HOME, "GET", "/", [("host", "0177.0.0.1:8470")], 421),
+    ("IPv6 without brackets", HOME, "GET", "/", [("host", "::1:8470")], 421),
+    ("IPv6 in full", HOME, "GET", "/", [("host", "[0:0:0:0:0:0:0:1]:8470")], 421),
+    ("IPv4 in IPv6", HOME, "GET", "/", [("host", "[::ffff:127.0.0.1]:8470")], 421),
+    ("IPv6 with a zone", HOME, "GET", "/", [("host", "[::1%25lo]:8470")], 421),
+    ("a space before", HOME, "GET", "/", [("host", " localhost:8470")], 421),
+    ("a tab after", HOME, "GET", "/", [("host", "localhost:8470\t")], 421),
+    ("NUL", HOME, "GET", "/", [("host", "localhost:8470\0")], 421),
+    ("other letters", HOME, "GET", "/", [("host", "loc\u00e4lhost:8470")], 421),
+    ("a path in the host", HOME, "GET", "/", [("host", "localhost:8470/")], 421),
+    ("forwarded host", HOME, "GET", "/", [("host", "evil.example"), ("x-forwarded-host", "localhost:8470")], 421),
+    ("an absolute target", HOME, "GET", "http://evil.example/", [("host", "localhost:8470")], 400),
+    ("our own absolute target", HOME, "GET", "http://localhost:8470/", [("host", "localhost:8470")], 400),
+    ("target *", HOME, "GET", "*", [("host", "localhost:8470")], 400),
+    ("a preflight", HOME, "OPTIONS", "/mcp", [("host", "localhost:8470"), ("origin", "http://localhost:8470")], 405),
+    ("CONNECT", HOME, "CONNECT", "/", [("host", "localhost:8470")], 405),
+    ("TRACE", HOME, "TRACE", "/", [("host", "localhost:8470")], 405),
+    ("a method in small letters", HOME, "get", "/", [("host", "localhost:8470")], 405),
+    ("null origin", HOME, "POST", "/mcp", [("host", "localhost:8470"), ("origin", "null")], 403),
+    ("empty origin", HOME, "POST", "/mcp", [("host", "localhost:8470"), ("origin", "")], 403),
+    ("foreign origin", HOME, "POST", "/mcp", [("host", "localhost:8470"), ("origin", "https://evil.example")], 403),
+    (
+        "origin of another port",
+        HOME,
+        "POST",
+        "/",
+        [("host", "localhost:8470"), ("origin", "http://localhost:3000")],
+        403,
+    ),
+    ("origin without port", HOME, "POST", "/", [("host", "localhost:8470"), ("origin", "http://localhost")], 403),
+    (
+        "our origin as prefix",
+        HOME,
+        "POST",
+        "/mcp",
+        [("host", "localhost:8470"), ("origin", "http://localhost:8470.evil.example")],
+        403,
+    ),
+    ("https origin", HOME, "POST", "/", [("host", "localhost:8470"), ("origin", "https://localhost:8470")], 403),
+    ("origin with a slash", HOME, "POST", "/", [("host", "localhost:8470"), ("origin", "http://localhost:8470/")], 403),
+    (
+        "origin of our other name",
+        HOME,
+        "POST",
+        "/mcp",
+        [("host", "localhost:8470"), ("origin", "http://127.0.0.1:8470")],
+        403,
+    ),
+    (
+        "two origins",
+        HOME,
+        "POST",
+        "/mcp",
+        [("host", "localhost:8470"), ("origin", "http://localhost:8470"), ("origin", "http://evil.example")],
+        403,
+    ),
+    ("an image elsewhere", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "cross-site")], 403),
+    ("an image next door", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "same-site")], 403),
+    ("our own image", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "same-origin")], OK),
+    ("typed by hand", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "none")], OK),
+    (
+        "a link elsewhere",
+        HOME,
+        "GET",
+        "/",
+        [
+            ("host", "localhost:8470"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ],
+        OK,
+    ),
+    (
+        "a frame elsewhere",
+        HOME,
+        "GET",
+        "/",
+        [
+            ("host", "localhost:8470"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "iframe"),
+        ],
+        403,
+    ),
+    (
+        "a form elsewhere",
+        HOME,
+        "POST",
+        "/",
+        [
+            ("host", "localhost:8470"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ],
+        403,
+    ),
+    ("token", LAN, "POST", "/mcp", [("host", "192.168.1.5:8470"), ("authorization", f"Bearer {SECRET}")], OK),
+    ("token, any case", LAN, "POST", "/", [("host", "192.168.1.5:8470"), ("authorization", f"bearer {SECRET}")], OK),
+    ("a name", NAMED, "POST", "/", [("host", "nas.example:8470"), ("authorization", f"Bearer {SECRET}")], OK),
+    ("no token", LAN, "POST", "/mcp", [("host", "192.168.1.5:8470")], 401),
+    ("empty token", LAN, "POST", "/mcp", [("host", "192.168.1.5:8470"), ("authorization", "Bearer ")], 401),
+    ("half a token", LAN, "POST", "/", [("host", "192.168.1.5:8470"), ("authorization", f"Bearer {SECRET[:9]}")], 401),
+    (
+        "more than a token",
+        LAN,
+        "POST",
+        "/",
+        [("host", "192.168.1.5:8470"), ("authorization", f"Bearer {SECRET} ")],
+        401,
+    ),
+    (
+        "token in another case",
+        LAN,
+        "POST",
+        "/",
+        [("host", "192.168.1.5:8470"), ("authorization", f"Bearer {SECRET.upper()}")],
+        401,
+    ),
+    ("basic", LAN, "POST", "/mcp", [("host", "192.168.1.5:8470"), ("authorization", f"Basic {SECRET}")], 401),
+    ("not ASCII", LAN, "POST", "/mcp", [("host", "192.168.1.5:8470"), ("authorization", "Bearer \u00ff")], 401),
+    (
+        "two tokens",
+        LAN,
+        "POST",
+        "/mcp",
+        [("host", "192.168.1.5:8470"), ("authorization", f"Bearer {SECRET}"), ("authorization", "Bearer x")],
+        401,
+    ),
+    (
+        "token, foreign host",
+        LAN,
+        "POST",
+        "/",
+        [("host", "evil.example:8470"), ("authorization", f"Bearer {SECRET}")],
+        421,
+    ),
+    (
+        "loopback name elsewhere",
+        LAN,
+        "GET",
+        "/",
+        [("host", "localhost:8470"), ("authorization", f"Bearer {SECRET}")],
+        421,
+    ),
+    ("a body as large as may be", HOME, "POST", "/", [("host", "localhost:8470"), ("content-length", "1000000")], OK),
+    ("a larger body", HOME, "POST", "/", [("host", "localhost:8470"), ("content-length", "1000001")], 413),
+    ("an endless body", HOME, "POST", "/", [("host", "localhost:8470"), ("content-length", "9" * 5000)], 413),
+    ("a negative body", HOME, "POST", "/", [("host", "localhost:8470"), ("content-length", "-1")], 413),
+    (
+        "two lengths",
+        HOME,
+        "POST",
+        "/",
+        [("host", "localhost:8470"), ("content-length", "1"), ("content-length", "9999999")],
+        413,
+    ),
+    (
+        "a length and chunks",
+        HOME,
+        "POST",
+        "/",
+        [("host", "localhost:8470"), ("content-length", "5"), ("transfer-encoding", "chunked")],
+        400,
+    ),
+    ("chunks", HOME, "POST", "/", [("host", "localhost:8470"), ("transfer-encoding", "chunked")], OK),
+    ("many headers", HOME, "GET", "/", [("host", "localhost:8470"), *[("x", "y")] * 64], 431),
+    ("large headers", HOME, "GET", "/", [("host", "localhost:8470"), ("cookie", "x" * 16_384)], 431),
+]
+
+
+@pytest.mark.parametrize(
+    ("door", "method", "target", "headers", "status"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_who_is_let_in(door: Door, method: str, target: str, headers: list[tuple[str, str]], status: int) -> None:
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    refused = refusal(method, target.encode(), raw, door, Limits())
+    assert (refused.status if refused else OK) == status
+
+
+def test_the_table_is_long() -> None:
+    assert len({row[0] for row in TABLE}) == len(TABLE) >= 45
+
+
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("LOCALHOST", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("192.168.1.5", False),
+        ("localhost.evil.example", False),
+        ("::ffff:192.168.1.5", False),
+        ("", False),
+    ],
+)
+def test_which_hosts_are_of_this_machine_alone(host: str, alone: bool) -> None:
+    assert is_loopback(host) is alone
+
+
+def test_other_machines_need_a_token() -> None:
+    check_host("127.0.0.1", "")
+    check_host("192.168.1.5", SECRET)
+    with pytest.raises(UsageError, match="--token-file"):
+        check_host("192.168.1.5", "")
+    for everywhere in ("0.0.0.0", "::", ""):
+        with pytest.raises(UsageError, match="every address"):
+            check_host(everywhere, SECRET)
+
+
+class Client:
+    """Sends one request to a guarded application, and keeps what comes back."""
+
+    def __init__(self, *body: bytes, headers: Iterable[tuple[bytes, bytes]] = (), leaves: bool = False) -> None:
+        self.headers = [(b"host", b"localhost:8470"), *headers]
+        self.pending: list[Message] = [{"type": "http.request", "body": part, "more_body": True} for part in body]
+        self.pending.append({"type": "http.disconnect"} if leaves else {"type": "http.request", "body": b""})
+        self.sent: list[Message] = []
+
+    async def receive(self) -> Message:
+        if not self.pending:
+            await asyncio.Event().wait()
+        return self.pending.pop(0)
+
+    async def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def ask(self, app: Any, **limits: Any) -> int | None:  # noqa: ANN401 - any ASGI application
+        scope = {"type": "http", "method": "POST", "path": "/", "raw_path": b"/", "headers": self.headers}
+        asyncio.run(Guard(app, HOME, Limits(**limits))(scope, self.receive, self.send))
+        return self.sent[0]["status"] if self.sent else None
+
+    @property
+    def answer(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    message = await receive()
+    assert not message["more_body"]
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"X-Frame-Options", b"SAMEORIGIN")]})
+    await send({"type": "http.response.body", "body": message["body"]})
+
+
+def test_a_body_comes_in_one_piece() -> None:
+    client = Client(b"one ", b"two")
+    assert client.ask(echo) == 200
+    assert client.answer == b"one two"
+    headers = dict(client.sent[0]["headers"])
+    assert headers[b"x-content-type-options"] == b"nosniff"
+    assert headers[b"x-frame-options"] == b"SAMEORIGIN", "what the application says stays"
+    assert not any(name.startswith(b"access-control-") for name in headers)
+
+
+def test_a_body_that_was_not_announced_is_counted() -> None:
+    assert Client(b"x" * 60, b"x" * 60).ask(echo, body_bytes=100) == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+    client = Client(b"x")
+    client.pending.pop()
+    assert client.ask(echo, body_seconds=0.01) == 408
+
+
+def test_a_client_that_leaves_in_the_middle_reaches_nothing() -> None:
+    async def never(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError
+
+    assert Client(b"x", leaves=True).ask(never) is None
+
+
+def test_an_answer_is_bounded() -> None:
+    client = Client(b"x" * 100)
+    assert client.ask(echo, answer_bytes=99) == 500
+    assert json.loads(client.answer) == {"error": "the answer is too large; ask for less"}
+
+
+def test_an_endless_answer_is_cut() -> None:
+    async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        while True:
+            await send({"type": "http.response.body", "body": b"x" * 10, "more_body": True})
+
+    client = Client()
+    assert client.ask(endless, answer_bytes=99) == 200
+    assert len(client.answer) == 90
+    assert client.sent[-1]["more_body"], "so the server closes the connection"
+
+
+def test_an_answer_that_takes_too_long_is_given_up() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.Event().wait()
+
+    assert Client().ask(slow, seconds=0.01) == 504
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("/home/me/secret.md"), TimeoutError("/home/me"), OSError(2, "no", "/etc")]
+)
+def test_a_failure_says_nothing_of_this_machine(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise error
+
+    client = Client()
+    assert client.ask(broken) == 500
+    assert json.loads(client.answer) == {"error": "this is a bug; the server's standard error says more"}
+    assert "Traceback" in caplog.text, "the log has it"
+
+
+def test_other_protocols_reach_nothing() -> None:
+    async def never(scope: Scope, receive: Receive, send: Send) -> None:
+        raise AssertionError
+
+    client = Client()
+    asyncio.run(Guard(never, HOME)({"type": "websocket"}, client.receive, client.send))
+    assert client.sent == []
