@@ -1,0 +1,60 @@
+"""A retriever for LangChain (the extra `langchain`): its documents are sections, cited by file and lines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.profile_layers import DEFAULT_PROFILE
+from retriever.retrieving import Retriever
+
+try:
+    from langchain_core.callbacks import CallbackManagerForRetrieverRun
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+    from pydantic import PrivateAttr
+except ModuleNotFoundError as error:
+    raise without_extra("langchain", "langchain_core", error) from error
+
+
+class SectionRetriever(BaseRetriever):
+    """Opens an index when it is made, and keeps it open; a context manager, safe to share between threads and tasks.
+
+    `ainvoke` and its kind run in LangChain's executor. The verdict on an answer is in each document's metadata, and
+    with `none` the documents say nothing on the question.
+    """
+
+    docs: Sequence[str | Path] = ()
+    """As in `open_retriever`, and so are the next three."""
+    index: str | Path | None = None
+    profile: str = DEFAULT_PROFILE
+    settings: dict[str, Any] | None = None
+    top_k: int | None = None
+    """How many sections; None for the profile's."""
+    _opened: Retriever = PrivateAttr()
+
+    def model_post_init(self, context: object, /) -> None:
+        """Opens the index.
+
+        Raises:
+            RetrieverError: as `open_retriever`.
+        """
+        super().model_post_init(context)
+        self._opened = opened(self.docs, self.index, self.profile, self.settings, self.top_k)
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        answer = self._opened.search(query)
+        return [Document(id=hit.node_id, page_content=hit.text, metadata=metadata(answer, hit)) for hit in answer.hits]
+
+    def close(self) -> None:
+        """Closes the index."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

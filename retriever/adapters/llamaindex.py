@@ -1,0 +1,76 @@
+"""A retriever for LlamaIndex (the extra `llamaindex`): its nodes are sections, cited by file and lines."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.profile_layers import DEFAULT_PROFILE
+from retriever.types import Answer, Hit
+
+try:
+    from llama_index.core.retrievers import BaseRetriever
+    from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
+except ModuleNotFoundError as error:
+    raise without_extra("llamaindex", "llama_index", error) from error
+
+READ_KEYS = frozenset({"citation", "title"})
+"""The metadata that a language model is shown beside a section's text."""
+
+
+class SectionRetriever(BaseRetriever):
+    """Opens an index when it is made, and keeps it open; a context manager, safe to share between threads and tasks.
+
+    The verdict on an answer is in each node's metadata, and with `none` the nodes say nothing on the question.
+
+    Args:
+        docs: as in `open_retriever`, and so are the next three.
+        index: as there.
+        profile: as there.
+        settings: as there.
+        top_k: how many sections; None for the profile's.
+    """
+
+    def __init__(
+        self,
+        docs: Sequence[str | Path] = (),
+        index: str | Path | None = None,
+        profile: str = DEFAULT_PROFILE,
+        settings: Mapping[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._opened = opened(docs, index, profile, settings, top_k)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        answer = self._opened.search(query_bundle.query_str)
+        return [NodeWithScore(node=_node(answer, hit), score=hit.score) for hit in answer.hits]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+    def close(self) -> None:
+        """Closes the index."""
+        self._opened.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _node(answer: Answer, hit: Hit) -> TextNode:
+    known = metadata(answer, hit)
+    return TextNode(
+        id_=hit.node_id,
+        text=hit.text,
+        metadata=known,
+        excluded_llm_metadata_keys=sorted(known.keys() - READ_KEYS),
+        excluded_embed_metadata_keys=sorted(known),
+        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=known["source"])},
+    )

@@ -1,0 +1,49 @@
+"""What every adapter does: open a retriever, and tell of each hit what a citation needs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from retriever.as_json import hit_object
+from retriever.library import open_retriever
+from retriever.profile import merged
+from retriever.profile_layers import DEFAULT_PROFILE
+from retriever.retrieving import Retriever
+from retriever.types import Answer, Hit
+
+
+def opened(
+    docs: Sequence[str | Path] = (),
+    index: str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    top_k: int | None = None,
+) -> Retriever:
+    """As `open_retriever`, with `top_k` over the settings where it is given.
+
+    Raises:
+        RetrieverError: as there.
+    """
+    wanted = {} if top_k is None else {"top_k": top_k}
+    return open_retriever(docs, index, profile, merged(settings or {}, wanted))
+
+
+def metadata(answer: Answer, hit: Hit) -> dict[str, Any]:
+    """What is known of a hit beside its text, and how sure its answer is; JSON values, `source` is the file's path."""
+    known = hit_object(hit, full=False)
+    del known["evidence"]
+    return known | {
+        "source": f"{hit.folder}/{hit.file}",
+        "text_cut": hit.text_cut,
+        "verdict": answer.verdict,
+        "confidence": answer.confidence,
+        "degraded": list(answer.degraded),
+    }
+
+
+def without_extra(extra: str, package: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """What is said where the framework is not installed; the error itself where another module is missing."""
+    if error.name is None or error.name.partition(".")[0] != package:  # it is there, and broken
+        return error
+    how = f"pip install 'hybrid-retrieve[{extra}]', in a checkout: uv sync --extra {extra}"
+    return ModuleNotFoundError(f"this needs the extra `{extra}`; run: {how}", name=error.name)

@@ -1,0 +1,206 @@
+"""An index as one file, in the state of one moment: written, and read with suspicion.
+
+The file is a ZIP of two members. What searches need is not among them: it is made anew, without embedding a text.
+
+    manifest.json   what it is, with the size and the SHA-256 of the other one
+    index.sqlite    the truth
+
+A file may come from anybody: nothing in it names a place where something is written. `importing` looks into its
+database.
+"""
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from retriever.disk import writing_to
+from retriever.errors import ArchiveError, IndexVersionError, UsageError
+from retriever.store import migrating, reading
+from retriever.store.database import FILE_NAME, foreign_errors, open_database, open_unmigrated
+
+FORMAT = 1
+MANIFEST_NAME = "manifest.json"
+MAX_MANIFEST_BYTES = 64 * 1024
+MAX_RATIO = 100
+"""An index takes about a quarter of its size when it is packed; what claims to unpack to more than this is a bomb."""
+SLACK_BYTES = 10_000_000
+"""Which a small index may have above that: empty tables pack well."""
+BLOCK_BYTES = 1 << 20
+ENCRYPTED = 1
+"""A flag of a ZIP's member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an archive holds."""
+
+    archive_format: int
+    index_format: int
+    """Of index.sqlite, as `migrating` counts them."""
+    folders: tuple[str, ...]
+    """The indexed folders as the exporting machine named them, in the order in which they came."""
+    documents: int
+    questions: int
+    """How many recorded questions are in it."""
+    bytes: int
+    """Of index.sqlite."""
+    sha256: str
+    """Of index.sqlite, 64 hex digits."""
+
+
+def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
+    """Writes an index into one file, in the state of this moment, whatever a writer does meanwhile.
+
+    Raises:
+        UsageError: the file is there already.
+        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
+    """
+    if file.exists() and not replace:
+        raise UsageError(f"{file} is there already; --force replaces it")
+    with writing_to(file.parent), tempfile.TemporaryDirectory(dir=file.parent, prefix=".export-") as place:
+        folder = Path(place)
+        with foreign_errors(index), closing(open_database(index)) as connection:
+            # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
+            connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
+        manifest = _described(folder)
+        draft = folder / "archive"
+        draft.touch(mode=0o600, exist_ok=False)
+        with draft.open("wb") as out:
+            _pack(folder / FILE_NAME, manifest, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED))
+            out.flush()
+            os.fsync(out.fileno())
+        draft.replace(file)
+    return manifest
+
+
+def _described(folder: Path) -> Manifest:
+    database = folder / FILE_NAME
+    with database.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    with foreign_errors(folder), closing(open_unmigrated(folder)) as connection:
+        return Manifest(
+            FORMAT,
+            migrating.format_of(connection),
+            tuple(found.path for found in reading.folders(connection)),
+            reading.counts(connection).documents,
+            connection.execute("SELECT count(*) FROM queries").fetchone()[0],
+            database.stat().st_size,
+            digest,
+        )
+
+
+def _pack(database: Path, manifest: Manifest, archive: zipfile.ZipFile) -> None:
+    with archive:
+        archive.writestr(MANIFEST_NAME, json.dumps(asdict(manifest), indent=1))
+        archive.write(database, FILE_NAME)
+
+
+@contextmanager
+def open_archive(file: Path) -> Iterator["Archive"]:
+    """An archive, its manifest read and believed so far as it can be without unpacking the rest.
+
+    Raises:
+        ArchiveError: it is none, or a damaged one, or one that somebody made to do harm.
+        IndexVersionError: a newer version made it.
+    """
+    with _foreign(file), zipfile.ZipFile(file) as archive:
+        yield Archive(file, archive)
+
+
+class Archive:
+    """An open archive; its members are named by us, never by it."""
+
+    def __init__(self, file: Path, archive: zipfile.ZipFile) -> None:
+        self.file = file
+        self._archive = archive
+        members = {info.filename: info for info in archive.infolist()}
+        if set(members) != {MANIFEST_NAME, FILE_NAME} or len(archive.infolist()) != len(members):
+            raise ArchiveError(f"{file} is no exported index: it holds other files than {MANIFEST_NAME}, {FILE_NAME}")
+        if any(info.flag_bits & ENCRYPTED for info in members.values()):
+            raise ArchiveError(f"{file} is no exported index: it is encrypted")
+        if members[MANIFEST_NAME].file_size > MAX_MANIFEST_BYTES:
+            raise ArchiveError(f"{file} is no exported index: its manifest is too large")
+        with archive.open(MANIFEST_NAME) as source:
+            self.manifest = _read_manifest(source.read(MAX_MANIFEST_BYTES), file)
+        if self.manifest.bytes > MAX_RATIO * file.stat().st_size + SLACK_BYTES:
+            raise ArchiveError(f"{file} would unpack to {self.manifest.bytes:,} bytes, which no index does")
+
+    def unpack(self, target: Path) -> None:
+        """Writes the database, which nobody has looked into yet.
+
+        Raises:
+            ArchiveError: it is not what the manifest says.
+        """
+        digest, left = hashlib.sha256(), self.manifest.bytes
+        target.touch(mode=0o600, exist_ok=False)
+        with self._archive.open(FILE_NAME) as source, target.open("wb") as out:
+            while left >= 0 and (block := source.read(BLOCK_BYTES)):
+                left -= len(block)
+                digest.update(block)
+                out.write(block)
+        if left or digest.hexdigest() != self.manifest.sha256:
+            raise ArchiveError(f"{self.file} is damaged: its checksum differs; export the index again")
+
+
+def _read_manifest(data: bytes, file: Path) -> Manifest:
+    """The manifest, every value of the type that it should have.
+
+    Raises:
+        ArchiveError: it is none.
+        IndexVersionError: a newer version made it.
+    """
+    try:
+        content = json.loads(data)
+        if content["archive_format"] > FORMAT or content["index_format"] > migrating.newest_format():
+            raise IndexVersionError(f"{file} was made by a newer version; update hybrid-retrieve")
+        return Manifest(**{**content, "folders": tuple(map(_path_text, content["folders"]))} | _numbers(content))
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ArchiveError(f"{file} is no exported index: its manifest makes no sense") from error
+
+
+def _numbers(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are no folders, checked.
+
+    Raises:
+        ValueError: one of them cannot be.
+    """
+    counts = {name: content[name] for name in ("archive_format", "index_format", "documents", "questions", "bytes")}
+    if not all(type(value) is int and value >= 0 for value in counts.values()):
+        raise ValueError(counts)
+    if not re.fullmatch(r"[0-9a-f]{64}", content["sha256"]):
+        raise ValueError(content["sha256"])
+    return counts
+
+
+def _path_text(text: object) -> str:
+    """A path that this system can encode.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ValueError(text)
+    os.fsencode(text)
+    return text
+
+
+@contextmanager
+def _foreign(file: Path) -> Iterator[None]:
+    """What a file that is no archive, or a damaged one, makes the ZIP reader raise becomes ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ArchiveError(f"{file} is not there") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ArchiveError(f"{file} is no exported index, or a damaged one: {error}") from error
+    except OSError as error:
+        raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from error
