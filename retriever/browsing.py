@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from pageindex.node import Span
@@ -50,7 +50,7 @@ def whole_tree(connection: sqlite3.Connection) -> DocumentTree:
     return tree
 
 
-def find_node(connection: sqlite3.Connection, tree: DocumentTree, reference: str) -> str:
+def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
     """The id of the node that a reference names: a node id, or the path of a file or a folder.
 
     Raises:
@@ -60,6 +60,19 @@ def find_node(connection: sqlite3.Connection, tree: DocumentTree, reference: str
         for known in (node_id, f"{node_id.rstrip('/')}/"):
             if known in tree:
                 return known
+    raise _not_there(reference)
+
+
+def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[str, str]:
+    """As `find_node`, for files and sections alone, without the whole tree: the prefix of its folder, and the id.
+
+    Raises:
+        UsageError: there is no such file or section.
+    """
+    for node_id in _possible_ids(connection, reference):
+        key = reading.document_of_node(connection, node_id)
+        if key is not None:
+            return reading.prefixes(connection)[key], node_id
     raise _not_there(reference)
 
 

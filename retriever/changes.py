@@ -126,7 +126,7 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
 
 def find_suspects(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> Suspects:
     """Compares sizes and times with what the index knows, by path."""
-    present = {file.path: file for file in listing.files}
+    present = {file.path: file for file in listing.files if not folder.forgets(file.path)}
     pairs = [(known[path], file) for path, file in present.items() if path in known]
     suspect = [(old, file) for old, file in pairs if (old.size, old.mtime_ns) != (file.size, file.mtime_ns)]
     doubtful = tuple(pair for pair in suspect if _is_doubtful(*pair))

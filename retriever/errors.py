@@ -3,7 +3,8 @@
 RetrieverError                  what went wrong, and what to do about it; the command line prints it and exits 1
 ├── UsageError                  the caller asked for something that cannot be; exit 2
 │   ├── ProfileError            one or more mistakes in a profile, all of them reported
-│   └── QuestionError           an empty question, or one that no stage can read
+│   ├── QuestionError           an empty question, or one that no stage can read
+│   └── ParametersError         one or more mistakes in a request over HTTP, all of them reported
 ├── DocumentsError              the folder of documents is missing, unreadable or holds no document
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
@@ -11,6 +12,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
+├── ArchiveError                a file is no exported index, or a damaged one
 ├── GenerationError             a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
 ├── GeneratorError              the language model gave nothing that can be used
@@ -20,8 +22,13 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── CutAnswerError          its answer ended in the middle
 │   ├── WrongAnswerError        it wrote something else than was asked for, twice
 │   └── TaskTooLongError        the task is longer than the model reads
-└── RerankerError               the cross-encoder cannot be loaded or believed
+├── RerankerError               the cross-encoder cannot be loaded or believed
+├── OutOfTimeError              the budget of a question has no time for a stage, which is skipped
+├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
+└── NotReadyError               the documents are still being indexed
 """
+
+from collections.abc import Mapping
 
 
 class RetrieverError(Exception):
@@ -46,6 +53,18 @@ class ProfileError(UsageError):
 
 class QuestionError(UsageError):
     """An empty question, or one that no stage can read."""
+
+
+class ParametersError(UsageError):
+    """One or more mistakes in a request over HTTP.
+
+    Attributes:
+        mistakes: what is wrong, by the parameter's name.
+    """
+
+    def __init__(self, mistakes: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{name} {mistake}" for name, mistake in mistakes.items()))
+        self.mistakes = mistakes
 
 
 class DocumentsError(RetrieverError):
@@ -74,6 +93,10 @@ class IndexDamagedError(IndexUnusableError):
 
 class StorageError(IndexUnusableError):
     """The disk is full, read-only or failing."""
+
+
+class ArchiveError(RetrieverError):
+    """A file is no exported index, or a damaged one."""
 
 
 class GenerationError(RetrieverError):
@@ -114,3 +137,15 @@ class TaskTooLongError(GeneratorError):
 
 class RerankerError(RetrieverError):
     """The cross-encoder cannot be loaded or believed."""
+
+
+class OutOfTimeError(RetrieverError):
+    """The budget of a question has no time for a stage."""
+
+
+class ServingError(RetrieverError):
+    """Nothing can be served: the port is taken, or the address is not this machine's."""
+
+
+class NotReadyError(RetrieverError):
+    """The documents are still being indexed; nothing can be answered yet."""

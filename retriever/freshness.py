@@ -50,6 +50,10 @@ class Watch:
         self._looked = time.monotonic()
         return found
 
+    def look_again(self) -> None:
+        """The next refresh looks, however young the last look is."""
+        self._looked = float("-inf")
+
     def changed(self, view: View) -> tuple[list[Suspects], list[tuple[str, str]]]:
         """What changed in each folder; and the folders that cannot be listed, with the reason."""
         suspects, problems = self._suspects(view)

@@ -45,6 +45,34 @@ class Generator(Protocol):
         """How much material fits beside the instructions and what is to be written, as `size` measures; at least 0."""
 
 
+class CountedGenerator:
+    """A generator that counts what it wrote."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self.answers = 0
+        """So many tasks were answered; those that failed do not count."""
+
+    @property
+    def name(self) -> str:
+        """As `Generator.name`."""
+        return self._generator.name
+
+    def write(self, task: Task[Written]) -> Written:
+        """As `Generator.write`.
+
+        Raises:
+            GeneratorError: as there.
+        """
+        written = self._generator.write(task)
+        self.answers += 1
+        return written
+
+    def room(self, instructions: str, max_tokens: int) -> int:
+        """As `Generator.room`."""
+        return self._generator.room(instructions, max_tokens)
+
+
 def size(text: str) -> int:
     """What a text takes of the room: its bytes in UTF-8, which tell of its tokens in every script.
 

@@ -4,40 +4,31 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.corpus import Listing, Skipped
+from retriever import model_change
 from retriever.changes import Changes, find_suspects, list_documents, list_folders, read_suspects
-from retriever.chunking import chunk_nodes
-from retriever.embedding import bundled_counter, open_encoder
+from retriever.embedding import open_encoder
+from retriever.embedding_texts import Embedded, chunks_of, embed_chunks
 from retriever.errors import DocumentsError, EncoderError, GenerationError
 from retriever.generation import Difference, Generation, build_generation, remove_old_generations
 from retriever.locks import writer_lock
-from retriever.recipe import IndexRequest
+from retriever.recipe import IndexRequest, is_other_model
 from retriever.store import by_text, reading, writing
-from retriever.store.database import create_database, foreign_errors, transaction
+from retriever.store.database import believed, create_database, foreign_errors, transaction
+from retriever.store.model_change import former_model, put_former
 from retriever.store.reading import StoredFolder
 from retriever.store.writing import text_hash
-from retriever.types import Chunk, Encoder, IndexReport, Progress, as_token_encoder
+from retriever.summarizing import apply_known_summaries
+from retriever.types import Chunk, Encoder, IndexReport, Progress
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-
-TEXTS_AT_ONCE = 256
-"""Vectors are stored after so many texts: an interruption loses a few seconds of work at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """What became of the texts of new chunks."""
-
-    new: int = 0
-    """Texts that the encoder read."""
-    reused: int = 0
-    """Texts whose vectors were there already."""
 
 
 def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
@@ -55,6 +46,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
         writer_lock(request.index, request.wait_s) as waited,
         foreign_errors(request.index),
         closing(create_database(request.index)) as connection,
+        believed(connection, request.index),
     ):
         if waited:
             listings = list_folders(request.docs, request.profile.documents)
@@ -76,27 +68,54 @@ class _Update:
     def run(self, listings: Mapping[str, Listing]) -> IndexReport:
         """Looks, reads, embeds, and commits: in this order, so that whatever fails leaves the index as it was."""
         remove_old_generations(self._index, self._number)
+        tried = 0
+        if is_other_model(self._connection, self._request) or self._has_another_model():
+            tried = self._change_model(self._encoder)
         changes = self._all_changes(listings)
         embedded = Embedded()
         is_new = self._anew or any(change.rows or change.removed for change in changes)
-        if is_new or not self._is_whole() or self._has_another_model():
-            encoder = self._open_encoder()
-            fingerprint = encoder.fingerprint if encoder else ""
-            if fingerprint != reading.meta(self._connection, "fingerprint") and not self._anew:
-                self._anew = True  # another model behind the same name
-                changes = self._all_changes(listings)
+        if is_new or not self._is_whole():
+            encoder = self._encoder
+            if not self._anew and self._is_other(encoder):  # behind the same name
+                tried = self._change_model(encoder)
             parsed = [self._parse(change) for change in changes]
             chunks = self._chunk(parsed, encoder)
-            embedded = self._embed(chunks, encoder)
+            embedded = embed_chunks(self._connection, encoder, chunks, self._progress)
             self._commit(changes, parsed, chunks, encoder)
             remove_old_generations(self._index, self._number)
         else:
             with transaction(self._connection):
                 self._note(changes)
                 self._remember()
-        return self._report(changes, embedded)
+        return self._report(changes, replace(embedded, new=embedded.new + tried + self._read_on()))
 
-    def _open_encoder(self) -> Encoder | None:
+    def _change_model(self, encoder: Encoder | None) -> int:
+        """Begins to put another model in the place of the former, which answers meanwhile; without any, all is new.
+
+        Returns:
+            How many texts were embedded.
+        """
+        embedded = 0
+        if encoder is not None and reading.meta(self._connection, "fingerprint"):
+            embedded = model_change.begin(self._connection, self._request, encoder)
+            self._number = reading.generation_number(self._connection)
+            self._anew = False
+            remove_old_generations(self._index, self._number)
+        return embedded
+
+    def _read_on(self) -> int:
+        """Goes on with a change of the model, if there is one, as long as the request allows."""
+        if former_model(self._connection) is None:
+            return 0
+        assert self._encoder is not None, "a model takes the place of another"
+        budget = model_change.Budget(self._request.change_s)
+        embedded = model_change.read_on(self._connection, self._request, self._encoder, budget, self._progress)
+        self._number = reading.generation_number(self._connection)
+        remove_old_generations(self._index, self._number)
+        return embedded
+
+    @cached_property
+    def _encoder(self) -> Encoder | None:
         return self._request.encoder or open_encoder(self._request.profile.encoder)
 
     def _has_another_model(self) -> bool:
@@ -105,10 +124,12 @@ class _Update:
         if not asks_server or not self._request.docs:  # a question must not wait for it, `index` may
             return False
         try:
-            encoder = self._open_encoder()
-            return encoder is not None and encoder.fingerprint != reading.meta(self._connection, "fingerprint")
+            return self._is_other(self._encoder)
         except EncoderError:
             return False  # nothing is to be embedded, so it is not needed
+
+    def _is_other(self, encoder: Encoder | None) -> bool:
+        return encoder is not None and encoder.fingerprint != reading.meta(self._connection, "fingerprint")
 
     def _all_changes(self, listings: Mapping[str, Listing]) -> list[Changes]:
         return [self._changes(folder, listings) for folder in self._folders(listings)]
@@ -166,39 +187,7 @@ class _Update:
 
     def _chunk(self, parsed: "Sequence[Mapping[str, Document]]", encoder: Encoder | None) -> list[Chunk]:
         nodes = [placed.node for documents in parsed for item in documents.values() for placed in item.nodes]
-        counter, settings = encoder.count_tokens if encoder else bundled_counter(), self._request.profile.chunks
-        if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
-            settings = replace(settings, max_tokens=encoder.max_tokens)
-        return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
-
-    def _embed(self, chunks: Sequence[Chunk], encoder: Encoder | None) -> Embedded:
-        """Stores the vectors that are not there yet, some seconds of work at a time."""
-        if encoder is None:
-            return Embedded()
-        texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-        known = by_text.known_hashes(self._connection, encoder.fingerprint)
-        missing = [(key, text) for key, text in texts.items() if key not in known]
-        self._progress.start("embedding", len(missing), "texts")
-        for start in range(0, len(missing), TEXTS_AT_ONCE):
-            some = missing[start : start + TEXTS_AT_ONCE]
-            self._store(encoder, [key for key, _ in some], [text for _, text in some])
-            self._progress.advance("embedding", start + len(some))
-        self._progress.finish("embedding")
-        return Embedded(len(missing), len(texts) - len(missing))
-
-    def _store(self, encoder: Encoder, hashes: Sequence[bytes], texts: Sequence[str]) -> None:
-        from retriever.embedding.rows import checked_rows  # numpy: not where nothing is embedded
-
-        tokens = None
-        if (token_encoder := as_token_encoder(encoder)) is not None:
-            vectors, tokens = token_encoder.encode_documents_and_tokens(texts)
-        else:
-            vectors = encoder.encode_documents(texts)
-        vectors = checked_rows(vectors, len(texts), encoder.dimension)
-        with transaction(self._connection):
-            writing.put_vectors(self._connection, encoder.fingerprint, hashes, vectors)
-            if tokens is not None:
-                writing.put_tokens(self._connection, encoder.fingerprint, hashes, tokens)
+        return chunks_of(nodes, encoder, self._request.profile.chunks)
 
     def _commit(
         self,
@@ -221,6 +210,8 @@ class _Update:
 
             writing.set_meta(self._connection, "unrelated", renewed(self._connection, encoder))
             self._remember()
+            if self._anew:
+                put_former(self._connection, None)
             for key, value in (("generation", str(number)), ("seal", seal), ("fingerprint", fingerprint)):
                 writing.set_meta(self._connection, key, value)
         self._number = number
@@ -241,6 +232,7 @@ class _Update:
             for stat, _ in change.rows:
                 new.append(writing.put_document(self._connection, folder.key, stat, documents[stat.path]))
         writing.put_chunks(self._connection, chunks)
+        apply_known_summaries(self._connection, self._request.profile.summaries, new)
         for folder in folders:
             writing.set_link_targets(self._connection, folder)
         after = by_text.first_chunks(self._connection, hashes)

@@ -4,15 +4,15 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retriever.errors import GenerationError
 from retriever.generation import Generation, lexical_tokens
-from retriever.store import by_text, reading
-from retriever.store.database import damaged, foreign_errors, identity, open_database, require_intact, snapshot
+from retriever.store import by_text, model_change, reading
+from retriever.store.database import believed, damaged, foreign_errors, identity, open_database, snapshot
 from retriever.stored_tree import StoredTree
 from retriever.unrelated import Unrelated, unrelated_of
 
@@ -49,11 +49,11 @@ class OpenIndex:
             NoIndexError: the index was moved away.
         """
         self._follow()
-        with foreign_errors(self.path), snapshot(self._connection):
-            number = reading.generation_number(self._connection)
-            if self._view is None or self._view.key != (number, substitute):
+        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
+            number, read = reading.generation_number(self._connection), _texts_read(self._connection)
+            if self._view is None or self._view.key != (number, substitute, read):
                 self._close_view()
-                self._view = View(self.path, self._connection, number, substitute=substitute)
+                self._view = View(self.path, self._connection, number, substitute, read)
             try:
                 yield self._view
             except GenerationError as error:
@@ -61,15 +61,11 @@ class OpenIndex:
                 if substitute:  # then nothing but the rows can be at fault
                     raise damaged(self.path, error) from error
                 raise
-            except (LookupError, ValueError, TypeError, AssertionError) as error:
-                # Rows that contradict one another: SQLite knows whether its file is damaged, or else we are wrong.
-                require_intact(self._connection, self.path, error)
-                raise
 
     def number(self) -> int:
         """The generation in force; 0 before the first."""
         self._follow()
-        with foreign_errors(self.path), snapshot(self._connection):
+        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
             return reading.generation_number(self._connection)
 
     def _follow(self) -> None:
@@ -103,12 +99,16 @@ class View:
     """The generation in force; 0 before the first."""
     substitute: bool
     """Whether index.sqlite stands in for the generation."""
+    read: int | None
+    """How many texts the model has read that takes the place of another; None while none does."""
+    model: str | None = None
+    """The fingerprint of another model than the index's own, by whose vectors it is seen."""
     _opened: list[Generation] = field(default_factory=list)
 
     @property
-    def key(self) -> tuple[int, bool]:
+    def key(self) -> tuple[int, bool, int | None]:
         """Views with one key are of one state."""
-        return self.number, self.substitute
+        return self.number, self.substitute, self.read
 
     @cached_property
     def tree(self) -> StoredTree:
@@ -118,12 +118,19 @@ class View:
     @cached_property
     def fingerprint(self) -> str:
         """Of the encoder whose vectors these are; empty without vectors."""
-        return reading.meta(self.connection, "fingerprint") or ""
+        return self.model or reading.meta(self.connection, "fingerprint") or ""
+
+    @cached_property
+    def former(self) -> "View | None":
+        """The same as the model saw it that another one is taking the place of; None while none does."""
+        former = None if self.model else model_change.former_model(self.connection)
+        return None if former is None else replace(self, model=former.fingerprint)
 
     @cached_property
     def unrelated(self) -> Unrelated | None:
-        """What questions find that have nothing to do with the documents; None without vectors."""
-        return unrelated_of(self.connection)
+        """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
+        found = unrelated_of(self.connection)
+        return found if found is not None and found.fingerprint == self.fingerprint else None
 
     @cached_property
     def counts(self) -> reading.Counts:
@@ -142,8 +149,8 @@ class View:
 
     @cached_property
     def chroma(self) -> "VectorSearch":
-        """The chunks' vectors in ChromaDB, or what stands in for it."""
-        return self.scan if self.substitute else self._generation.vectors
+        """The chunks' vectors in ChromaDB, or what stands in for it, as while the model is changed step by step."""
+        return self.scan if self.substitute or self.read is not None else self._generation.vectors
 
     @cached_property
     def scan(self) -> "VectorSearch":
@@ -172,3 +179,9 @@ class View:
         """Lets go of the generation, so that a writer may remove it."""
         for generation in self._opened:
             generation.close()
+
+
+def _texts_read(connection: sqlite3.Connection) -> int | None:
+    if model_change.former_model(connection) is None:
+        return None
+    return model_change.texts_read(connection, reading.meta(connection, "fingerprint") or "")

@@ -1,68 +1,83 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-import numpy as np
-
-from retriever.arms import DenseEvidence, LexicalEvidence, dense_ranking, late_ranking, lexical_ranking
+from retriever.arms import DenseEvidence, LexicalEvidence, temporal_ranking
 from retriever.confidence import agreement
-from retriever.embedding import unread_tokens
-from retriever.embedding.rows import checked_rows
-from retriever.errors import EncoderError
-from retriever.expand_query import Query, blended
-from retriever.fusion import reciprocal_rank_fusion
+from retriever.embedded import Embedded
+from retriever.errors import OutOfTimeError
+from retriever.expand_query import Draft, draft_queries, related
+from retriever.expansion.queries import kept
+from retriever.expansion.values import Query
+from retriever.fusing import as_weighed, fused
+from retriever.many_queries import lexical_evidence
 from retriever.neighbors import Neighborhood, file_roots, merge, neighbors
 from retriever.open_index import View
+from retriever.pool import pooled
 from retriever.present import hits_of
 from retriever.profile import Profile
+from retriever.rerank import Reranking, reranked
 from retriever.trace import Recorder
+from retriever.two_models import Models, dense_of, embedded_by, late_of
 from retriever.types import (
     Candidate,
-    Encoder,
-    FloatMatrix,
     Hit,
     Ranked,
     Ranking,
     Signals,
-    TokenBits,
-    as_token_encoder,
 )
 
 
 def search(
-    view: View, encoder: Encoder | None, queries: Sequence[Query], profile: Profile, recorder: Recorder
+    view: View,
+    models: Models,
+    draft: Draft,
+    profile: Profile,
+    reranking: Reranking,
+    recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest.
 
-    `queries` are the question and what it was expanded to; see `weighted_queries`.
+    `draft` is the question with what it may be expanded to.
     """
-    with recorder.stage("embed") as note:
-        embedded = _embedded(view, encoder, queries, recorder)
-        note.text = "skipped" if embedded is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
+    queries, texts = _queries(view, models, draft, profile, recorder)
     with recorder.stage("dense") as note:
-        dense = dense_ranking(view, embedded.vector, profile) if embedded else None
-        note.text = f"{len(dense.ranking.items)} sections" if dense else "skipped"
+        dense = dense_of(texts, queries, profile) if texts else ()
+        note.text = _found([item.ranking for item in dense]) if dense else "skipped"
     with recorder.stage("lexical") as note:
-        lexical = lexical_ranking(view, queries, profile)
-        note.text = f"{len(lexical.ranking.items)} sections, one covers {lexical.coverage:.0%} of the question"
-    direct = [dense.ranking, lexical.ranking] if dense else [lexical.ranking]
-    recorder.signals = _signals(view, dense, lexical)
+        lexical = lexical_evidence(view, queries, profile)
+        covered = f"one covers {lexical[0].coverage:.0%} of the question"
+        note.text = f"{_found([item.ranking for item in lexical])}, {covered}"
+    direct = [*(item.ranking for item in dense), *(item.ranking for item in lexical)]
+    if profile.fusion.method == "blended" and profile.fusion.temporal_weight:
+        direct.append(temporal_ranking(view, direct, profile))
+    recorder.signals = _signals(texts.judged_in if texts else view, dense[0] if dense else None, lexical[0])
     with recorder.stage("neighbors") as note:
         rankings = _with_neighbors(view, direct, profile)
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
-    with recorder.stage("fuse") as note:
-        candidates = fused(rankings, profile, _candidate_count(profile))
-        note.text = f"{len(candidates)} candidates"
-    with recorder.stage("late") as note:
-        late = _late(view, embedded, queries[0], candidates, profile)
-        candidates = fused([*rankings, *late], profile, len(candidates))
-        note.text = f"{len(late[0].items)} sections" if late else "skipped"
+    candidates, late = _candidates(view, texts, queries[0], rankings, profile, recorder)
+    with recorder.stage("rerank") as note:
+        candidates, note.text = reranked(view, queries[0].text, candidates, profile, reranking, recorder)
+    recorder.order = tuple(candidate.node_id for candidate in candidates)
     with recorder.stage("present") as note:
-        hits = hits_of(view, candidates[: profile.top_k], lexical.words, profile)
+        hits = hits_of(view, candidates[: profile.top_k], lexical[0].words, profile)
         note.text = f"{len(hits)} hits"
-    recorder.rankings.extend([*rankings, *late])
-    return hits, lexical.words
+    recorder.rankings.extend(as_weighed([*rankings, *late], profile))
+    return hits, lexical[0].words
+
+
+def _queries(
+    view: View, models: Models, draft: Draft, profile: Profile, recorder: Recorder
+) -> tuple[tuple[Query, ...], Embedded | None]:
+    """What is searched with, the question first: of what it may be expanded to, the texts that are about it."""
+    queries = draft_queries(draft, view, profile)
+    with recorder.stage("embed") as note:
+        texts = embedded_by(view, models, queries, recorder)
+        note.text = "skipped" if texts is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
+    vectors, encoder = (texts.vectors, texts.encoder) if texts else (None, None)
+    are_kept = related(draft, queries, vectors, view, encoder, recorder)
+    return kept(queries, are_kept), texts.only(are_kept) if texts else None
 
 
 def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) -> Signals:
@@ -73,67 +88,48 @@ def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) 
     return Signals(lexical.coverage, lexical.known, view.unrelated.margin(dense.cosine), agreed)
 
 
-def fused(rankings: Sequence[Ranking], profile: Profile, limit: int | None = None) -> tuple[Candidate, ...]:
-    """The nodes of the rankings, best first, by the profile's fusion: the first `limit`, or all of them."""
-    return reciprocal_rank_fusion(rankings, profile.rrf_k, limit)
+def _found(rankings: Sequence[Ranking]) -> str:
+    sections = {item.node_id for ranking in rankings for item in ranking.items}
+    return f"{len(sections)} sections" + (f" for {len(rankings)} texts" if len(rankings) > 1 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """What the encoder made of a question."""
-
-    vector: FloatMatrix
-    """(1, d), of the question and what it was expanded to."""
-    tokens: "TokenBits | None"
-    """Of the question alone; None when the encoder has none."""
-
-
-def _embedded(view: View, encoder: Encoder | None, queries: Sequence[Query], recorder: Recorder) -> Embedded | None:
-    """What to search with; None, and a reason in the recorder, when there is nothing to search with."""
-    if encoder is None:
-        return None
-    try:
-        if not view.fingerprint:
-            recorder.degraded.append("dense: the index has no vectors; index the documents again with this model")
-            return None
-        if encoder.fingerprint != view.fingerprint:
-            recorder.degraded.append(
-                "dense: the index was made with another embedding model; index the documents again"
-            )
-            return None
-        for place, query in enumerate(queries):
-            if unread := unread_tokens(encoder, query.text):
-                text = f"expanded text {place}" if place else "question"
-                recorder.degraded.append(f"embed: the last {unread} tokens of the {text} are more than the model reads")
-        return _encoded(encoder, queries)
-    except EncoderError as error:
-        recorder.degraded.append(f"dense: {error}")
-        return None
-
-
-def _encoded(encoder: Encoder, queries: Sequence[Query]) -> Embedded:
-    weights = [query.dense_weight for query in queries]
-    token_encoder = as_token_encoder(encoder)
-    if token_encoder is None:
-        vectors, tokens = encoder.encode_queries([query.text for query in queries]), None
-    else:
-        vector, tokens = token_encoder.encode_query_and_tokens(queries[0].text)
-        others = encoder.encode_queries([query.text for query in queries[1:]])
-        vectors = np.concatenate([vector, others])
-    return Embedded(blended(checked_rows(vectors, len(queries), encoder.dimension), weights), tokens)
+def _candidates(
+    view: View,
+    texts: Embedded | None,
+    question: Query,
+    rankings: Sequence[Ranking],
+    profile: Profile,
+    recorder: Recorder,
+) -> tuple[tuple[Candidate, ...], list[Ranking]]:
+    """The candidates, best first, and their ranking by late interaction, if any."""
+    with recorder.stage("fuse") as note:
+        # Late interaction finds what the arms rank low, so it is given more than are kept.
+        fused_first = fused(rankings, profile, max(profile.late_candidates, _candidate_count(profile)))
+        note.text = f"{len(fused_first)} candidates"
+    with recorder.stage("late") as note:
+        late = _late(texts, question, fused_first, profile, recorder)
+        again = fused([*rankings, *late], profile, len(fused_first))
+        candidates = pooled(again, _candidate_count(profile), profile.neighbor_share)
+        note.text = f"{len(late[0].items)} sections, {len(candidates)} kept" if late else "skipped"
+    return candidates, late
 
 
 def _late(
-    view: View, embedded: Embedded | None, question: Query, candidates: Sequence[Candidate], profile: Profile
+    texts: Embedded | None, question: Query, candidates: Sequence[Candidate], profile: Profile, recorder: Recorder
 ) -> list[Ranking]:
-    """The candidates' ranking by late interaction; none where it is switched off or the encoder gives no tokens.
+    """The candidates' ranking by late interaction; none where it is off, has no time, or the encoder gives no tokens.
 
     It reads the question alone, so beside other wordings it weighs what the question weighs among them.
     """
-    if embedded is None or embedded.tokens is None or not profile.late_weight:
+    if texts is None or texts.tokens is None or not profile.late_weight:
         return []
-    ranking = late_ranking(view, embedded.tokens, candidates, profile)
-    return [replace(ranking, weight=ranking.weight * question.dense_weight)]
+    try:
+        recorder.budget.seconds_for("late")
+    except OutOfTimeError as error:
+        recorder.degraded.append(f"late: {error}")
+        return []
+    ranking = late_of(texts, candidates, profile)
+    return [replace(ranking, weight=ranking.weight * question.dense_weight)] if ranking else []
 
 
 def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> list[Ranking]:
@@ -148,7 +144,7 @@ def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> 
     # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
     # may have ten thousand children.
     items = tuple(item for item in around if item.node_id not in known)[: _candidate_count(profile)]
-    return [*direct, Ranking("neighbors", "decayed rrf", profile.neighbor_weight, items)]
+    return [*direct, Ranking("neighbors", f"decayed {profile.fusion.method}", profile.neighbor_weight, items)]
 
 
 def _candidate_count(profile: Profile) -> int:

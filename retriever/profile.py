@@ -7,12 +7,15 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le
 
+from retriever.budget import Duration
 from retriever.chunking import ChunkSettings
 from retriever.embedding import EncoderSettings
 from retriever.settings import setting
-from retriever.stage_settings import FusionSettings, HydeSettings, LlmSettings, RerankSettings
+from retriever.stage_settings import FusionSettings, HydeSettings, LlmSettings, RerankSettings, SummarySettings
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
+LEAST_CONTEXT_TOKENS = 100
+"""What a context says by itself, without any quotation, takes at most so many tokens."""
 
 Share = Annotated[float, Ge(0), Le(1)]
 Count = Annotated[int, Ge(1)]
@@ -36,6 +39,10 @@ class Profile:
     top_k: Count = setting(5, "How many sections are returned.")
     vector_top_n: Count = setting(40, "How many chunks the dense arm finds for a query.")
     lexical_top_n: Count = setting(100, "How many sections the lexical arm ranks.")
+    dense_per_query: CountOrNone = setting(
+        0, "How many chunks the dense arm finds for each text of a search, in a list of its own; 0: one list for all."
+    )
+    lexical_per_query: CountOrNone = setting(0, "How many sections the lexical arm ranks for each text, likewise.")
     candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
     candidate_file_roots: CountOrNone = setting(
         5, "From how many of the best files the top sections become candidates."
@@ -51,6 +58,9 @@ class Profile:
         "ranking", "ranking: neighbours are a list of their own, of neighbor_weight; merged: they join the dense list."
     )
     neighbor_weight: Weight = setting(0.1, "The weight of the neighbours' list in the fusion.")
+    neighbor_share: Share = setting(
+        0.2, "Which part of the candidates may be neighbours that no arm found, while there are others."
+    )
     node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
         "best_chunk", "A section's dense score: its best chunk's cosine, or that cosine with its rank's share."
     )
@@ -59,6 +69,9 @@ class Profile:
     lexical_weight: Weight = setting(1.0, "The weight of the lexical list in the fusion.")
     late_weight: Weight = setting(
         1.0, "The weight of late interaction, which compares the candidates with the question token by token; 0: not."
+    )
+    late_candidates: Count = setting(
+        60, "How many fused sections late interaction compares; candidate_cap of them are kept."
     )
     late_chunks: Count = setting(20, "How many chunks of a candidate late interaction reads, from its first.")
     rank_weighting: Literal["evidence", "constant"] = setting(
@@ -69,12 +82,25 @@ class Profile:
     )
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
+    context_tokens: Annotated[int, Ge(LEAST_CONTEXT_TOKENS)] = setting(
+        4000, "How many tokens --context may have, by the bundled model's tokenizer."
+    )
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to so many changed files before it answers.")
     refresh_seconds: Annotated[float, Ge(0), Le(1e9)] = setting(
         1.0, "A retriever that stays open looks at the folders at most this often."
     )
-    vector_search: Literal["chroma", "exact"] = setting(
-        "chroma", "chroma: approximate, fast at any size; exact: a scan of all vectors, without loading ChromaDB."
+    change_seconds: Annotated[float, Ge(0), Le(3600)] = setting(
+        1.0, "After a change of the embedding model each ask embeds for so long what is left, likely sections first."
+    )
+    budget: Duration = setting(
+        "",
+        "The longest time for an answer, such as 800ms or 2s: what of expansion, late interaction and reranking cannot "
+        "finish is skipped; empty: no limit.",
+    )
+    vector_search: Literal["auto", "exact", "chroma"] = setting(
+        "auto",
+        "auto: exact up to 20,000 chunks; exact: a scan of all vectors, without loading ChromaDB; "
+        "chroma: approximate, fast at any size.",
     )
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."
@@ -93,13 +119,14 @@ class Profile:
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)
     documents: DocumentSettings = field(default_factory=DocumentSettings)
+    summaries: SummarySettings = field(default_factory=SummarySettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
     hyde: HydeSettings = field(default_factory=HydeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
 
 
-INDEX_SECTIONS = ("encoder", "chunks", "documents")
+INDEX_SECTIONS = ("encoder", "chunks", "documents", "summaries")
 """The sections that decide what is in an index; an index remembers them."""
 
 

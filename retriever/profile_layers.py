@@ -13,13 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
 from retriever.profile import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, merged, nested, settings
 
 DEFAULT_PROFILE = "balanced"
-NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_INDEX"})
+NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_EDITOR", "HYBRID_RETRIEVE_INDEX", "HYBRID_RETRIEVE_RESIDENT"})
 """Variables with the prefix that name something else than a setting."""
 MAX_PROFILE_BYTES = 64 * 1024
 
@@ -96,11 +95,11 @@ def profile_layer(name: str) -> Layer:
         data = path.read_bytes()
         if len(data) > MAX_PROFILE_BYTES:
             raise ProfileError((f"{path}: larger than {MAX_PROFILE_BYTES // 1024} KB, so no profile",))
-        content = yaml.safe_load(data.decode("utf-8"))
+        content = read_plain_yaml(data.decode("utf-8"))
     except OSError as error:
         raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ProfileError((f"{path}: not YAML: {' '.join(str(error).split())}",)) from error
+    except (PlainYamlError, UnicodeDecodeError) as error:
+        raise ProfileError((f"{path}: not YAML: {error}",)) from error
     if content is None:
         content = {}
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -120,8 +119,8 @@ def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
             mistakes.append(f"{name}: no such setting{_did_you_mean(name, known)}")
             continue
         try:
-            layers.append((name, nested(known[name].path, yaml.safe_load(environment[name]))))
-        except (yaml.YAMLError, ValueError, RecursionError):
+            layers.append((name, nested(known[name].path, read_plain_yaml(environment[name]))))
+        except PlainYamlError:
             mistakes.append(f"{name}: cannot be read: {environment[name]!r}")
     if mistakes:
         raise ProfileError(tuple(mistakes))
@@ -132,6 +131,17 @@ def profile_names() -> tuple[str, ...]:
     """The profiles that come with the program, the default first."""
     names = sorted(path.stem for path in profile_folder().glob("*.yaml"))
     return tuple(sorted(names, key=lambda name: name != DEFAULT_PROFILE))
+
+
+def profile_summary(name: str) -> str:
+    """What a profile that comes with the program is for: the comment at the top of its file, as one line."""
+    lines = (profile_folder() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    comment = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        comment.append(line.removeprefix("#").strip())
+    return " ".join(comment)
 
 
 @cache

@@ -1,6 +1,7 @@
 """What is to be indexed and how, and whether an index was made just so."""
 
 import json
+import math
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,10 +13,12 @@ from retriever.profile import Profile
 from retriever.store import reading
 from retriever.types import Encoder
 
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 """Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
 only texts that the encoder has never read are embedded."""
 WAIT_FOR_WRITER_S = 10.0
+_MODEL = 1
+"""The place of the embedding model in a recipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,14 @@ class IndexRequest:
     """The caller's own; None for the one of the profile."""
     wait_s: float = WAIT_FOR_WRITER_S
     """How long to wait for another writer, in seconds."""
+    change_s: float = math.inf
+    """How long to embed what a change of the embedding model has left, in seconds."""
 
     @property
     def recipe(self) -> str:
         """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
         model = self.encoder.fingerprint if self.encoder else _model(self.profile)
-        return json.dumps([RECIPE_VERSION, model, asdict(self.profile.chunks)])
+        return json.dumps([RECIPE_VERSION, model, asdict(self.profile.chunks), self.profile.summaries.kind])
 
     @property
     def kept(self) -> dict[str, str]:
@@ -53,6 +58,14 @@ def is_made_as(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
     kept = request.kept
     return all(reading.meta(connection, key) == kept[key] for key in ("recipe", "documents"))
+
+
+def is_other_model(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+    """Whether a request differs from how the index was made in its embedding model, and in nothing else of weight."""
+    kept, wished = (json.loads(recipe or "[]") for recipe in (reading.meta(connection, "recipe"), request.recipe))
+    if not kept or kept[_MODEL] == wished[_MODEL]:
+        return False
+    return all(kept[place] == wished[place] for place in range(len(wished)) if place != _MODEL)
 
 
 def _model(profile: Profile) -> tuple[str | int, ...]:

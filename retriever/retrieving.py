@@ -3,34 +3,40 @@
 import contextlib
 import threading
 import time
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Self
 
 from pageindex.node import Node
+from retriever import history
 from retriever.browsing import Passage, find_node, read_passage, whole_tree
+from retriever.budget import Pace, TimeBudget, seconds_in
 from retriever.confidence import judge
-from retriever.embedding import open_encoder
-from retriever.errors import GenerationError, NoIndexError, QuestionError, RetrieverError
-from retriever.expand_query import Expansion, Query, weighted_queries
+from retriever.context import AnswerInContext, ask_for_context
+from retriever.errors import GenerationError, NoIndexError, RetrieverError
+from retriever.expand_query import Asked, Draft, QuestionExpander
+from retriever.expansion.cache import ExpansionCache
+from retriever.expansion.memory import Memory, default_file
+from retriever.expansion.metrics import ExpansionMetrics, metrics_of, note_event
+from retriever.expansion.values import Expansion
 from retriever.freshness import Freshness, Watch
 from retriever.generation import condemn
+from retriever.generator import CountedGenerator
 from retriever.indexing import update_index
+from retriever.llm import open_generator
 from retriever.open_index import OpenIndex, View
 from retriever.pipeline import search
 from retriever.progress import NoProgress
+from retriever.question import readable
 from retriever.recipe import IndexRequest, is_made_as
-from retriever.store import by_text, reading
+from retriever.rerank import Reranker, Reranking, open_reranker
+from retriever.status import Status, state_of, status_of
+from retriever.store import by_text
 from retriever.trace import Recorder
-from retriever.types import Answer, Encoder, IndexState
-
-MAX_QUESTION_CHARS = 8_000
-"""A longer question is cut, and the answer says so: no arm reads more."""
-
+from retriever.two_models import OpenModels
+from retriever.types import Answer
 
 ATTEMPTS = 3
 """How often the generation in force is opened before index.sqlite answers alone: writers may remove it meanwhile."""
@@ -48,56 +54,84 @@ class Unusable:
     """By time.monotonic()."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What an index holds, and how it stands to its folders."""
-
-    index: IndexState
-    encoder: str
-    """The embedding model's kind and name."""
-    size_bytes: int
-    """Of the index's folder."""
-    changed_files: tuple[str, ...]
-    """Files that are new, different or gone since they were indexed."""
-    skipped: tuple[tuple[str, str], ...]
-    """Files that could not be read, or not all of them, and why."""
-    broken_links: int
-    coverage: float
-    """The share of the chunks that have a vector, 0 to 1."""
-
-
 class Retriever:
     """Answers questions from one index; safe to share between threads, which then take turns."""
 
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
-        self._request = replace(request, docs=(), wait_s=0.0)
+        self._request = replace(request, docs=(), wait_s=0.0, change_s=0.0)
         self._index = OpenIndex(request.index)
         self._watch = Watch(self._request)
+        self._models = OpenModels(self._request)
         self._unusable: Unusable | None = None
+        self._pace = Pace()
         self._lock = threading.RLock()
+        self.is_impaired = False
+        """Whether something stood in the way of an answer; what this retriever remembers of it may be over by now."""
+        self.clock = time.monotonic
+        """What the budget of a question is measured by."""
 
-    def search(self, question: str, expansion: Expansion | None = None) -> Answer:
+    def search(
+        self,
+        question: str,
+        expansion: Expansion | None = None,
+        *,
+        recent_context: str = "",
+        focus: Sequence[str] = (),
+    ) -> Answer:
         """The sections that answer the question, best first.
 
         Args:
             question: in any words.
-            expansion: other wordings of it to search with as well.
+            expansion: other wordings of it, in place of those that a language model would write.
+            recent_context: the conversation so far, for the language model to understand the question by.
+            focus: kinds of things for it to write about.
 
         Raises:
             QuestionError: the question is empty.
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
-        recorder = Recorder()
-        queries = weighted_queries(_readable(question, recorder), expansion, self.profile)
+        recorder = Recorder(budget=self._time_budget())
+        asked = Asked(readable(question, recorder), expansion, recent_context, tuple(focus))
         with self._lock:
             with recorder.stage("refresh") as note:
                 fresh = self._watch.refresh(self._index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-            return self._answered(queries, fresh, recorder)
+            self._models.read_on(self._index, asked.question, recorder)
+        draft = self._expander.draft(asked, self.view, recorder)
+        with self._lock:
+            answer = self._answered(draft, fresh, recorder)
+            self._pace.note(answer.trace.stages)
+            self.is_impaired = self.is_impaired or bool(answer.degraded)
+            if answer.expansion is not None and expansion is None:
+                note_event(self._memory, self._index.path, answer.expansion)
+            return history.kept(self._index.path, answer) if self.profile.record else answer
+
+    def context(
+        self,
+        question: str,
+        max_tokens: int | None = None,
+        expansion: Expansion | None = None,
+        *,
+        recent_context: str = "",
+        focus: Sequence[str] = (),
+    ) -> AnswerInContext:
+        """The sections that answer the question as context for a prompt, within `max_tokens` (the profile's if None).
+
+        Raises:
+            UsageError: so few tokens hold nothing.
+            RetrieverError: as `search`.
+        """
+        most = self.profile.context_tokens if max_tokens is None else max_tokens
+        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus)
+        return ask_for_context(ask, self.view, most)
+
+    def look_again(self) -> None:
+        """The next question looks at the folders, however young the last look is."""
+        self._watch.look_again()
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
@@ -122,23 +156,34 @@ class Retriever:
             UsageError: there is no such node, path or line.
         """
         with self._lock, self._index.view() as view:
-            return read_passage(view.connection, reference)
+            passage = read_passage(view.connection, reference)
+        if self.profile.record:
+            history.note_opened(self._index.path, passage.node_id)
+        return passage
 
     def status(self) -> Status:
         """What is indexed, and which files changed since."""
         with self._lock, self._index.view() as view:
-            suspects, problems = self._watch.changed(view)
-            chunks = view.counts.chunks
-            vectors = by_text.vector_count(view.connection, view.fingerprint)
-            return Status(
-                index=self._state(view, Freshness(stale=sum(map(len, suspects)))),
-                encoder=" ".join(filter(None, (self.profile.encoder.kind, self.profile.encoder.model))),
-                size_bytes=_size(self._index.path),
-                changed_files=tuple(path for item in suspects for path in item.paths),
-                skipped=(*reading.skipped(view.connection), *reading.warnings(view.connection), *problems),
-                broken_links=view.counts.broken_links,
-                coverage=vectors / chunks if chunks else 1.0,
-            )
+            return status_of(view, self._watch, self.profile)
+
+    def metrics(self) -> ExpansionMetrics:
+        """How the expansion of this user's questions fared with this index."""
+        return metrics_of(self._memory, self._index.path)
+
+    def note_gain(self, questions: str, plain: float, expanded: float) -> None:
+        """Keeps what expansions were measured to be worth, by mean nDCG@10 on a set of questions, for `metrics`."""
+        self._memory.put_gain(str(self._index.path), questions, plain, expanded)
+
+    @contextlib.contextmanager
+    def view(self) -> Iterator[View]:
+        """The index in one state, for as long as the block lasts; other threads wait meanwhile."""
+        with self._lock, self._index.view() as view:
+            yield view
+
+    @property
+    def llm_calls(self) -> int:
+        """How many answers of the language model were used since this was opened."""
+        return self._generator.answers if "_generator" in self.__dict__ else 0
 
     def close(self) -> None:
         """Closes the index."""
@@ -153,7 +198,7 @@ class Retriever:
     ) -> None:
         self.close()
 
-    def _answered(self, queries: Sequence[Query], fresh: Freshness, recorder: Recorder) -> Answer:
+    def _answered(self, draft: Draft, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the generation in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         rebuilt = False
         for _ in range(ATTEMPTS):
@@ -161,7 +206,7 @@ class Retriever:
             if self._is_given_up(number):
                 break
             try:
-                return self._answer(queries, fresh, recorder.copy(), substitute=False)
+                return self._answer(draft, fresh, recorder.copy(), substitute=False)
             except GenerationError as error:
                 if self._index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
@@ -172,19 +217,21 @@ class Retriever:
                 recorder.degraded.append(f"index: {error}; it was rebuilt")
         if self._unusable is not None:
             recorder.degraded.append(f"index: {self._unusable.reason}; answered without it, slower")
-        return self._answer(queries, fresh, recorder, substitute=True)
+        return self._answer(draft, fresh, recorder, substitute=True)
 
-    def _answer(self, queries: Sequence[Query], fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
+    def _answer(self, draft: Draft, fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
         with self._index.view(substitute=substitute) as view:
             if not view.number:
+                share = f"{by_text.embedded_share(view.connection):.0%} of its texts are embedded"
                 raise NoIndexError(
-                    f"the index {self._index.path} is not finished; run: hybrid_retrieve.py index FOLDER"
+                    f"the index {self._index.path} is not finished ({share}); run: hybrid_retrieve.py index FOLDER"
                 )
-            hits, words = search(view, self._encoder, queries, self.profile, recorder)
-            state = self._state(view, fresh)
+            reranking = Reranking(self._reranker, draft.expansion.entities, draft.expansion.intent)
+            hits, words = search(view, self._models.of(view), draft, self.profile, reranking, recorder)
+            state = state_of(view, fresh)
         judgement = judge(recorder.signals)
         return Answer(
-            question=queries[0].text,
+            question=draft.question,
             profile=self.profile_name,
             hits=hits,
             verdict=judgement.verdict,
@@ -193,11 +240,29 @@ class Retriever:
             index=state,
             degraded=tuple(recorder.degraded),
             trace=recorder.trace(),
+            expansion=recorder.expansion,
         )
 
+    def _time_budget(self) -> TimeBudget:
+        total = self.profile.budget
+        return TimeBudget(seconds_in(total) if total else None, self._pace, self.clock, self.clock())
+
     @cached_property
-    def _encoder(self) -> Encoder | None:
-        return self._request.encoder or open_encoder(self.profile.encoder)
+    def _generator(self) -> CountedGenerator:
+        return CountedGenerator(open_generator(self.profile.llm))
+
+    @cached_property
+    def _expander(self) -> QuestionExpander:
+        cache = ExpansionCache(self._memory, self.profile.hyde.cache_entries)
+        return QuestionExpander(self.profile, lambda: self._generator, cache)
+
+    @cached_property
+    def _memory(self) -> Memory:
+        return Memory(default_file() if self.profile.hyde.cache_entries else None)
+
+    @cached_property
+    def _reranker(self) -> Reranker | None:
+        return open_reranker(self.profile, lambda: self._generator)
 
     def _is_given_up(self, number: int) -> bool:
         known = self._unusable
@@ -214,36 +279,3 @@ class Retriever:
         except RetrieverError:
             return False
         return True
-
-    def _state(self, view: View, freshness: Freshness) -> IndexState:
-        counts = view.counts
-        return IndexState(
-            path=str(self._index.path),
-            folders=tuple(folder.path for folder in reading.folders(view.connection)),
-            generation=view.number,
-            documents=counts.documents,
-            sections=counts.sections,
-            chunks=counts.chunks,
-            refreshed_files=freshness.refreshed,
-            stale_files=freshness.stale,
-            skipped_files=reading.skipped_count(view.connection),
-        )
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files; those that a writer removes meanwhile count for nothing."""
-    size = 0
-    for file in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
-
-
-def _readable(question: str, recorder: Recorder) -> str:
-    """The question without what is no text; what is cut is noted."""
-    text = "".join(" " if unicodedata.category(sign) in {"Cc", "Cs"} else sign for sign in question).strip()
-    if not text:
-        raise QuestionError("the question is empty; ask something, such as: how do I configure logging?")
-    if len(text) > MAX_QUESTION_CHARS:
-        recorder.degraded.append(f"question: only its first {MAX_QUESTION_CHARS:,} characters were read")
-    return text[:MAX_QUESTION_CHARS]

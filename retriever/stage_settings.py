@@ -27,6 +27,17 @@ class LlmSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SummarySettings:
+    """Who writes the summaries of sections."""
+
+    kind: Literal["extractive", "llm"] = setting(
+        "extractive", "extractive: a section's first sentences; llm: `index` has the language model write them."
+    )
+    model: str = setting("", "The language model that writes them, as Ollama names it; empty: llm.model.")
+    min_chars: Count = setting(800, "Sections with a shorter text keep their first sentences.")
+
+
+@dataclass(frozen=True, slots=True)
 class HydeSettings:
     """How hypothetical passages take part, and when the question is expanded at all."""
 
@@ -39,8 +50,15 @@ class HydeSettings:
         "expanded", "original: the lexical arm keeps to the question's own words."
     )
     keywords: Count = setting(5, "How many new words join in the mode keywords.")
+    bound: Literal["each", "together"] = setting(
+        "each",
+        "each: no rewording or passage weighs more than the question; together: nor do all of them together.",
+    )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are."
+    )
+    cache_entries: Annotated[int, Ge(0)] = setting(
+        1000, "So many expansions are remembered in your cache folder; 0: none, nor how the stage fared."
     )
 
 
@@ -53,7 +71,19 @@ class RerankSettings:
     )
     model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
     passes: Annotated[int, Ge(1), Le(2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
-    blend: Share = setting(0.0, "What the order before the reranking weighs beside it.")
+    order: Literal["fused", "shuffled"] = setting(
+        "fused",
+        "How the language model is shown the candidates; shuffled (always alike for a question): for a model that "
+        "prefers what stands first.",
+    )
+    window: Annotated[int, Ge(2), Le(99)] = setting(20, "How many candidates the language model compares at once.")
+    blend: Share = setting(
+        0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
+    )
+    short_chars: Annotated[int, Ge(0)] = setting(
+        350, "Around sections of fewer characters the cross-encoder reads sentences of their document."
+    )
+    context_sentences: Annotated[int, Ge(0)] = setting(5, "How many of these before the section, and after it.")
     batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
     max_length: Annotated[int, Ge(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
 

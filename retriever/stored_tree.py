@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pageindex.node import Node
 from pageindex.tree import DocumentTree
-from retriever.store import reading
+from retriever.store import priors, reading
+from retriever.store.links import link_sources
 
 
 class StoredTree:
@@ -55,7 +56,7 @@ class StoredTree:
         """How much of a list of links or a log the document of each is, 0 to 1; they need not be loaded."""
         new = [node_id for node_id in node_ids if node_id not in self._boilerplate]
         if new:
-            self._boilerplate.update(reading.boilerplate(self._connection, new))
+            self._boilerplate.update(priors.boilerplate(self._connection, new))
         return self._boilerplate
 
     def sections(self, document_key: int) -> Sequence[Node]:
@@ -86,3 +87,9 @@ class StoredTree:
         """The nodes that it links to, in the order of the links."""
         self.load_links([node_id])
         return self._tree.links(node_id)
+
+    def backlinks(self, node_id: str) -> Sequence[Node]:
+        """The nodes that link to it, each once, by document and place."""
+        sources = link_sources(self._connection, node_id)
+        self.load(key for _, key in sources)
+        return [self.node(source_id) for source_id, _ in sources]

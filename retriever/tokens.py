@@ -91,6 +91,11 @@ def tokenize(text: str) -> list[str]:
     return terms
 
 
+def word_count(text: str) -> int:
+    """Words as people count them; in a script without spaces, two characters count as one."""
+    return max(len(text.split()), sum(map(_is_cjk, text)) // 2)
+
+
 def _terms(word: str) -> tuple[str, ...]:
     whole = word.strip("._-")
     if _folded(whole) in _STOP_WORDS:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from retriever.budget import TimeBudget
+from retriever.expansion.values import ExpansionReport
 from retriever.types import Ranking, Signals, Stage, Trace
 
 
@@ -17,12 +19,16 @@ class Note:
 
 @dataclass(slots=True)
 class Recorder:
-    """Collects the stages of one search, and what of it was skipped or failed."""
+    """Collects the stages of one search, and what of it was skipped or failed; knows how much time it has left."""
 
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
     signals: Signals = field(default_factory=lambda: Signals(coverage=0.0, known=0.0, margin=None, agreement=None))
+    expansion: ExpansionReport | None = None
+    budget: TimeBudget = field(default_factory=TimeBudget)
+    order: tuple[str, ...] = ()
+    """The candidates in their last order."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[Note]:
@@ -36,8 +42,9 @@ class Recorder:
 
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
-        return Recorder(list(self.stages), list(self.rankings), list(self.degraded), self.signals)
+        stages, rankings, degraded = list(self.stages), list(self.rankings), list(self.degraded)
+        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.budget)
 
     def trace(self) -> Trace:
         """What was collected."""
-        return Trace(tuple(self.stages), tuple(self.rankings), self.signals)
+        return Trace(tuple(self.stages), tuple(self.rankings), self.signals, self.order)

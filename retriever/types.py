@@ -10,6 +10,9 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
 
+    from retriever.expansion.values import ExpansionReport
+    from retriever.summarizing import SummaryReport
+
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""
 TokenBits: TypeAlias = "npt.NDArray[np.uint64]"
@@ -69,11 +72,7 @@ class TokenEncoder(Encoder, Protocol):
         """
 
     def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits]:
-        """As `encode_queries` for one question, (1, d), with its tokens.
-
-        Raises:
-            EncoderError: as `encode_queries`.
-        """
+        """As `encode_queries`, of one question, (1, d), with its tokens."""
 
 
 def as_token_encoder(encoder: Encoder) -> TokenEncoder | None:
@@ -99,12 +98,14 @@ class Ranking:
     """What one arm found: each node once, best first, ties by node id."""
 
     arm: str
-    """`dense`, `lexical`, `late` or `neighbors`."""
+    """`dense`, `lexical`, `temporal`, `late` or `neighbors`."""
     scale: str
     """What the scores are: `cosine`, `bm25`, `decayed cosine` ..."""
     weight: float
     """Its weight in the fusion, at least 0."""
     items: tuple[Ranked, ...]
+    ceiling: float = 1.0
+    """The highest score that any node could have for the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,8 @@ class Candidate:
     score: float
     evidence: tuple[Evidence, ...]
     """Largest share first."""
+    scale: str = ""
+    """What the score is; empty: what the profile's fusion gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +161,12 @@ class Hit:
     """Whether `text` is shorter than the section."""
     score: float
     scale: str
-    """What the score is: `rrf` (a sum of weights / (k + rank); comparable within one answer only)."""
+    """What the score is: `rrf` (a sum of weights / (k + rank)), `convex` or `blended` (of weighted scores), `reranked`
+    (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
+    citation_state: Literal["exact", "moved", "stale", "gone"] = "exact"
+    """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
 
     @property
     def citation(self) -> str:
@@ -227,6 +233,8 @@ class Trace:
     """What each arm found, before the fusion."""
     signals: Signals
     """What the verdict was made of."""
+    order: tuple[str, ...] = ()
+    """The candidates after the reranking, best first, by node id: the hits and those behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,10 +254,12 @@ class Answer:
     degraded: tuple[str, ...]
     """One sentence for each stage that was skipped or failed, with its reason; empty when all went well."""
     trace: Trace
+    expansion: "ExpansionReport | None" = None
+    """What was searched with besides the question, and why not more; None where no expansion was asked for."""
 
 
 class Progress(Protocol):
-    """Told how far long work has come; its stages are `reading`, `embedding` and `writing`."""
+    """Told how far long work has come; its stages: `reading`, `embedding`, `writing`, `summaries`."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
         """A stage of `total` units begins."""
@@ -286,3 +296,5 @@ class IndexReport:
     """Files that could not be read, and why."""
     seconds: float
     generation: int
+    summaries: "SummaryReport | None" = None
+    """None where sections are summarised by their first sentences."""

@@ -13,6 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from retriever.store import by_text, reading
+from retriever.store.model_change import former_model
 from retriever.types import Encoder, FloatMatrix
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def renewed(connection: sqlite3.Connection, encoder: Encoder | None) -> str:
     if encoder is None:
         return "null"
     kept = unrelated_of(connection)
+    if former_model(connection) is not None:  # its cosines are what questions are judged by
+        return reading.meta(connection, "unrelated") or "null"
     chunks = reading.counts(connection).chunks
     if kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
         kept = measured(encoder, by_text.chunk_vectors(connection, encoder.fingerprint)[2]) if chunks else None

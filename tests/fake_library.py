@@ -1,7 +1,8 @@
 """A stand-in for retriever.library, for tests of the command line: it answers at once, and remembers what was asked."""
 
+import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -10,8 +11,17 @@ from typing import Any, Self
 import pytest
 
 from pageindex.node import Node, NodeKind, Span
+from retriever.archive import Manifest
+from retriever.as_json import hit_object
+from retriever.context import AnswerInContext, Section, assembled
+from retriever.doctor import CheckUp, Finding
+from retriever.errors import RetrieverError
+from retriever.expansion.metrics import ExpansionMetrics, Gain
+from retriever.forgetting import ForgetReport
 from retriever.profile import Profile
-from retriever.types import Answer, IndexReport, IndexState, Progress
+from retriever.store.recorded import StoredQuery
+from retriever.types import Answer, Hit, IndexReport, IndexState, Progress
+from retriever.watching import Run
 from tests.answers import HIT, STATE, answer
 
 
@@ -35,6 +45,8 @@ class FakeStatus:
     skipped: tuple[tuple[str, str], ...] = ()
     broken_links: int = 3
     coverage: float = 1.0
+    former_encoder: str = ""
+    former_coverage: float = 0.0
 
 
 REPORT = IndexReport(
@@ -66,6 +78,8 @@ class FakeLibrary:
     """Raised by every function."""
     passage: FakePassage = FakePassage()
     status: FakeStatus = FakeStatus()
+    runs: Sequence[Run | RetrieverError] = (Run((), REPORT), Run((("/docs", "a.md"),), REPORT))
+    """Of `watch`."""
     drawing: str = "/\n  guide/mail.md"
     report: IndexReport = REPORT
     opened: list[dict[str, Any]] = field(default_factory=list)
@@ -93,15 +107,87 @@ class FakeLibrary:
         profile: str = "balanced",
         settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
+        *,
+        everything: bool = False,
     ) -> IndexReport:
         self.open_retriever(docs, index, profile, settings, progress)
         return self.report
+
+    def watch_folders(
+        self,
+        docs: Sequence[str | Path],
+        index: str | Path | None = None,
+        profile: str = "balanced",
+        settings: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Run | RetrieverError]:
+        self.open_retriever(docs, index, profile, settings, progress)
+        return iter(self.runs)
+
+    def export_index(self, file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> Manifest:
+        self.open_retriever((), index)
+        return Manifest(1, 4, ("/docs",), 155, 2, 22_900_000, "0" * 64)
+
+    def import_index(
+        self,
+        file: str | Path,
+        index: str | Path | None = None,
+        docs: Sequence[str | Path] = (),
+        *,
+        replace: bool = False,
+        encoder_url: str = "",
+    ) -> Path:
+        self.open_retriever(docs, index)
+        return Path("/index")
+
+    def forget_documents(
+        self, references: Sequence[str], index: str | Path | None = None, *, undo: bool = False
+    ) -> ForgetReport:
+        self.open_retriever((), index)
+        return ForgetReport("/index", tuple(references), 0 if undo else len(references), (), 0.1)
+
+    def check_up(self, index: str | Path | None = None, **_: object) -> CheckUp:
+        self.open_retriever((), index)
+        return CheckUp((Finding("index", "index", "well", "/index"),))
+
+    def open_history(self, index: str | Path | None = None) -> "FakeHistory":
+        self.open_retriever((), index)
+        return FakeHistory()
+
+
+RECORD = {
+    "asked_at": "2030-01-02T03:04:05+00:00",
+    "question": "how?\x1b",
+    "profile": "balanced",
+    "verdict": "weak",
+    "confidence": 0.25,
+    "expansions": [{"text": "in which way?", "dense_weight": 0.5, "lexical_weight": 0.5}],
+    "hits": [hit_object(HIT, full=True)],
+    "index": {"generation": 7},
+    "degraded": ["dense: no model"],
+    "stages": [{"name": "dense", "milliseconds": 4.25, "note": ""}],
+}
+
+
+class FakeHistory:
+    def queries(self) -> tuple[StoredQuery, ...]:
+        return (StoredQuery(12, "2030-01-02T03:04:05+00:00", "how?\x1b", "weak", HIT.citation),)
+
+    def record(self, key: int) -> dict[str, Any]:
+        return {"id": key, **RECORD}
+
+    def delete(self, key: int) -> None:
+        pass
+
+    def delete_all(self) -> int:
+        return 3
 
 
 @dataclass
 class FakeRetriever:
     library: FakeLibrary
     profile: Profile = field(default_factory=Profile)
+    llm_calls: int = 0
 
     def __enter__(self) -> Self:
         return self
@@ -109,10 +195,18 @@ class FakeRetriever:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         pass
 
-    def search(self, question: str, expansion: object = None) -> Answer:
+    def search(self, question: str, expansion: object = None, **grounding: object) -> Answer:
         self.library.asked.append(question)
         answers = self.library.answers
         return answers[min(len(self.library.asked), len(answers)) - 1]
+
+    def context(
+        self, question: str, max_tokens: int | None = None, expansion: object = None, **grounding: object
+    ) -> AnswerInContext:
+        found = self.search(question)
+        sections = [section_of(hit) for hit in found.hits]
+        context = assembled(sections, found.verdict, max_tokens or 4000, lambda text: len(text.split()))
+        return AnswerInContext(found, context)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         self.library.shown.append((reference, depth))
@@ -131,6 +225,18 @@ class FakeRetriever:
     def status(self) -> FakeStatus:
         return self.library.status
 
+    def metrics(self) -> ExpansionMetrics:
+        return ExpansionMetrics(4, 0.5, 0.25, 0.1, 1200.0, 3400.0, (Gain("set, full", 0.6, 0.9),))
+
+
+def section_of(hit: Hit) -> Section:
+    """The hit as a section of three lines."""
+    text = "## After the response\n\nSend an email.\n"
+    span = Span(hit.span.first, hit.span.first + 2)
+    return Section(
+        hit.node_id, hit.folder, hit.file, span, (*hit.breadcrumb, hit.title), text, hit.file, hit.rank, (span,)
+    )
+
 
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     """Puts a new one in the library's place."""
@@ -138,5 +244,17 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     module = ModuleType("retriever.library")
     module.open_retriever = library.open_retriever  # type: ignore[attr-defined]  # a module made by hand
     module.index_folders = library.index_folders  # type: ignore[attr-defined]  # as above
+    module.check_up = library.check_up  # type: ignore[attr-defined]  # as above
+    module.open_history = library.open_history  # type: ignore[attr-defined]  # as above
+    module.watch_folders = library.watch_folders  # type: ignore[attr-defined]  # as above
+    module.export_index = library.export_index  # type: ignore[attr-defined]  # as above
+    module.import_index = library.import_index  # type: ignore[attr-defined]  # as above
+    module.forget_documents = library.forget_documents  # type: ignore[attr-defined]  # as above
     monkeypatch.setitem(sys.modules, "retriever.library", module)
+    # Nothing waits for clients, and no address but loopback is listened at.
+    monkeypatch.setattr("retriever.serving.mcp_stdio.serve_stdio", lambda library: None)
+    monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)
+    monkeypatch.setattr("retriever.command_line.show.known_state", lambda: None)
+    monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, door: None)
+    monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library

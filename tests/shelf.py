@@ -83,8 +83,8 @@ class Shelf:
         return update_index(request, progress or NoProgress())
 
     def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
-        """A retriever that looks at the folders before each question."""
-        wishes = {**ALWAYS_LOOK, **settings}
+        """A retriever that looks at the folders before each question, and at ChromaDB however few the chunks are."""
+        wishes = {**ALWAYS_LOOK, "vector_search": "chroma", **settings}
         return open_retriever((), index or self.index, settings=wishes, encoder=encoder or self.encoder)
 
     def ask(

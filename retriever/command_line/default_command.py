@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 
 import click
+from click.shell_completion import CompletionItem
 
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples, common_options, is_help, write_options
@@ -23,10 +24,10 @@ class QuestionOrCommand(WithExamples, click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Names the default command where none is named; without any argument, shows the help and ends with 2."""
-        if not args:
+        if not args and not ctx.resilient_parsing:
             sys.stderr.write(f"{self.get_help(ctx)}\n")
             ctx.exit(ExitCode.USAGE)
-        return super().parse_args(ctx, self._with_command(ctx, args))
+        return super().parse_args(ctx, self._with_command(ctx, args) if args else args)
 
     def _with_command(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {flag for option in self.get_params(ctx) for flag in option.opts}
@@ -38,6 +39,15 @@ class QuestionOrCommand(WithExamples, click.Group):
             return [*named, *args[:before], *args[before + 1 :]]
         ctx.meta[IMPLIED] = True
         return [self.default, *args]
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands; of options, those of the default command as well."""
+        items = super().shell_complete(ctx, incomplete)
+        if not incomplete.startswith("-"):
+            return items
+        command = self.commands[self.default]
+        inner = command.shell_complete(click.Context(command, parent=ctx, info_name=self.default), incomplete)
+        return list({item.value: item for item in (*items, *inner)}.values())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the default command's common options, then this group's own, then the commands."""

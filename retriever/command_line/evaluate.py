@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from retriever.evaluation.formats import Source
     from retriever.evaluation.runs import Run
     from retriever.evaluation.summary import Summary
+    from retriever.retrieving import Retriever
     from retriever.types import Progress
+
+
+WITHOUT_EXPANSION = " - expansion"
+"""Ends the name of a system that is measured without expansions; see evaluation/ablation.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +169,24 @@ def _searched(request: Request, asked: "Asked", progress: "Progress | None") -> 
         systems = [
             part
             for system, profile in zip(systems, profiles, strict=True)
-            for part in without_each_part(system, profile, expanded=expanded)
+            for part in without_each_part(system, profile, expanded=expanded or profile.use_llm)
         ]
     runs = [ask_all(system, asked, progress) for system in systems]
     with open_system(systems[0], asked, progress) as retriever:
-        return summarize(asked.questions, runs, sections_of(retriever))
+        summary = summarize(asked.questions, runs, sections_of(retriever))
+        _note_gains(summary, retriever)
+    return summary
+
+
+def _note_gains(summary: "Summary", retriever: "Retriever") -> None:
+    """For `status --metrics`: what expansions were worth, where --ablate measured a profile without them too."""
+    systems = {system.system: system for system in summary.systems}
+    measure = summary.headlines[0]
+    for name, system in systems.items():
+        without = systems.get(f"{name}{WITHOUT_EXPANSION}")
+        if without and measure in system.overall and measure in without.overall:
+            questions = f"{summary.questions.name}, {name}"
+            retriever.note_gain(questions, without.overall[measure].mean, system.overall[measure].mean)
 
 
 def _scored(request: Request, asked: "Asked") -> "Summary":

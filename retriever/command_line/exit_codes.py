@@ -15,6 +15,8 @@ class ExitCode(IntEnum):
     """No section answers the question, and `--fail-on-none` was given."""
     INTERRUPTED = 130
     """By Ctrl-C; 128 + SIGINT, as a shell says it."""
+    TERMINATED = 143
+    """A command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM."""
 
 
 EXIT_CODES_HELP = (

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from retriever.command_line.page import CITED, QUIET, Page
-from retriever.command_line.terminal import inert_line
-from retriever.command_line.timing import Spent
+from retriever.inert import inert_line
+from retriever.timing import Spent
 
 if TYPE_CHECKING:
     from retriever.types import Answer, Ranking
@@ -75,6 +75,17 @@ def _show_verdict(page: Page, answer: "Answer") -> None:
     for value, name, meaning in explained:
         shown = "-" if value is None else f"{value:.2f}"
         page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
+
+
+def show_hypothetical(page: Page, answer: "Answer") -> None:
+    """What a language model made up to search with: no content of any document."""
+    report = answer.expansion
+    page.blank()
+    _heading(page, "hypothetical", "written by a language model to search with, found in no document")
+    for text in (*report.rewordings, *report.passages) if report else ():
+        page.line(Text(f"  searched with  {inert_line(text)}", QUIET))
+    for item in report.dropped if report else ():
+        page.line(Text(f"  dropped        {inert_line(item.text)} ({inert_line(item.reason)})", QUIET))
 
 
 def _heading(page: Page, title: str, explanation: str) -> None:

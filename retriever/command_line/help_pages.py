@@ -7,7 +7,7 @@ import click
 
 from retriever.command_line.options import SettingOption
 
-COMMON_SETTINGS = frozenset({"top_k", "documents.ignore"})
+COMMON_SETTINGS = frozenset({"top_k", "documents.ignore", "context_tokens", "record"})
 """The settings that stand with a command's own options."""
 
 FIRST_OPTIONS = ("docs", "index", "profile")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, ge
 import click
 from annotated_types import Ge, Gt, Le
 
+from retriever.command_line import completing
+from retriever.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE
 from retriever.profile import Setting, merged, nested, settings
 from retriever.profile_layers import DEFAULT_PROFILE, profile_names
 
@@ -18,7 +20,13 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-SHORT_FLAGS = {"documents.ignore": "--ignore", "llm.url": "--ollama-url", "hyde.gate": "--hyde"}
+SHORT_FLAGS = {
+    "context_tokens": "--max-tokens",
+    "documents.ignore": "--ignore",
+    "llm.url": "--ollama-url",
+    "hyde.gate": "--hyde",
+    "summaries.kind": "--summaries",
+}
 """Settings with a shorter flag beside their own."""
 
 
@@ -147,6 +155,7 @@ def index_option(command: Command) -> Command:
     return click.option(
         "--index",
         metavar="DIR",
+        shell_complete=completing.any_folder,
         help="The index's folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that belongs to --docs in your data "
         "folder, else the one used last.",
     )(command)
@@ -158,6 +167,7 @@ def docs_option(command: Command) -> Command:
         "--docs",
         multiple=True,
         metavar="DIR",
+        shell_complete=completing.any_folder,
         help="A folder of Markdown to index first: only what changed. Repeatable.",
     )(command)
 
@@ -169,7 +179,22 @@ def profile_option(command: Command) -> Command:
         default=DEFAULT_PROFILE,
         show_default=True,
         metavar="NAME|FILE",
+        shell_complete=completing.profile,
         help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
+    )(command)
+
+
+def editor_option(command: Command) -> Command:
+    """--editor."""
+    return click.option(
+        "--editor",
+        default=AUTOMATIC,
+        show_default=True,
+        envvar=EDITOR_VARIABLE,
+        metavar="NAME|URL",
+        shell_complete=completing.editor,
+        help=f"What citations open on a terminal: {', '.join(EDITOR_TEMPLATES)}, none, or a URL with {{path}} and "
+        f"{{line}}; auto: the editor whose terminal it is, else what opens the file. Otherwise {EDITOR_VARIABLE}.",
     )(command)
 
 

@@ -7,7 +7,9 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
-from retriever.command_line.terminal import columns, inert_line, is_unicode
+from retriever.command_line.terminal import columns, is_unicode
+from retriever.editors import NO_EDITOR, chosen_template, editor_link
+from retriever.inert import inert_line
 
 MAX_WIDTH = 110
 """Columns: longer lines of prose are hard to read."""
@@ -39,15 +41,23 @@ class Page:
     """Between two facts of a line."""
     bar: str
     """Before each line of a quoted text."""
+    links: str = ""
+    """The template of the addresses that citations lead to; empty where none is shown."""
 
     @classmethod
-    def on(cls, stream: TextIO) -> "Page":
-        """A page on that stream; no colours where it is no terminal, or with NO_COLOR."""
+    def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":
+        """A page on that stream; no colours where it is no terminal, or with NO_COLOR, and links on a terminal alone.
+
+        Raises:
+            UsageError: there is no such editor (see `chosen_template`).
+        """
         width = max(MIN_WIDTH, columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = _Console(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
         signs = (" \u203a ", " \u00b7 ", "\u2502 ") if is_unicode(stream) else (" > ", " | ", "| ")
-        return cls(console, min(width, MAX_WIDTH), *signs)
+        links = chosen_template(editor, os.environ)
+        can_link = stream.isatty() and os.environ.get("TERM") != "dumb"
+        return cls(console, min(width, MAX_WIDTH), *signs, links if can_link else "")
 
     def paragraph(self, text: Text, indent: int = 0) -> None:
         """Prose; elsewhere than on a terminal it stays one line, so that tools find what stands in it."""
@@ -59,6 +69,15 @@ class Page:
         """What must not be broken: a path, a row of a table."""
         text.rstrip()
         self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+
+    def cited(self, citation: str, absolute_path: str, line: int) -> Text:
+        """A citation, which opens that line in the editor where it is followed."""
+        text = Text(inert_line(citation), CITED)
+        if not self.links:
+            return text
+        # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
+        address = editor_link(self.links, absolute_path, line)
+        return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
 
     def quotation(self, text: Text, indent: int = 0) -> None:
         """Lines of a document as they stand there, behind a bar."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
-from retriever.command_line import options
+from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
 from retriever.profile import Profile, Setting, settings
-from retriever.profile_layers import Layer, given_settings, profile_folder, profile_names
+from retriever.profile_layers import Layer, given_settings, profile_names, profile_summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Shown:
     ),
     short_help="List the profiles, or show every setting of one.",
 )
-@click.argument("name", required=False, metavar="[NAME|FILE]")
+@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=completing.profile)
 @options.json_option
 @options.voice_options
 def profiles(name: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
@@ -48,7 +48,7 @@ def profiles(name: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the 
 
     options.taken_notes(given)
     if name is None:
-        summaries = {known: summary(known) for known in profile_names()}
+        summaries = {known: profile_summary(known) for known in profile_names()}
         if given["as_json"]:
             write_json({"profiles": [{"name": known, "summary": text} for known, text in summaries.items()]})
         else:
@@ -62,17 +62,6 @@ def profiles(name: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the 
     else:
         write_line(sys.stdout, as_yaml(name, shown))
     return ExitCode.OK
-
-
-def summary(name: str) -> str:
-    """What a profile that comes with the program is for: the comment at the top of its file, as one line."""
-    lines = (profile_folder() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
-    comment = []
-    for line in lines:
-        if not line.startswith("#"):
-            break
-        comment.append(line.removeprefix("#").strip())
-    return " ".join(comment)
 
 
 def shown_settings(name: str, environment: Mapping[str, str]) -> list[Shown]:
@@ -138,10 +127,11 @@ def _yaml_lines(shown: list[Shown]) -> Iterator[str]:
         yield ""
         yield f"{indent}# {item.setting.help}"
         yield f"{indent}# {item.setting.flag}  {item.setting.variable}"
-        yield f"{indent}{key}: {_yaml_value(item.value)}  # {item.origin}"
+        yield f"{indent}{key}: {yaml_value(item.value)}  # {item.origin}"
 
 
-def _yaml_value(value: object) -> str:
+def yaml_value(value: object) -> str:
+    """The value as it stands behind its key in a profile file."""
     import yaml
 
     plain = list(value) if isinstance(value, tuple) else value

@@ -9,8 +9,8 @@ import click
 from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.wording import counted
 from retriever.errors import DocumentsError, UsageError
+from retriever.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 
 from retriever.command_line.notes import Notes
 from retriever.command_line.terminal import openable
-from retriever.command_line.timing import Spent
-from retriever.command_line.wording import counted, freshness, refresh_command
+from retriever.timing import Spent
+from retriever.wording import counted, freshness, refresh_command
 
 if TYPE_CHECKING:
+    from retriever.expansion.values import ExpansionReport
     from retriever.types import Answer
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,8 @@ def make_remarks(answer: "Answer", notes: Notes, spent: Spent, *, index: str | N
     state = answer.index
     for sentence in answer.degraded:
         notes.say(f"note: {sentence}")
+    if answer.expansion is not None and answer.expansion.used:
+        notes.aside(expanded(answer.expansion))
     if state.stale_files:
         changed = counted(state.stale_files, "file")
         notes.say(f"note: {changed} changed, not in this answer; run: {refresh_command(state, index)}")
@@ -31,6 +34,12 @@ def make_remarks(answer: "Answer", notes: Notes, spent: Spent, *, index: str | N
         notes.say("nothing found: try other words, or --profile recall")
     if footer:
         notes.aside(searched(answer, spent))
+
+
+def expanded(report: "ExpansionReport") -> str:
+    """One line: what was searched with besides the question."""
+    used = f"{counted(len(report.rewordings), 'rewording')}, {counted(len(report.passages), 'hypothetical passage')}"
+    return f"also searched with {used} ({report.note})"
 
 
 def searched(answer: "Answer", spent: Spent) -> str:

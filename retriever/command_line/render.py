@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from retriever.command_line.marking import matched_places
-from retriever.command_line.page import CITED, MATCHED, QUIET, Page
-from retriever.command_line.terminal import inert, inert_line, openable
+from retriever.command_line.page import MATCHED, QUIET, Page
+from retriever.command_line.terminal import openable
+from retriever.inert import inert, inert_line
+from retriever.marking import matched_places
 
 if TYPE_CHECKING:
     from retriever.types import Answer, Evidence, Hit
@@ -38,8 +39,9 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
 
 
 def _show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
-    citation = f"{inert_line(openable(hit.folder, hit.file))}:{hit.span}"
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), (citation, CITED)))
+    cited = page.cited(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
+    doubt = "" if hit.citation_state == "exact" else f"  {hit.citation_state}"
+    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt, QUIET)))
     page.paragraph(Text(page.path_of_titles((*hit.breadcrumb, hit.title))), INDENT)
     if full:
         page.quotation(marked(inert(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)

@@ -1,20 +1,22 @@
 """`tree`, `read` and `status`: what is in an index."""
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from retriever.command_line import options
+from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.terminal import inert_line, openable, write_line
-from retriever.command_line.wording import counted, refresh_command, size
+from retriever.command_line.resident import known_state, state_line, state_object
+from retriever.command_line.terminal import openable, write_line
+from retriever.inert import inert_line
+from retriever.wording import counted, refresh_command, size
 
 if TYPE_CHECKING:
-    from pageindex.node import Node
-    from retriever.browsing import Passage
-    from retriever.retrieving import Status
+    from retriever.expansion.metrics import ExpansionMetrics
+    from retriever.status import Status
 
 
 @click.command(
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     ),
     short_help="Show the outline of the documents, or of a part of them.",
 )
-@click.argument("reference", default="", metavar="[PATH|NODE]")
+@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=completing.reference)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
 @options.docs_option
 @options.index_option
@@ -40,26 +42,13 @@ def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | 
     notes = options.taken_notes(given)
     with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
         if given["as_json"]:
+            from retriever.as_json import node_object
             from retriever.command_line.as_json import write_json
 
             write_json({"nodes": [node_object(node) for node in retriever.nodes(reference, depth)]})
         else:
             write_line(sys.stdout, retriever.tree(reference, depth).rstrip("\n"))
     return ExitCode.OK
-
-
-def node_object(node: "Node") -> dict[str, Any]:
-    """A folder, file or section, for programs; the lines are null where it has none of its own."""
-    return {
-        "node_id": node.id,
-        "kind": str(node.kind),
-        "file": node.path,
-        "title": node.title,
-        "level": node.level,
-        "start_line": node.span.first if node.span else None,
-        "end_line": node.span.last if node.span else None,
-        "summary": node.summary,
-    }
 
 
 @click.command(
@@ -69,9 +58,10 @@ def node_object(node: "Node") -> dict[str, Any]:
         "read guide/install.md:12-34",
         "read guide/install.md --json",
     ),
+    params=options.setting_parameters(("record",)),
     short_help="Print a section, a file, or lines of it.",
 )
-@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]")
+@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=completing.reference)
 @options.docs_option
 @options.index_option
 @options.json_option
@@ -85,9 +75,14 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
     from retriever.library import open_retriever
 
     notes = options.taken_notes(given)
-    with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
+    settings = options.taken_settings(given)
+    with (
+        shown_progress(notes) as progress,
+        open_retriever(docs, index, settings=settings, progress=progress) as retriever,
+    ):
         passage = retriever.read(reference)
     if given["as_json"]:
+        from retriever.as_json import passage_object
         from retriever.command_line.as_json import write_json
 
         write_json(passage_object(passage))
@@ -98,47 +93,59 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
     return ExitCode.OK
 
 
-def passage_object(passage: "Passage") -> dict[str, Any]:
-    """A passage, for programs."""
-    return {
-        "node_id": passage.node_id,
-        "folder": passage.folder,
-        "file": passage.file,
-        "start_line": passage.span.first,
-        "end_line": passage.span.last,
-        "citation": f"{passage.file}:{passage.span}",
-        "title": passage.title,
-        "breadcrumb": list(passage.breadcrumb),
-        "text": passage.text,
-    }
-
-
 @click.command(
     cls=WithExamples,
     examples=(
         "status",
         "status --index .index --json",
+        "status --metrics",
     ),
     short_help="Show what is indexed, how fresh it is, and what was skipped.",
 )
 @options.index_option
 @options.json_option
+@click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
 @options.voice_options
 def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
     """Show what is indexed, which files changed since, and which could not be read."""
     from retriever.library import open_retriever
 
     options.taken_notes(given)
+    resident = known_state()
     with open_retriever(index=index) as retriever:
         state = retriever.status()
+        metrics = retriever.metrics() if given["metrics"] else None
     if given["as_json"]:
+        from retriever.as_json import status_object
         from retriever.command_line.as_json import write_json
 
-        write_json(status_object(state))
+        expansion = {"expansion": asdict(metrics)} if metrics else {}
+        write_json(status_object(state) | {"resident": state_object(resident)} | expansion)
     else:
-        for line in status_lines(state, index):
+        for line in (*status_lines(state, index), state_line(resident), *(metrics_lines(metrics) if metrics else ())):
             write_line(sys.stdout, line)
     return ExitCode.OK
+
+
+def metrics_lines(metrics: "ExpansionMetrics") -> list[str]:
+    """How the expansion of questions fared, for people."""
+
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{value:.0%}"
+
+    def seconds(milliseconds: float | None) -> str:
+        return "-" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+
+    return [
+        f"expansion     {counted(metrics.questions, 'question')}, {share(metrics.usage_rate)} with other texts",
+        f"  written     in {seconds(metrics.p50_ms)} (median), {seconds(metrics.p95_ms)} (95 %)",
+        f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed",
+        f"  dropped     {share(metrics.drop_rate)} of the texts",
+        *(
+            f"  measured    {inert_line(gain.questions)}: nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
+            for gain in metrics.gains
+        ),
+    ]
 
 
 def status_lines(status: "Status", index: str | None) -> list[str]:
@@ -153,6 +160,7 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
         *(f"folder        {inert_line(folder)}" for folder in state.folders),
         f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {passages}",
         f"encoder       {inert_line(status.encoder)}",
+        *([_former_line(status)] if status.former_encoder else []),
         f"size          {size(status.size_bytes)}, generation {state.generation}",
         f"freshness     {freshness}",
         *(f"  changed     {inert_line(file)}" for file in status.changed_files),
@@ -162,16 +170,6 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
     ]
 
 
-def status_object(status: "Status") -> dict[str, Any]:
-    """The index's state, for programs."""
-    from retriever.command_line.as_json import index_object, skipped_objects
-
-    return {
-        "index": index_object(status.index),
-        "encoder": status.encoder,
-        "size_bytes": status.size_bytes,
-        "changed_files": list(status.changed_files),
-        "skipped": skipped_objects(status.skipped),
-        "broken_links": status.broken_links,
-        "coverage": status.coverage,
-    }
+def _former_line(status: "Status") -> str:
+    share = f"has read {status.former_coverage:.0%} of the sections"
+    return f"  former      {inert_line(status.former_encoder)}, {share} and stands in until the new one has read all"

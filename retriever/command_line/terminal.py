@@ -9,48 +9,9 @@ import io
 import os
 import shutil
 import sys
-import unicodedata
 from typing import TextIO
 
-REPLACEMENT = "\ufffd"
-
-_HARMLESS_FORMATS = frozenset("\u200c\u200d\xad")
-"""Of the invisible characters: the joiners that emoji and Persian are written with, and the soft hyphen."""
-
-
-class _Inert(dict[int, str]):
-    """For `str.translate`: each character as a terminal may see it; remembers what it has seen."""
-
-    def __init__(self, kept: str) -> None:
-        super().__init__({ord(character): character for character in kept})
-
-    def __missing__(self, code: int) -> str:
-        self[code] = seen = _seen(chr(code))
-        return seen
-
-
-def _seen(character: str) -> str:
-    if 0xDC80 <= ord(character) <= 0xDCFF:  # a byte of a name that is not UTF-8, as Python carries it (PEP 383)
-        return f"\\x{ord(character) - 0xDC00:02x}"
-    if character in "\n\t":
-        return f"\\x{ord(character):02x}"
-    category = unicodedata.category(character)
-    hides = category in {"Cc", "Cs", "Zl", "Zp"} or (category == "Cf" and character not in _HARMLESS_FORMATS)
-    return REPLACEMENT if hides else character
-
-
-_TEXT = _Inert(kept="\n\t")
-_LINE = _Inert(kept="")
-
-
-def inert(text: str) -> str:
-    """The text with every character replaced that would move the cursor, reorder or hide text; newline and tab stay."""
-    return text.translate(_TEXT)
-
-
-def inert_line(text: str) -> str:
-    r"""As `inert`, for what stands in one line, such as a file's name: newline and tab show as `\x0a` and `\x09`."""
-    return text.translate(_LINE)
+from retriever.inert import inert
 
 
 def prepare_streams() -> None:

@@ -10,9 +10,9 @@ import click
 from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.timing import Spent, milliseconds_since
 from retriever.errors import QuestionError
 from retriever.profile import merged
+from retriever.timing import Spent, milliseconds_since
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,8 @@ def _explain_answer(question: str, given: dict[str, Any], settings: dict[str, An
         answer = retriever.search(question)
         spent = Spent(opening, milliseconds_since(begun))
     if given["as_json"]:
-        from retriever.command_line.as_json import answer_object, write_json
+        from retriever.as_json import answer_object
+        from retriever.command_line.as_json import write_json
 
         write_json(answer_object(answer, spent, full=False, explain=True))
     else:
@@ -123,6 +124,7 @@ def why_not_object(found: "WhyNot") -> dict[str, Any]:
         "lost": str(found.stage),
         "fused": {
             "rank": found.rank,
+            "reranked": found.reranked,
             "of": found.fused,
             "score": found.score,
             "top_k": asdict(found.top) if found.top else None,
@@ -138,12 +140,14 @@ def show_why_not(page: "Page", found: "WhyNot") -> None:
     from rich.text import Text
 
     from retriever.command_line.page import CITED
-    from retriever.command_line.terminal import inert_line
+    from retriever.inert import inert_line
 
     page.line(Text.assemble((inert_line(found.node.citation), CITED), f"  {inert_line(found.node.id)}"))
     page.paragraph(Text(verdict(found)), 2)
     width = max(map(len, ["fused", *(arm.arm for arm in found.arms)]))
-    for name, text in [("fused", fused_text(found)), *((arm.arm, arm_text(arm)) for arm in found.arms)]:
+    reranked = [("rerank", f"#{found.reranked:,} after the reranking")] if found.reranked else []
+    arms = [(arm.arm, arm_text(arm)) for arm in found.arms]
+    for name, text in [*reranked, ("fused", fused_text(found)), *arms]:
         page.line(Text(f"{name:<{width}}  {inert_line(text)}"), 2)
 
 
@@ -151,13 +155,14 @@ def verdict(found: "WhyNot") -> str:
     """What became of it, in a sentence."""
     from retriever.evaluation.losses import Stage
 
+    rank = found.reranked or found.rank
     if found.stage is Stage.RETURNED:
-        return f"It is a hit: #{found.rank}."
+        return f"It is a hit: #{rank}."
     if found.stage is Stage.NO_ARM:
         return "Lost in the arms: none of them listed it, and it is no neighbour of what they listed."
     if found.stage is Stage.CUT:
-        return f"Lost after the fusion: #{found.rank}, and {_place('candidate_cap', found.cap)}."
-    return f"Lost at the end: #{found.rank} of the candidates, and {_place('top_k', found.top)}."
+        return f"Lost after the fusion: #{rank}, and {_place('candidate_cap', found.cap)}."
+    return f"Lost at the end: #{rank} of the candidates, and {_place('top_k', found.top)}."
 
 
 def _place(setting: str, bar: "Bar | None") -> str:

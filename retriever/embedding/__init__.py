@@ -1,6 +1,7 @@
 """Texts to vectors: the kinds of encoder, each in its module, and which one the settings ask for."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from retriever.embedding.settings import EncoderSettings
 from retriever.types import Encoder
@@ -23,7 +24,7 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
             from retriever.embedding.model_card import model_folder
             from retriever.embedding.onnx import OnnxEncoder
 
-            return OnnxEncoder(model_folder(settings.model), settings)
+            return OnnxEncoder(model_folder(settings.model), settings) if settings.model else _bundled(settings)
         case "sentence-transformers":
             from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 
@@ -38,6 +39,14 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
             return open_openai(settings)
         case "none":
             return None
+
+
+@lru_cache(maxsize=2)
+def _bundled(settings: EncoderSettings) -> Encoder:
+    """The model that comes with the program, once for the whole process: it takes 50 MB; its files do not change."""
+    from retriever.embedding.onnx import OnnxEncoder
+
+    return OnnxEncoder(settings=settings)
 
 
 def bundled_counter() -> Callable[[Sequence[str]], list[int]]:

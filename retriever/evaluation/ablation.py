@@ -15,13 +15,15 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "links": {"links_per_node": 0},
     "evidence weights": {"rank_weighting": "constant"},
     "page prior": {"page_prior": 0.0},
+    "reranking": {"rerank": {"kind": "none"}},
     "rewordings": {"rewording_weight": 0.0},
     "passages": {"hyde_variant_weight": 0.0, "passage_lexical_weight": 0.0},
     "passages' words": {"passage_lexical_weight": 0.0},
+    "entities": {"entity_boost": 0.0},
 }
 """What is taken away, and the settings that do it."""
 
-OF_EXPANSION = ("rewordings", "passages", "passages' words")
+OF_EXPANSION = ("rewordings", "passages", "passages' words", "entities")
 """Parts that take part only where questions are expanded."""
 
 
@@ -35,9 +37,14 @@ def without_each_part(system: System, profile: Profile, *, expanded: bool) -> It
     """
     yield system
     for part, change in PARTS.items():
-        is_on = any(getattr(profile, key) != value for key, value in change.items())
-        if is_on and (expanded or part not in OF_EXPANSION):
+        if _differs(profile, change) and (expanded or part not in OF_EXPANSION):
             yield System(f"{system.name} - {part}", system.profile, merged(system.settings, change), system.name)
     if expanded:
-        off = {"rewording_weight": 0.0, "hyde_variant_weight": 0.0, "passage_lexical_weight": 0.0}
+        off = {"hyde": {"gate": "never"}}
         yield System(f"{system.name} - expansion", system.profile, merged(system.settings, off), system.name)
+
+
+def _differs(settings: object, change: Mapping[str, Any]) -> bool:
+    """Whether any of the settings, nested as in a profile file, has another value."""
+    inside = ((getattr(settings, key), value) for key, value in change.items())
+    return any(_differs(now, value) if isinstance(value, Mapping) else now != value for now, value in inside)

@@ -1,8 +1,8 @@
 """Every question through the real retriever, timed, with what each stage made of it."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from retriever.embedding.onnx import OnnxEncoder
@@ -10,19 +10,17 @@ from retriever.evaluation.losses import Loss, loss_of
 from retriever.evaluation.questions import Question, QuestionSet
 from retriever.evaluation.relevance import Sections, check_gold, excluded_sections, right_sections
 from retriever.evaluation.runs import Found, Outcome, Run
-from retriever.expand_query import Expansion
-from retriever.pipeline import fused
+from retriever.expansion.values import Expansion
+from retriever.fusing import fused
+from retriever.llm import check_llm
 from retriever.profile import Profile, merged
-from retriever.types import Answer, Encoder, Progress
+from retriever.types import Answer, Candidate, Encoder, Progress, Trace
 
 if TYPE_CHECKING:
     from retriever.retrieving import Retriever
 
 DEPTH = 30
 """How many sections are asked for: the largest k of any measure."""
-
-WHOLE_TEXT = 1_000_000_000
-"""Characters: more than a section has."""
 
 STAGE_NOTES = ("embed", "question", "refresh")
 """What an answer says of these is a remark: all stages ran. Whatever else it names did not run, or failed."""
@@ -70,11 +68,12 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     questions = asked.questions.questions
     with open_system(system, asked, progress) as own:
         profile = own.profile
-    measured = {"top_k": max(asked.depth, profile.top_k), "final_text_chars": WHOLE_TEXT}
-    with open_system(system, asked, progress, measured) as retriever:
+    system, remark = _without_absent_model(system, profile, asked)
+    with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
         sections = sections_of(retriever)
         check_gold(questions, sections)
-        asker = _Asker(retriever, profile, sections, OnnxEncoder(), asked)
+        texts = {node.id: node.text for node in retriever.nodes()}
+        asker = _Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
         asker.answer(questions[0])
         if progress is not None:
             progress.start(system.name, len(questions), "questions")
@@ -103,20 +102,25 @@ class _Asker:
     profile: Profile
     """The system's own: its top_k is what a user sees, the retriever's what is measured."""
     sections: Sections
+    texts: Mapping[str, str]
+    """The own text of every node."""
     counter: Encoder
     """Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable."""
     asked: Asked
+    remark: tuple[str, ...]
+    """On every answer."""
 
     def answer(self, question: Question) -> Answer:
         return self.retriever.search(question.text, self.asked.expansions.get(question.id))
 
     def outcome(self, question: Question) -> Outcome:
-        begun = time.perf_counter()
+        begun, calls = time.perf_counter(), self.retriever.llm_calls
         answer = self.answer(question)
         milliseconds = 1000 * (time.perf_counter() - begun)
         excluded = excluded_sections(question, self.sections)
         hits = [hit for hit in answer.hits if hit.node_id not in excluded]
-        tokens = self.counter.count_tokens([hit.text for hit in hits])
+        # A section that came in meanwhile counts by what is shown of it.
+        tokens = self.counter.count_tokens([self.texts.get(hit.node_id, hit.text) for hit in hits])
         found = tuple(
             Found(hit.node_id, hit.file, hit.span, hit.score, count) for hit, count in zip(hits, tokens, strict=True)
         )
@@ -126,9 +130,10 @@ class _Asker:
             abstained=abstained(answer),
             confidence=answer.confidence,
             failures=tuple(item for item in answer.degraded if not _is_remark(item)),
-            remarks=tuple(item for item in answer.degraded if _is_remark(item)),
+            remarks=(*self.remark, *(item for item in answer.degraded if _is_remark(item))),
             milliseconds=milliseconds,
             loss=self.loss(question, answer, excluded),
+            llm_calls=self.retriever.llm_calls - calls,
         )
 
     def loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
@@ -136,8 +141,28 @@ class _Asker:
         if not right:
             return None
         candidates = [item for item in fused(answer.trace.rankings, self.profile) if item.node_id not in excluded]
+        candidates = in_last_order(candidates, answer.trace)
         cap = max(self.profile.candidate_cap, self.profile.top_k)
         return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
+
+
+def _without_absent_model(system: System, profile: Profile, asked: Asked) -> tuple[System, tuple[str, ...]]:
+    """Recorded expansions stand in for a language model; where there is none, it does not rerank either, and why."""
+    if not (asked.expansions and profile.use_llm and profile.rerank.kind == "llm"):
+        return system, ()
+    absent = next(
+        (item.says for item in check_llm(profile.llm) if item.what != "context window" and not item.is_well), ""
+    )
+    if not absent:
+        return system, ()
+    settings = merged(system.settings, {"rerank": {"kind": "none"}})
+    return replace(system, settings=settings), (f"rerank: {absent}; measured without it",)
+
+
+def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
+    """What was fused, in the order after late interaction, the choice of candidates, and the reranking."""
+    places = {node_id: place for place, node_id in enumerate(trace.order)}
+    return sorted(candidates, key=lambda item: places.get(item.node_id, len(places)))
 
 
 def abstained(answer: Answer) -> bool:

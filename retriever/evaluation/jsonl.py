@@ -7,7 +7,7 @@ from pageindex.node import Span
 from retriever.errors import UsageError
 from retriever.evaluation.mistakes import Mistakes, id_in, json_object, read_lines, text_in, texts_in
 from retriever.evaluation.questions import NO_KIND, Gold, Question, QuestionSet
-from retriever.expand_query import Expansion
+from retriever.expansion.values import Expansion
 
 
 def read_questions(path: Path) -> QuestionSet:
@@ -55,7 +55,9 @@ def _gold(entry: dict[str, Any]) -> Gold:
 
 
 def read_expansions(path: Path) -> dict[str, Expansion]:
-    """Lines of `{"id", "queries": [...], "hyde": [...]}`: a question's rewordings and hypothetical passages.
+    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`: what a model made of a question.
+
+    All but the id may be missing.
 
     Raises:
         UsageError: with every malformed line.
@@ -72,7 +74,14 @@ def read_expansions(path: Path) -> dict[str, Expansion]:
 
 def _expansion(line: str) -> tuple[str, Expansion]:
     item = json_object(line)
-    return id_in(item), Expansion(rewordings=texts_in(item, "queries"), passages=texts_in(item, "hyde"))
+    expansion = Expansion(
+        rewordings=texts_in(item, "queries"),
+        passages=texts_in(item, "hyde"),
+        answer=text_in(item, "hyde_answer") if "hyde_answer" in item else "",
+        intent=text_in(item, "intent") if "intent" in item else "",
+        entities=texts_in(item, "entities"),
+    )
+    return id_in(item), expansion
 
 
 def check_expansions(expansions: dict[str, Expansion], questions: QuestionSet, path: Path) -> None:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
+from retriever.evaluation.asking import in_last_order
 from retriever.evaluation.losses import Loss, Stage, loss_of
-from retriever.pipeline import fused
+from retriever.fusing import fused
+from retriever.rerank.blending import SCALE as RERANKED
 from retriever.types import Candidate, Ranking
 
 if TYPE_CHECKING:
-    from retriever.expand_query import Expansion
+    from retriever.expansion.values import Expansion
     from retriever.retrieving import Retriever
 
 MAX_NAMED = 8
@@ -70,6 +72,8 @@ class WhyNot:
     arms: tuple[InArm, ...]
     degraded: tuple[str, ...]
     """What of the search was skipped or failed."""
+    reranked: int | None = None
+    """Its rank after the reranking; None when nothing was reranked, or it was no candidate."""
 
 
 def limitless(sections: int, chunks: int) -> dict[str, Any]:
@@ -105,22 +109,26 @@ def why_not(
     profile = retriever.profile
     candidates = fused(answer.trace.rankings, profile)
     cap = max(profile.candidate_cap, profile.top_k)
-    loss = loss_of(nodes, answer.trace.rankings, candidates, profile.top_k, cap)
+    last = in_last_order(candidates, answer.trace)
+    loss = loss_of(nodes, answer.trace.rankings, last, profile.top_k, cap)
     whole = deep.search(question, expansion).trace.rankings
     if loss.stage is Stage.NO_ARM:
         loss = _nearest(nodes, whole, loss)
+    ranks = {candidate.node_id: rank for rank, candidate in enumerate(candidates, start=1)}
     scores = {candidate.node_id: candidate.score for candidate in candidates}
+    is_reranked = any(hit.scale == RERANKED for hit in answer.hits) and loss.node_id in answer.trace.order
     return WhyNot(
         question=answer.question,
         node=nodes[loss.node_id],
         stage=loss.stage,
-        rank=loss.rank,
+        rank=ranks.get(loss.node_id),
         fused=len(candidates),
         score=scores.get(loss.node_id),
         top=_bar(candidates, profile.top_k),
         cap=_bar(candidates, cap),
         arms=tuple(_in_arm(loss.node_id, ranking, _whole(ranking, whole)) for ranking in answer.trace.rankings),
         degraded=answer.degraded,
+        reranked=loss.rank if is_reranked else None,
     )
 
 

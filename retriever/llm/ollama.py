@@ -70,9 +70,10 @@ class OllamaGenerator:
             self._breaker.succeeded()
             raise
         except GeneratorError as error:
-            self._sight = None
-            if not _is_hurried(task, error, self._settings):
-                self._breaker.failed(error)
+            sight, self._sight = self._sight, None
+            if _is_hurried(task, error, self._settings):
+                raise self._too_short(task, sight) from error
+            self._breaker.failed(error)
             raise
         self._breaker.succeeded()
         return written
@@ -113,6 +114,12 @@ class OllamaGenerator:
     def _see(self, model: ServedModel) -> _Sight:
         self._sight = _Sight(model, time.monotonic())
         return self._sight
+
+    def _too_short(self, task: Task[Any], sight: _Sight | None) -> GeneratorTimeoutError:
+        had = f"in the {task.seconds or 0:.1f} s that it had"
+        if sight is not None and not sight.model.is_loaded:
+            return GeneratorTimeoutError(f"{self.name} was not loaded {had}: `ollama run {self.name}` loads it")
+        return GeneratorTimeoutError(f"{self.name} did not finish {had}: give it more, or choose a smaller llm.model")
 
     def _check_length(self, task: Task[Written], window: int) -> None:
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)

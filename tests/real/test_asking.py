@@ -247,7 +247,9 @@ def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> No
     shelf = Shelf(tmp_path, PAGES)
     with pytest.raises(EncoderError):
         shelf.update(encoder=Silent())
-    with pytest.raises(NoIndexError, match=r"is not finished; run: hybrid_retrieve.py index"):
+    with pytest.raises(
+        NoIndexError, match=r"is not finished \(0% of its texts are embedded\); run: hybrid_retrieve.py index"
+    ):
         shelf.ask("word")
 
 
@@ -259,8 +261,8 @@ class Silent(CountingEncoder):
 ASK = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from retriever.command_line.as_json import answer_object
-from retriever.command_line.timing import Spent
+from retriever.as_json import answer_object
+from retriever.timing import Spent
 from tests.fake_encoder import FakeEncoder
 from retriever.library import open_retriever
 with open_retriever((), sys.argv[2], encoder=FakeEncoder(), settings={"top_k": 8}) as retriever:

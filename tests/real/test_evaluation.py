@@ -13,7 +13,7 @@ from retriever.evaluation.jsonl import read_questions
 from retriever.evaluation.losses import Stage
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.summary import Summary, summarize
-from retriever.expand_query import Expansion
+from retriever.expansion.values import Expansion
 
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"
@@ -68,10 +68,11 @@ def test_expansions_reach_both_arms(index: str) -> None:
     unlike = Expansion(("banana bread",), ("Bake the banana bread for an hour.",))
     with open_system(system, Asked(QUESTIONS, index=index)) as retriever:
         alone = retriever.search(question.text)
-        same, better, worse = (retriever.search(question.text, item) for item in (Expansion(), helpful, unlike))
+        same, better, spared = (retriever.search(question.text, item) for item in (Expansion(), helpful, unlike))
     assert [hit.node_id for hit in same.hits] == [hit.node_id for hit in alone.hits]
+    assert [hit.node_id for hit in spared.hits] == [hit.node_id for hit in alone.hits], "it is not about the question"
     assert better.hits[0].node_id == "schedules.md#schedules/missed-runs"
-    scores = [{ranking.arm: ranking.items[0].score for ranking in item.trace.rankings} for item in (better, worse)]
+    scores = [{ranking.arm: ranking.items[0].score for ranking in item.trace.rankings} for item in (better, alone)]
     assert scores[0]["dense"] > scores[1]["dense"]
     assert scores[0]["lexical"] > scores[1]["lexical"]
     assert better.matched_words == alone.matched_words, "marks stay those of the question"
@@ -79,7 +80,7 @@ def test_expansions_reach_both_arms(index: str) -> None:
 
 def test_beside_other_wordings_late_interaction_weighs_what_the_question_does(index: str) -> None:
     asked = Asked(QUESTIONS, index=index)
-    with open_system(System("balanced", "balanced", {}), asked) as retriever:
+    with open_system(System("balanced", "balanced", {"hyde": {"gate": "always"}}), asked) as retriever:
         answers = retriever.search("lost disk"), retriever.search("lost disk", Expansion(("broken drive",)))
     alone, expanded = ({item.arm: item.weight for item in answer.trace.rankings} for answer in answers)
     assert expanded["late"] == pytest.approx(alone["late"] / 2)

@@ -194,3 +194,24 @@ def test_the_index_remembers_its_settings_even_when_they_change_nothing_yet(shel
     assert kept == {"documents": {"ignore": ["drafts/"]}}
     assert freshness(shelf) == (0, 0, ())
     assert shelf.ask("otter").index.documents == 4
+
+
+def test_a_citation_says_what_the_file_holds_by_now(shelf: Shelf) -> None:
+    question = "which stamp pays for the journey?"
+    assert _cited(shelf, question) == ("mail.md:5-8", "exact")
+    text = (shelf.docs / "mail.md").read_text(encoding="utf-8")
+    shelf.write("mail.md", f"Before.\n\n{text}")
+    assert _cited(shelf, question) == ("mail.md:7-10", "moved")
+    shelf.write("mail.md", text.replace("A stamp pays", "Nobody pays"))
+    assert _cited(shelf, question) == ("mail.md:5-8", "stale")
+    (shelf.docs / "mail.md").unlink()
+    assert _cited(shelf, question) == ("mail.md:5-8", "gone")
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        page = retriever.context(question).context.markdown
+    assert "gone since it was indexed" in page
+
+
+def _cited(shelf: Shelf, question: str) -> tuple[str, str]:
+    """Of the first hit, without anything being indexed again."""
+    hit = shelf.ask(question, **NEVER_REFRESH).hits[0]
+    return hit.citation, hit.citation_state

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.errors import DocumentsError, EncoderError
+from retriever.errors import DocumentsError, EncoderError, NoIndexError
 from retriever.library import index_folders
 from retriever.profile_layers import given_settings
 from retriever.recipe import IndexRequest
@@ -118,17 +118,14 @@ def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(she
 def test_another_model_embeds_everything_anew_and_no_vectors_are_mixed(shelf: Shelf) -> None:
     other = CountingEncoder(fingerprint="0f" * 8)
     report = shelf.update(encoder=other)
-    assert (report.changed, report.embedded, other.encoded) == (4, 8, 8)
+    assert (report.changed, report.unchanged, report.embedded, other.encoded) == (0, 4, 8, 8)
     with shelf.rows() as rows:
-        assert dict(rows.execute("SELECT fingerprint, count(*) FROM vectors GROUP BY 1")) == {
-            shelf.encoder.fingerprint: 8,
-            other.fingerprint: 8,
-        }
-    chroma = shelf.index / "gen-2" / "chroma" / "chroma.sqlite3"
+        vectors = dict(rows.execute("SELECT fingerprint, count(*) FROM vectors GROUP BY 1"))
+    assert vectors == {other.fingerprint: 8}
+    chroma = shelf.index / shelf.generations()[-1] / "chroma" / "chroma.sqlite3"
     names = sqlite3.connect(chroma).execute("SELECT name FROM collections").fetchall()
     assert names == [(other.fingerprint,)]
     assert shelf.ask(QUESTIONS[0], encoder=other).degraded == ()
-    assert shelf.update().embedded == 0  # the first model's vectors are still there
 
 
 class Blind(CountingEncoder):
@@ -176,13 +173,15 @@ class Failing(CountingEncoder):
 
 @pytest.mark.parametrize("done", [0, 2, 6])
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
-    monkeypatch.setattr("retriever.indexing.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("retriever.embedding_texts.TEXTS_AT_ONCE", 2)
     shelf = Shelf(tmp_path, PAGES)
     failing = Failing(after=done + 1)
     with pytest.raises(EncoderError, match="gone home"):
         shelf.update(encoder=failing)
     assert failing.encoded == done
     assert shelf.generations() == []
+    with pytest.raises(NoIndexError, match=rf"is not finished \({done / 8:.0%} of its texts are embedded\)"):
+        shelf.ask(QUESTIONS[0], encoder=failing, **NEVER_REFRESH)
     assert shelf.update().embedded == 8 - done
     fresh = tmp_path / "fresh"
     shelf.update(index=fresh)
@@ -292,7 +291,7 @@ def test_another_model_behind_the_same_name_is_noticed_by_index(
     shelf = Shelf(tmp_path, PAGES)
     served = {"encoder": {"kind": "ollama", "model": "m"}}
     models = [CountingEncoder(fingerprint=digit * 16) for digit in "ab"]
-    for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 0)):
+    for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 8)):
         monkeypatch.setattr("retriever.indexing.open_encoder", lambda _, model=model: model)
         assert index_folders([shelf.docs], shelf.index, settings=served).embedded == embedded
         assert shelf.ask(QUESTIONS[0], encoder=model).degraded == ()
@@ -354,23 +353,21 @@ def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pageindex import corpus
+    from pageindex.regular_file import read_regular
 
-    read_regular = corpus._read_regular
-
-    def unlucky(path: str | Path, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
-        page = Path(path)
+    def unlucky(root: str, path: str, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
+        page = Path(root, path)
         if page.name == "kitchen.md":
             page.unlink(missing_ok=True)
         elif page.name == "mail.md":
             page.write_bytes(page.read_bytes() + b"more\n")
-            raw, _, after = read_regular(path, limit)
+            raw, _, after = read_regular(root, path, limit)
             return raw, (0, 0), after
-        return read_regular(path, limit)
+        return read_regular(root, path, limit)
 
     for name in ("kitchen.md", "mail.md"):
         shelf.touch(name)
-    monkeypatch.setattr(corpus, "_read_regular", unlucky)
+    monkeypatch.setattr("pageindex.corpus.read_regular", unlucky)
     report = shelf.update()
     assert (report.removed, report.documents, report.embedded) == (2, 2, 0)
     assert dict(report.skipped) == {

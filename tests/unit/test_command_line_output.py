@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from hybrid_retrieve import main
 from retriever.command_line.as_json import json_line
-from retriever.command_line.marking import matched_places
 from retriever.command_line.page import Page
 from retriever.command_line.render import show_answer
-from retriever.command_line.terminal import inert, inert_line, openable
-from retriever.command_line.wording import size
+from retriever.command_line.terminal import openable
+from retriever.inert import inert, inert_line
+from retriever.marking import matched_places
 from retriever.types import Answer, Evidence, Verdict
+from retriever.wording import size
 from tests.answers import HIT, STATE, answer, hit
 from tests.fake_library import FakeLibrary, install
 
@@ -145,6 +146,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
                 "start_line": 12,
                 "end_line": 34,
                 "citation": "guide/mail.md:12-34",
+                "citation_state": "exact",
                 "title": "After the response",
                 "breadcrumb": ["Mail"],
                 "snippet": HIT.snippet,
@@ -170,6 +172,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
             "skipped_files": 0,
         },
         "degraded": ["dense: off"],
+        "expansion": None,
     }
     assert list(spent) == ["opening", "dense", "lexical", "total"]
     assert spent["dense"] == 4.25

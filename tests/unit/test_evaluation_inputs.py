@@ -11,7 +11,7 @@ from retriever.evaluation.formats import open_source
 from retriever.evaluation.jsonl import check_expansions, read_expansions, read_questions
 from retriever.evaluation.questions import Gold, Question
 from retriever.evaluation.runs import Found, Outcome, Run, check_runs, read_runs, run_lines
-from retriever.expand_query import Expansion
+from retriever.expansion.values import Expansion
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -139,11 +139,11 @@ def test_our_runs_are_read_as_they_are_written(tmp_path: Path) -> None:
 def test_expansions(tmp_path: Path) -> None:
     path = write(
         tmp_path / "set.expansions.jsonl",
-        {"id": "1", "queries": ["a", "b"], "hyde": ["c"], "intent": "x"},
+        {"id": "1", "queries": ["a", "b"], "hyde": ["c"], "hyde_answer": "d", "intent": "x", "entities": ["e"]},
         {"id": "2"},
     )
     expansions = read_expansions(path)
-    assert expansions == {"1": Expansion(("a", "b"), ("c",)), "2": Expansion()}
+    assert expansions == {"1": Expansion(("a", "b"), ("c",), "d", "x", ("e",)), "2": Expansion()}
     questions = read_questions(write(tmp_path / "set.jsonl", {"id": "3", "question": "q", "gold": []}))
     with pytest.raises(UsageError, match="no expansion of 1 questions: 3"):
         check_expansions(expansions, questions, path)

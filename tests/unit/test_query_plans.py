@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from retriever.store import by_text, reading
+from retriever.store import by_text, priors, reading, recorded
 from retriever.store.database import create_database
 
 READS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "alike": lambda connection: by_text.alike(connection, [1]),
     "chunk_vectors": lambda connection: by_text.chunk_vectors(connection, "f", [1]),
     "tokens_of_nodes": lambda connection: by_text.tokens_of_nodes(connection, "f", ["a"], 6),
-    "boilerplate": lambda connection: reading.boilerplate(connection, ["a"]),
+    "boilerplate": lambda connection: priors.boilerplate(connection, ["a"]),
     "chunks": lambda connection: reading.chunks(connection, [1]),
     "chunks_of_nodes": lambda connection: list(reading.chunks_of_nodes(connection, ["a"])),
     "documents_of_nodes": lambda connection: reading.documents_of_nodes(connection, ["a"]),
+    "dates": lambda connection: priors.dates(connection, ["a"]),
     "folder_of": lambda connection: reading.folder_of(connection, [1]),
     "ids_of_nodes": lambda connection: reading.ids_of_nodes(connection, [1]),
     "link_targets_of_nodes": lambda connection: reading.link_targets_of_nodes(connection, ["a"]),
+    "opened_counts": lambda connection: recorded.opened_counts(connection, ["a"]),
     "nodes_of_documents": lambda connection: list(reading.nodes_of_documents(connection, [1])),
 }
 WALKS = ("SCAN", "(fingerprint=?)")

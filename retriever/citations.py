@@ -1,0 +1,94 @@
+"""Whether the lines that a hit cites still hold, on the disk, what was indexed; if not, where that has moved."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from pageindex.corpus import SourceFile, UnreadableDocumentError, read_document
+from pageindex.node import Span
+from retriever.store.reading import StoredDocument
+
+CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone"]
+"""`exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
+several others; `gone`: there is no such file, or it cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Where a section is, as far as that is known."""
+
+    span: Span
+    state: CitationState
+
+
+class Anchors:
+    """Looks at the files of one answer: a stat for each; only one that looks different is read, once.
+
+    Args:
+        documents: as they were when they were indexed, by key.
+        folders: their indexed folders, absolute, by document key.
+        max_file_bytes: a larger file is not read.
+    """
+
+    def __init__(
+        self, documents: Mapping[int, StoredDocument], folders: Mapping[int, str], max_file_bytes: int
+    ) -> None:
+        self._documents = documents
+        self._folders = folders
+        self._max_file_bytes = max_file_bytes
+        self._look_at = lru_cache(maxsize=None)(self._look)
+
+    def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
+        """Where the section is.
+
+        Args:
+            document_key: of the section's document.
+            span: its lines when it was indexed.
+            text: exactly these lines.
+        """
+        state, now = self._look_at(document_key)
+        return anchored(span, text, now) if state == "stale" else Anchor(span, state)
+
+    def _look(self, document_key: int) -> tuple[CitationState, str]:
+        """Whether the document is what was indexed; where it is another by now, its text."""
+        known = self._documents[document_key]
+        path = f"{self._folders[document_key]}/{known.path}"
+        try:
+            status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a third of the time of Path
+        except OSError:
+            return "gone", ""
+        if (known.size, known.mtime_ns) == (status.st_size, status.st_mtime_ns):
+            return "exact", ""
+        file = SourceFile(known.path, path, status.st_size, status.st_mtime_ns)
+        try:
+            now = read_document(file, self._max_file_bytes)
+        except UnreadableDocumentError:
+            return "gone", ""
+        return ("exact", "") if now.digest == known.digest else ("stale", now.text)
+
+
+def anchored(span: Span, text: str, now: str) -> Anchor:
+    """Where a section's lines are in a document that has changed.
+
+    Args:
+        span: where they were.
+        text: these lines.
+        now: the whole document.
+    """
+    whole, lines = now.removesuffix("\n").split("\n"), text.removesuffix("\n").split("\n")
+    if whole[span.first - 1 : span.first - 1 + len(lines)] == lines:
+        return Anchor(span, "exact")
+    places = _places(lines, whole) if text.strip() else []
+    if len(places) != 1:
+        return Anchor(span, "stale")
+    return Anchor(Span(places[0], places[0] + span.last - span.first), "moved")
+
+
+def _places(lines: list[str], whole: list[str]) -> list[int]:
+    """The first two places where these lines begin in a document's: a third one would say no more."""
+    sought, now = "\n".join(["", *lines, ""]), "\n".join(["", *whole, ""])
+    first = now.find(sought)
+    second = now.find(sought, first + 1) if first >= 0 else -1
+    return [1 + now.count("\n", 0, start) for start in (first, second) if start >= 0]

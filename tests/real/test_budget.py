@@ -1,0 +1,233 @@
+"""A question with a budget: what cannot finish is skipped and named, and the answer is the one without it."""
+
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.budget import FIRST_S, LATELY_S, Pace, TimeBudget, seconds_in
+from retriever.errors import GeneratorTimeoutError, OutOfTimeError, ProfileError
+from retriever.expansion.values import Expansion
+from retriever.profile_layers import load_profile
+from retriever.types import Stage
+from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, scripted_ollama, silence
+from tests.shelf import PAGES, Shelf, found
+
+QUESTION = "who pays for the journey when I put something into the red box?"
+HELPFUL = {"queries": ["who pays for the journey of a letter?"], "hyde": ["A stamp pays for the journey of a letter."]}
+ALWAYS = {"use_llm": True, "hyde": {"gate": "always", "cache_entries": 0}}
+
+
+class Clock:
+    """Stands still until it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("budget"), PAGES)
+    shelf.update()
+    return shelf
+
+
+@pytest.fixture
+def ollama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOllama]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with scripted_ollama(answered) as script:
+        yield script
+
+
+def answered(asked: Asked) -> object:
+    return HELPFUL if "queries" in asked.properties else {"best_first": list(range(8, 0, -1))}
+
+
+def with_model(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
+    return {**ALWAYS, "llm": {"url": ollama.url}, "rerank": {"kind": "llm"}, **more}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("800ms", 0.8), ("2s", 2.0), ("1.5s", 1.5), (" 20 ms ", 0.02), ("3600s", 3600)]
+)
+def test_a_time_has_a_unit(text: str, seconds: float) -> None:
+    assert seconds_in(text) == pytest.approx(seconds)
+    assert load_profile(flags={"budget": text}, environment={}).budget == text
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("800", "must have a unit: 800ms or 800s"),
+        (800, "must have a unit: 800ms or 800s"),
+        (1.5, "must have a unit: 1.5ms or 1.5s"),
+        ("0ms", "more than 0"),
+        ("2h", "such as 800ms or 2s"),
+        ("-2s", "such as 800ms or 2s"),
+        ("4000s", "at most 3600s"),
+        ("\u0662s", "such as 800ms or 2s"),
+        (None, "such as 800ms or 2s"),
+        (True, "such as 800ms or 2s"),
+        ([], "such as 800ms or 2s"),
+    ],
+)
+def test_what_is_no_time_is_refused_with_the_reason(given: object, reason: str) -> None:
+    with pytest.raises(ProfileError, match="budget") as caught:
+        load_profile(flags={"budget": given}, environment={})
+    assert reason in str(caught.value)
+
+
+def test_the_flag_and_the_variable(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    index = ["--index", str(shelf.index), "--encoder-kind", "none"]
+    assert main(["ask", QUESTION, "--budget", "800", *index]) == 2
+    assert "must have a unit: 800ms or 800s" in capsys.readouterr().err
+    assert main(["ask", QUESTION, "--budget", "20s", *index]) == 0
+    assert load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2s"}).budget == "2s"
+    with pytest.raises(ProfileError, match="must have a unit"):
+        load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2"})
+
+
+def test_without_a_budget_nothing_is_limited() -> None:
+    assert TimeBudget().seconds_for("expand", needs=1e9) is None
+
+
+def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
+    clock = Clock()
+    budget = TimeBudget(5.0, Pace(clock), clock, clock.now)
+    always = sum(FIRST_S[stage] for stage in ("embed", "dense", "lexical", "neighbors", "fuse", "present"))
+    assert budget.seconds_for("expand") == pytest.approx(5.0 - always)
+    clock.now += 2
+    assert budget.seconds_for("rerank") == pytest.approx(3.0 - FIRST_S["present"])
+    with pytest.raises(
+        OutOfTimeError, match="skipped, 3,000 ms of the budget of 5,000 ms were left, and 10,020 ms are"
+    ):
+        budget.seconds_for("rerank", needs=10.0)
+    clock.now += 2.99
+    with pytest.raises(OutOfTimeError, match="skipped, 10 ms of the budget of 5,000 ms were left"):
+        budget.seconds_for("rerank")
+    clock.now += 1
+    with pytest.raises(OutOfTimeError, match="skipped, the budget is used up"):
+        budget.seconds_for("rerank")
+
+
+def test_what_the_stages_took_lately_is_what_they_are_expected_to_take() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.note(
+        [Stage("dense", 400.0, ""), Stage("late", 0.1, "skipped"), Stage("expand", 9000.0, ""), Stage("own", 1, "")]
+    )
+    assert (pace.seconds("dense"), pace.seconds("late"), pace.seconds("expand")) == (0.4, FIRST_S["late"], 0.0)
+    for milliseconds in (5.0, 7.0, 6.0):
+        pace.note([Stage("dense", milliseconds, "")])
+    assert pace.seconds("dense") == 0.007
+
+
+def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> None:
+    clock = Clock()
+    budget = TimeBudget(5.0, Pace(clock), clock, clock.now)
+    with pytest.raises(GeneratorTimeoutError), budget.allowing("rerank"):
+        raise GeneratorTimeoutError("late")
+    with pytest.raises(OutOfTimeError, match="needed"):
+        budget.seconds_for("rerank")
+    assert TimeBudget(9.0, budget.pace, clock, clock.now).seconds_for("rerank") == pytest.approx(8.98)
+    clock.now += LATELY_S + 1
+    assert TimeBudget(5.0, budget.pace, clock, clock.now).seconds_for("rerank") == pytest.approx(4.98)
+
+
+def test_a_lock_that_another_question_holds_is_waited_for_no_longer_than_there_is_time() -> None:
+    lock = threading.Lock()
+    budget = TimeBudget(1.1 + 0.05, Pace(), begun=0.0, clock=lambda: 0.0)
+    with lock, pytest.raises(OutOfTimeError, match="another question took the time"), budget.waiting(lock, "expand"):
+        raise AssertionError("it is held")
+    with budget.waiting(lock, "expand"):
+        assert lock.locked()
+    assert not lock.locked()
+
+
+def ask(
+    shelf: Shelf, wishes: Mapping[str, Any], clock: Callable[[], float], expansion: Expansion | None = None
+) -> tuple[list[tuple[str, float]], tuple[str, ...]]:
+    with shelf.open(**wishes) as retriever:
+        retriever.clock = clock
+        answer = retriever.search(QUESTION, expansion)
+    return found(answer), answer.degraded
+
+
+def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
+    shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = found(shelf.ask(QUESTION))
+    monkeypatch.setitem(FIRST_S, "dense", 100.0)
+    hits, degraded = ask(shelf, with_model(ollama, budget="60s"), Clock())
+    assert hits != plain, "the reranking had time: what follows it takes little"
+    assert [item.partition(",")[0] for item in degraded] == ["expand: skipped"]
+    assert "60,000 ms of the budget of 60,000 ms were left, and 100,200 ms are needed" in degraded[0]
+    assert [asked.properties for asked in ollama.asked] == [{"best_first"}]
+
+    hits, degraded = ask(shelf, with_model(ollama, budget="10ms"), Clock())
+    assert hits == plain
+    assert [item.partition(",")[0] for item in degraded] == ["expand: skipped", "rerank: skipped"]
+    assert len(ollama.asked) == 1
+
+
+def hits_of(printed: str) -> list[tuple[str, float]]:
+    return [(hit["node_id"], hit["score"]) for hit in json.loads(printed)["hits"]]
+
+
+def degraded_of(printed: str) -> list[str]:
+    return list(json.loads(printed)["degraded"])
+
+
+def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the bundled model, whose stage it is."""
+    shelf = Shelf(tmp_path, PAGES)
+    assert main(["index", str(shelf.docs), "--index", str(shelf.index)]) == 0
+    capsys.readouterr()
+    asked = ["ask", "tomatoes in a wet summer", "--index", str(shelf.index), "--json"]
+    assert main([*asked, "--late-weight", "0"]) == 0
+    without = capsys.readouterr().out
+    assert main([*asked, "--budget", "1ms"]) == 0
+    hurried = capsys.readouterr().out
+    assert hits_of(hurried) == hits_of(without)
+    assert degraded_of(hurried) == ["late: skipped, the budget is used up"]
+    assert degraded_of(without) == []
+
+
+def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    """The model never answers, its own limits are longer, and what each stage has is known: this clock stands still."""
+    ollama.answer = lambda asked: silence()
+    hits, degraded = ask(shelf, with_model(ollama, budget="1500ms"), Clock())
+    assert hits == found(shelf.ask(QUESTION))
+    stages = [item.partition(":")[0] for item in degraded]
+    assert stages == ["expand", "rerank"]
+    assert "did not finish in the 0.4 s" in degraded[0]
+    assert "did not finish in the 1.5 s" in degraded[1]
+
+
+def test_a_model_that_is_not_loaded_says_how_to_load_it(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ollama.loaded.clear()
+    ollama.answer = lambda asked: delayed(30, HELPFUL)
+    _, degraded = ask(shelf, with_model(ollama, budget="3s", rerank={"kind": "none"}), Clock())
+    (sentence,) = degraded
+    assert sentence.startswith("expand: llama3.2 was not loaded in the 1.9 s")
+    assert sentence.endswith("`ollama run llama3.2` loads it")
+
+
+def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    clock = Clock()
+    with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"})) as retriever:
+        retriever.clock = clock
+        first = retriever.search(QUESTION)
+        retriever.clock = itertools.count(step=100).__next__
+        second = retriever.search(QUESTION)
+    assert first.degraded == second.degraded == ()
+    assert found(first) == found(second)
+    assert len(ollama.asked) == 1

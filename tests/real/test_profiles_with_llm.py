@@ -1,0 +1,234 @@
+"""Every profile with a scripted Ollama over HTTP, also when it dies in the middle of each of its calls."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.evaluation.ablation import without_each_part
+from retriever.evaluation.asking import Asked as AskedQuestions
+from retriever.evaluation.asking import System, ask_all
+from retriever.evaluation.jsonl import read_questions
+from retriever.evaluation.runs import Outcome
+from retriever.evaluation.why_not import limitless, why_not
+from retriever.expansion.values import Expansion
+from retriever.library import open_retriever
+from retriever.profile_layers import load_profile, profile_names
+from retriever.retrieving import Retriever
+from retriever.types import Answer
+from tests.real.scripted_ollama import Asked, ScriptedOllama, killed, scripted_ollama
+from tests.shelf import ALWAYS_LOOK, PAGES, Shelf, found
+
+QUESTION = "who pays for the journey when I put something into the red box?"
+WRITTEN = {
+    "queries": ["who pays for the journey of a letter?"],
+    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
+    "hyde_answer": "The stamp pays for the journey.",
+    "intent": "MECHANISM",
+    "entities": ["bread"],
+}
+STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand"]}
+"""The stages of a profile that ask the language model; the cross-encoder of `research` is tried in tests/torch."""
+RERANKING, NAMES = "reranking", "entities"
+PLAIN = ("balanced", "classic", "fast", "recall")
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("profiles"), PAGES)
+    shelf.update()
+    return shelf
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def ollama() -> Iterator[ScriptedOllama]:
+    with scripted_ollama(answered) as script:
+        yield script
+
+
+def answered(asked: Asked) -> object:
+    """Expands the question in one way, and reverses every list of candidates."""
+    if "queries" in asked.properties:
+        return WRITTEN
+    numbers = [json.loads(line)["number"] for line in asked.material.split("\n")[2:-1]]
+    return {"best_first": numbers[::-1]}
+
+
+def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) -> Retriever:
+    rerank = {"window": 4, "passes": 2, **settings.get("rerank", {})}
+    wishes = {**ALWAYS_LOOK, "llm": {"url": url}, **settings, "rerank": rerank}
+    return open_retriever((), shelf.index, profile, wishes, encoder=shelf.encoder)
+
+
+def ask(shelf: Shelf, profile: str, url: str = "http://127.0.0.1:9", **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
+    with opened(shelf, profile, url, settings) as retriever:
+        return retriever.search(QUESTION)
+
+
+def without_rerank(shelf: Shelf, profile: str, url: str) -> Answer:
+    return ask(shelf, profile, url, rerank={"kind": "none"})
+
+
+def without_any(shelf: Shelf, profile: str) -> Answer:
+    return ask(shelf, profile, use_llm=False, rerank={"kind": "none"})
+
+
+def test_every_profile_that_comes_along_is_tried_here() -> None:
+    assert sorted(profile_names()) == sorted([*STAGES, *PLAIN])
+
+
+@pytest.mark.parametrize("profile", PLAIN)
+def test_a_profile_without_a_language_model_asks_none(shelf: Shelf, ollama: ScriptedOllama, profile: str) -> None:
+    assert ask(shelf, profile, ollama.url).degraded == ()
+    assert ollama.requests == []
+
+
+@pytest.mark.parametrize("profile", STAGES)
+def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: ScriptedOllama, profile: str) -> None:
+    answer = ask(shelf, profile, ollama.url, rerank={"passes": 1})
+    asked = ["expand" if "queries" in item.properties else "rerank" for item in ollama.asked]
+    assert sorted(set(asked)) == STAGES[profile]
+    assert [item.partition(":")[0] for item in answer.degraded] == (["rerank"] if profile == "research" else [])
+    assert (answer.expansion is not None) == ("expand" in STAGES[profile])
+    assert {hit.scale for hit in answer.hits} == {"reranked" if "rerank" in STAGES[profile] else "rrf"}
+    assert [hit.node_id for hit in answer.hits] != [hit.node_id for hit in without_any(shelf, profile).hits]
+
+
+@pytest.mark.parametrize("profile", STAGES)
+def test_without_a_server_the_answer_is_the_one_without_the_stages(shelf: Shelf, profile: str) -> None:
+    answer = ask(shelf, profile)
+    assert found(answer) == found(without_any(shelf, profile))
+    assert [item.partition(":")[0] for item in answer.degraded] == sorted({*STAGES[profile], "rerank"})
+
+
+@pytest.mark.parametrize("profile", STAGES)
+def test_a_server_that_dies_in_the_middle_of_any_call(
+    shelf: Shelf, ollama: ScriptedOllama, profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Expansion, each window, each of the two passes, the round of the winners."""
+    settings = {"hyde": {"cache_entries": 0}}
+    plain, expanded = without_any(shelf, profile), ask(shelf, profile, ollama.url, rerank={"kind": "none"}, **settings)
+    ollama.requests.clear()
+    ask(shelf, profile, ollama.url, **settings)
+    calls = ["expand" if "queries" in asked.properties else "rerank" for asked in ollama.asked]
+    assert calls == (["expand"] if profile == "research" else [*STAGES[profile][:-1], *["rerank"] * 6])
+    for place, stage in enumerate(calls):
+        with scripted_ollama(answered) as dying:
+            dying.once.extend([answered] * place)
+            dying.once.append(killed())
+            answer = ask(shelf, profile, dying.url, **settings)
+        assert found(answer) == found(plain if stage == "expand" else expanded), place
+        failed = [item.partition(":")[0] for item in answer.degraded]
+        assert failed == sorted({stage, "rerank"}), place
+        assert len(dying.asked) == place + 1
+
+
+def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = without_rerank(shelf, "research", ollama.url)
+    arms = [ranking.arm for ranking in answer.trace.rankings]
+    assert (arms.count("dense"), arms.count("lexical")) == (3, 2), "the hypothetical answer is for the meaning alone"
+    assert len(answer.hits) == min(12, len(answer.trace.order)) > 5
+
+
+def test_the_entities_of_the_expansion_lift_what_names_them(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    settings: dict[str, Any] = {"entity_boost": 10.0, "hyde": {"gate": "always"}}
+    answer = ask(shelf, "full", ollama.url, **settings)
+    assert answer.hits[0].title == "Bread"
+    assert next(item for item in answer.hits[0].evidence if item.arm == "rerank").origin == "1 of 1 entities"
+
+
+def test_explain_shows_the_rank_after_the_reranking(
+    shelf: Shelf, ollama: ScriptedOllama, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wishes: dict[str, Any] = {"rerank": {"blend": 0.0, "window": 20, "passes": 1}, "hyde": {"gate": "never"}}
+    with opened(shelf, "precision", ollama.url, wishes) as retriever:
+        order = retriever.search(QUESTION).trace.order
+        deep = opened(shelf, "precision", ollama.url, {**wishes, **limitless(100, 100)})
+        with deep:
+            last = why_not(retriever, deep, QUESTION, order[-1])
+            first = why_not(retriever, deep, QUESTION, order[0])
+    assert (last.reranked, first.reranked) == (len(order), 1)
+    assert last.rank is not None
+    assert first.rank is not None
+    assert last.rank < first.rank, "the model turned the order round"
+    assert (str(last.stage), str(first.stage)) == ("below top_k", "returned")
+    plain = ["--index", str(shelf.index), "--encoder-kind", "none", "--llm-url", ollama.url, "--profile", "precision"]
+    assert main(["explain", QUESTION, "--why-not", "mail.md#stamps", *plain]) == 0
+    assert "after the reranking" in capsys.readouterr().out
+
+
+OTHER = "what is it that rises over night in the kitchen?"
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """Two of them, answered by the same lines."""
+    gold = [{"file": "mail.md", "start_line": 5, "end_line": 7}]
+    rows = [{"id": key, "question": text, "gold": gold} for key, text in (("1", QUESTION), ("2", OTHER))]
+    path = tmp_path / "questions.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_recorded_expansions_are_replayed_through_full_without_a_server(
+    shelf: Shelf, questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What nobody answers is left out, said once, and no failure of every question."""
+    recorded = tmp_path / "expansions.jsonl"
+    recorded.write_text("".join(json.dumps({"id": key, **WRITTEN}) + "\n" for key in "12"), encoding="utf-8")
+    index = ["--index", str(shelf.index), "--encoder-kind", "none", "--llm-url", "http://127.0.0.1:9"]
+    assert main(["eval", str(questions), "--expansions", str(recorded), "--profiles", "full", *index, "--json"]) == 0
+    printed = capsys.readouterr()
+    (system,) = json.loads(printed.out)["systems"]
+    assert system["failed_questions"] == 0
+    assert printed.err.count("no Ollama answers at http://127.0.0.1:9") == 1
+    assert "measured without it (2 questions)" in printed.err
+
+
+def run(shelf: Shelf, questions: Path, url: str, expansions: Mapping[str, Expansion]) -> list[Outcome]:
+    asked = AskedQuestions(read_questions(questions), index=str(shelf.index), expansions=expansions)
+    settings = {"encoder": {"kind": "none"}, "llm": {"url": url}, "hyde": {"cache_entries": 0, "gate": "always"}}
+    return list(ask_all(System("full", "full", settings), asked).outcomes.values())
+
+
+@pytest.mark.parametrize(
+    ("profile", "parts"), [("balanced", []), ("full", [RERANKING]), ("research", [RERANKING, NAMES])]
+)
+def test_the_reranking_is_a_part_that_can_be_left_out(profile: str, parts: list[str]) -> None:
+    systems = list(
+        without_each_part(System(profile, profile, {}), load_profile(profile, environment={}), expanded=True)
+    )
+    changes = {system.name.partition(" - ")[2]: system for system in systems}
+    assert [part for part in (RERANKING, NAMES) if part in changes] == parts
+    for part in parts:
+        settings = changes[part].settings
+        changed = load_profile(profile, dict(settings), environment={})
+        assert (changed.rerank.kind == "none", changed.entity_boost == 0) == (
+            part == RERANKING,
+            part == NAMES or profile == "full",
+        )
+
+
+def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedOllama, questions: Path) -> None:
+    """The first question is asked before the clock runs, so that what the model wrote for it is remembered."""
+    outcomes = run(shelf, questions, ollama.url, {})
+    assert [outcome.llm_calls for outcome in outcomes] == [0, 2]
+    assert [outcome.failures for outcome in outcomes] == [(), ()]
+    ollama.answer = lambda asked: answered(asked) if "queries" in asked.properties else "no JSON"
+    assert [outcome.llm_calls for outcome in run(shelf, questions, ollama.url, {})] == [0, 1]
+
+
+def test_with_a_server_recorded_expansions_are_reranked(shelf: Shelf, ollama: ScriptedOllama, questions: Path) -> None:
+    recorded = Expansion(tuple(WRITTEN["queries"]), tuple(WRITTEN["hyde"]))
+    ollama.answer = lambda asked: {"ready": "yes"} if "ready" in asked.properties else answered(asked)
+    outcomes = run(shelf, questions, ollama.url, {"1": recorded, "2": recorded})
+    assert [(outcome.remarks, outcome.failures) for outcome in outcomes] == [((), ()), ((), ())]
+    assert [sorted(asked.properties) for asked in ollama.asked] == [["ready"], ["best_first"], ["best_first"]]
