@@ -8,6 +8,8 @@ from retriever.types import Candidate
 
 SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
+_MARKS = ("#", "```", "~~~")
+"""What begins a line that says nothing by itself."""
 
 
 def best_passage(passages: Sequence[str], words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
@@ -33,7 +35,7 @@ def matched_chunk(
 def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
     """At most about 300 characters of a passage, as one line, from the sentence on that holds most of the words.
 
-    Where only code or a table holds any of them, its lines are shown as they are.
+    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are.
 
     Args:
         passage: Markdown.
@@ -43,12 +45,12 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
     from pageindex.inline import References  # with markdown-it, 25 ms that who only cuts a text does not spend
     from pageindex.summary import prose_sentences
 
-    lines = [line for line in passage.split("\n") if line.strip() and not line.lstrip().startswith(("#", "```", "~~~"))]
+    lines = [line for line in passage.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]
     pieces = list(prose_sentences(passage, References()))
     matched = _matches(pieces, words, words_of)
     if not any(matched):
         of_lines = _matches(lines, words, words_of)
-        pieces, matched = (lines, of_lines) if any(of_lines) or not lines else (pieces, matched)
+        pieces, matched = (lines, of_lines) if any(of_lines) or not pieces else (pieces, matched)
     if not pieces:
         return ""
     whole = len(" ".join(pieces)) <= SNIPPET_CHARS

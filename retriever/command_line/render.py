@@ -47,7 +47,7 @@ def _show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> N
         page.quotation(marked(inert(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
             page.line(Text(f"cut here; all of it: hybrid_retrieve.py read {inert_line(hit.node_id)!r}", QUIET), INDENT)
-    else:
+    elif hit.snippet:  # a heading alone has none
         page.paragraph(marked(inert_line(hit.snippet), stems), INDENT)
     page.paragraph(Text(page.dot.join(reasons(hit.evidence)), QUIET), INDENT)
 

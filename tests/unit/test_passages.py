@@ -36,6 +36,11 @@ def test_code_is_shown_where_it_alone_has_the_words() -> None:
     assert snippet(text, {"prose"}, words_of) == "Some prose."
 
 
+def test_a_table_without_prose_is_shown_without_its_ruler() -> None:
+    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "| a | b | | 1 | 2 |"
+    assert snippet("## A heading\n", {"heading"}, words_of) == ""
+
+
 def test_cut_at_a_word() -> None:
     assert cut("one two three", 13) == "one two three"
     assert cut("one two three", 12) == "one two…"
