@@ -207,6 +207,7 @@ def test_the_first_tab_skips_to_the_results(seen: Seen) -> None:
     page.keyboard.press("Tab")
     assert focused(page) == "Skip to the results"
     page.keyboard.press("Enter")
+    page.wait_for_function("location.hash === '#results'")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.closest('main') !== null")
     order = page.evaluate("[...document.querySelectorAll('header, main, nav#documents, footer')].map((e) => e.tagName)")
