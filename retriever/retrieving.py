@@ -6,13 +6,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from types import TracebackType
-from typing import Self
 
 from pageindex.node import Node
 from retriever import history
 from retriever.browsing import Passage, find_node, read_passage, whole_tree
 from retriever.budget import Pace, TimeBudget, seconds_in
+from retriever.closing import Closing
 from retriever.confidence import judge
 from retriever.context import AnswerInContext, ask_for_context
 from retriever.errors import GenerationError, NoIndexError, RetrieverError
@@ -54,7 +53,7 @@ class Unusable:
     """By time.monotonic()."""
 
 
-class Retriever:
+class Retriever(Closing):
     """Answers questions from one index; safe to share between threads, which then take turns."""
 
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
@@ -189,14 +188,6 @@ class Retriever:
         """Closes the index."""
         with self._lock:
             self._index.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _answered(self, draft: Draft, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the generation in force; where it cannot be used, from a new one, or from index.sqlite alone."""

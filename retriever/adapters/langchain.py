@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.closing import Closing
 from retriever.profile_layers import DEFAULT_PROFILE
 from retriever.retrieving import Retriever
 
@@ -18,7 +18,7 @@ except ModuleNotFoundError as error:
     raise without_extra("langchain", "langchain_core", error) from error
 
 
-class SectionRetriever(BaseRetriever):
+class SectionRetriever(Closing, BaseRetriever):
     """Opens an index when it is made, and keeps it open; a context manager, safe to share between threads and tasks.
 
     `ainvoke` and its kind run in LangChain's executor. The verdict on an answer is in each document's metadata, and
@@ -50,11 +50,3 @@ class SectionRetriever(BaseRetriever):
     def close(self) -> None:
         """Closes the index."""
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.closing import Closing
 from retriever.profile_layers import DEFAULT_PROFILE
 from retriever.types import Answer, Hit
 
@@ -20,7 +20,7 @@ READ_KEYS = frozenset({"citation", "title"})
 """The metadata that a language model is shown beside a section's text."""
 
 
-class SectionRetriever(BaseRetriever):
+class SectionRetriever(Closing, BaseRetriever):
     """Opens an index when it is made, and keeps it open; a context manager, safe to share between threads and tasks.
 
     The verdict on an answer is in each node's metadata, and with `none` the nodes say nothing on the question.
@@ -54,14 +54,6 @@ class SectionRetriever(BaseRetriever):
     def close(self) -> None:
         """Closes the index."""
         self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _node(answer: Answer, hit: Hit) -> TextNode:

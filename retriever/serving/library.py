@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from retriever.closing import Closing
 from retriever.errors import NotReadyError, UsageError
 from retriever.profile import merged
 from retriever.profile_layers import DEFAULT_PROFILE, profile_names
@@ -18,7 +18,7 @@ OPENING_SECONDS = 40.0
 """How long a caller waits for documents that are indexed for the first time; clients give up after 60."""
 
 
-class Library:
+class Library(Closing):
     """Opens a retriever when it is first asked for, one for each profile and settings; safe to share between threads.
 
     Args:
@@ -105,14 +105,6 @@ class Library:
                 if future.done() and future.exception() is None:
                     future.result().close()
             self._retrievers.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _LastWord:
