@@ -123,7 +123,7 @@ def measure_commands(scene: Scene, question: str, rounds: int) -> None:
             "help": lambda: run(*PROGRAM, "--help"),
             "bare": lambda: run(*bare),
             "ask": lambda: run(*ask),
-            "exact": lambda: run(*ask, "--vector-search", "exact"),
+            "chroma": lambda: run(*ask, "--vector-search", "chroma"),
             "stat": lambda: timed(lambda: stat_all(scene.docs))[1],
             "unchanged": lambda: run(*again),
             "changed": index_changed,
@@ -133,7 +133,7 @@ def measure_commands(scene: Scene, question: str, rounds: int) -> None:
     print_row("`--help`", costs["help"], "150 ms", Cost(0.15, 0.15))
     print_row("cold ask", costs["ask"], "1.3 x the bare process", costs["bare"].times(1.3))
     print_memory("cold ask", costs["ask"], 300)
-    print_row("cold ask, `--vector-search exact`", costs["exact"], "1.3 x the bare process", costs["bare"].times(1.3))
+    print_row("cold ask, `--vector-search chroma`", costs["chroma"], "1.3 x the bare process", costs["bare"].times(1.3))
     looked = costs["help"].times(1.5).plus(costs["stat"].times(3))
     print_row("index again, nothing changed", costs["unchanged"], "1.5 x `--help` + 3 x stat of all files", looked)
     print_row("index again, one file changed", costs["changed"], "2 x a cold ask", costs["ask"].times(2))

@@ -23,7 +23,7 @@ def test_speed_goes_through_all_its_steps(tmp_path: Path) -> None:
         "`--help`",
         "cold ask",
         "cold ask: memory",
-        "cold ask, `--vector-search exact`",
+        "cold ask, `--vector-search chroma`",
         "index again, nothing changed",
         "index again, one file changed",
         "warm search, 12 sections",
