@@ -17,8 +17,8 @@ import numpy as np
 from pageindex.corpus import list_files, read_document
 from pageindex.document import Document, parse_document
 from pageindex.node import NodeKind
-from retriever.chunking import ChunkSettings, chunk_nodes
 from retriever.embedding.onnx import OnnxEncoder
+from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 from retriever.store.database import create_database, transaction
 from retriever.store.writing import put_tokens, put_vectors, text_hash
 from retriever.types import FloatMatrix, TokenBits

@@ -16,11 +16,11 @@ import numpy as np
 import onnxruntime  # noqa: TID253 - what is measured
 
 from pageindex.document import parse_document
-from retriever.chunking import ChunkSettings, chunk_nodes
 from retriever.embedding.model_card import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder, usable_cores
 from retriever.embedding.rows import unit_rows
 from retriever.embedding.tokens import Tokens
+from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 from retriever.types import FloatMatrix
 
 TOKENS_PER_BATCH = 512

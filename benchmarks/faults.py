@@ -24,9 +24,9 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import retriever.embedding.rows
-import retriever.embedding_texts
-import retriever.lexical
-import retriever.unrelated
+import retriever.indexing.embedding_texts
+import retriever.indexing.unrelated
+import retriever.lexical.bm25
 import retriever.vectors
 from retriever.vectors.chroma import _chromadb
 from tests.faulty_disk import NoCompilerError, built
@@ -118,7 +118,7 @@ def main(trials: int, seed: int, kinds: str, as_json: bool) -> None:
     if "fault" in kinds.split(",") and PRELOADED not in os.environ:
         _start_again_with_faulty_disk()
     _chromadb()
-    retriever.embedding_texts.TEXTS_AT_ONCE = 4
+    retriever.indexing.embedding_texts.TEXTS_AT_ONCE = 4
     done, lost, begun = Counter[str](), Counter[str](), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)).resolve()
     try:

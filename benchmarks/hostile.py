@@ -22,13 +22,13 @@ from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.ignore import IgnoreRules, read_ignore_file
 from pageindex.node import Node
-from retriever.chunking import ChunkSettings, chunk_nodes
+from retriever.display.inert import inert
+from retriever.display.marking import matched_places
 from retriever.embedding import bundled_counter
-from retriever.inert import inert
-from retriever.marking import matched_places
-from retriever.passages import snippet
+from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.lexical.tokens import _remembered_terms, tokenize
+from retriever.searching.passages import snippet
 from retriever.serving.web.rendering import Surroundings, rendered
-from retriever.tokens import _remembered_terms, tokenize
 
 RATIO = 4
 SUSPICIOUS = 1.6

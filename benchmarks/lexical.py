@@ -16,7 +16,7 @@ from time import perf_counter
 
 import numpy as np
 
-from retriever.lexical import LexicalIndex, build_lexical, patch_lexical
+from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
 TOKENS_PER_NODE = 100
 VOCABULARY = 100_000

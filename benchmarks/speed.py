@@ -28,10 +28,10 @@ from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row,
 from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of, texts_of, write_editions
 from retriever.embedding.model_card import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.lexical import LexicalIndex
+from retriever.lexical.bm25 import LexicalIndex
+from retriever.lexical.tokens import tokenize
 from retriever.library import open_retriever
-from retriever.profile import Profile
-from retriever.tokens import tokenize
+from retriever.settings.profile import Profile
 from retriever.types import Answer
 from retriever.vectors import VectorIndex
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pageindex.node import Span
 from pageindex.tree import DocumentTree
 from retriever.errors import UsageError
-from retriever.locations import absolute
+from retriever.indexing.locations import absolute
 from retriever.store import reading
 from retriever.store.reading import StoredNode
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retriever.as_json import hit_object, index_object
 from retriever.disk import writing_to
+from retriever.display.as_json import hit_object, index_object
 from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
 from retriever.store import migrating, recorded
 from retriever.store.database import create_database, foreign_errors, kept_aside, open_database, transaction

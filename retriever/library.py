@@ -13,22 +13,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.consent import check_folders, check_server
 from retriever.errors import NoIndexError, RetrieverError, UsageError
-from retriever.indexing import update_index
-from retriever.locations import absolute, find_index, remember
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
+from retriever.indexing.consent import check_folders, check_server
+from retriever.indexing.locations import absolute, find_index, remember
+from retriever.indexing.recipe import IndexRequest
+from retriever.indexing.updating import update_index
 from retriever.progress import NoProgress
-from retriever.recipe import IndexRequest
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
 from retriever.store.database import damaged, foreign_errors, is_index, open_database
 from retriever.types import Encoder, IndexReport, Progress
 
 if TYPE_CHECKING:
-    from retriever.archive import Manifest
+    from retriever.archive.exporting import Manifest
     from retriever.doctor import CheckUp
-    from retriever.forgetting import ForgetReport
     from retriever.history import History
+    from retriever.indexing.forgetting import ForgetReport
     from retriever.retrieving import Retriever
     from retriever.watching import Run
 
@@ -83,7 +83,7 @@ def index_folders(
         progress: as there.
         everything: the user's home folder, or one that holds it, is meant.
     """
-    from retriever.summarizing import summarize_index
+    from retriever.indexing.summarizing import summarize_index
 
     request = index_request(docs, index, profile, settings, None, everything=everything)
     report = update_index(request, progress or NoProgress())
@@ -110,7 +110,7 @@ def watch_folders(
 
 def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "Manifest":
     """Writes an index, with `index` as in `open_retriever`, into one file."""
-    from retriever.archive import export_index as export
+    from retriever.archive.exporting import export_index as export
 
     return export(find_index((), index), absolute(file), replace=replace)
 
@@ -135,8 +135,8 @@ def import_index(
     Returns:
         The index's folder.
     """
-    from retriever.archive import open_archive
-    from retriever.importing import Wish, import_archive
+    from retriever.archive.exporting import open_archive
+    from retriever.archive.importing import Wish, import_archive
 
     folders = tuple(map(absolute, docs))
     with open_archive(absolute(file)) as archive:
@@ -159,7 +159,7 @@ def forget_documents(
         index: as in `open_retriever`.
         undo: take back what was forgotten.
     """
-    from retriever.forgetting import forget, take_back
+    from retriever.indexing.forgetting import forget, take_back
 
     request = index_request((), index, DEFAULT_PROFILE, None, None)
     return take_back(request, references) if undo else forget(request, references)

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retriever.arms import DenseEvidence, LexicalEvidence, temporal_ranking
-from retriever.confidence import agreement
-from retriever.embedded import Embedded
 from retriever.errors import OutOfTimeError
-from retriever.expand_query import Draft, draft_queries, related
+from retriever.expansion.expand_query import Draft, draft_queries, related
 from retriever.expansion.queries import kept
 from retriever.expansion.values import Query
-from retriever.fusing import as_weighed, fused
-from retriever.many_queries import lexical_evidence
-from retriever.neighbors import Neighborhood, file_roots, merge, neighbors
-from retriever.open_index import View
-from retriever.pool import pooled
-from retriever.present import hits_of
-from retriever.profile import Profile
 from retriever.rerank import Reranking, reranked
+from retriever.searching.arms import DenseEvidence, LexicalEvidence, temporal_ranking
+from retriever.searching.confidence import agreement
+from retriever.searching.embedded import Embedded
+from retriever.searching.fusing import as_weighed, fused
+from retriever.searching.many_queries import lexical_evidence
+from retriever.searching.neighbors import Neighborhood, file_roots, merge, neighbors
+from retriever.searching.open_index import View
+from retriever.searching.pool import pooled
+from retriever.searching.present import hits_of
+from retriever.searching.two_models import Models, dense_of, embedded_by, late_of
+from retriever.settings.profile import Profile
 from retriever.trace import Recorder
-from retriever.two_models import Models, dense_of, embedded_by, late_of
 from retriever.types import (
     Candidate,
     Hit,

@@ -10,31 +10,31 @@ from functools import cached_property, partial
 from pageindex.node import Node
 from retriever import history
 from retriever.browsing import Passage, find_node, read_passage, whole_tree
-from retriever.budget import Pace, TimeBudget, seconds_in
 from retriever.closing import Closing
-from retriever.confidence import judge
 from retriever.context import AnswerInContext, ask_for_context
 from retriever.errors import GenerationError, NoIndexError, RetrieverError
-from retriever.expand_query import Asked, Draft, QuestionExpander
 from retriever.expansion.cache import ExpansionCache
+from retriever.expansion.expand_query import Asked, Draft, QuestionExpander
 from retriever.expansion.memory import Memory, default_file
 from retriever.expansion.metrics import ExpansionMetrics, metrics_of, note_event
 from retriever.expansion.values import Expansion
-from retriever.freshness import Freshness, Watch
-from retriever.generation import condemn
-from retriever.generator import CountedGenerator
-from retriever.indexing import update_index
+from retriever.indexing.freshness import Freshness, Watch
+from retriever.indexing.generation import condemn
+from retriever.indexing.recipe import IndexRequest, is_made_as
+from retriever.indexing.updating import update_index
 from retriever.llm import open_generator
-from retriever.open_index import OpenIndex, View
+from retriever.llm.generator import CountedGenerator
 from retriever.pipeline import search
 from retriever.progress import NoProgress
-from retriever.question import readable
-from retriever.recipe import IndexRequest, is_made_as
 from retriever.rerank import Reranker, Reranking, open_reranker
+from retriever.searching.budget import Pace, TimeBudget, seconds_in
+from retriever.searching.confidence import judge
+from retriever.searching.open_index import OpenIndex, View
+from retriever.searching.question import readable
+from retriever.searching.two_models import OpenModels
 from retriever.status import Status, state_of, status_of
 from retriever.store import by_text
 from retriever.trace import Recorder
-from retriever.two_models import OpenModels
 from retriever.types import Answer
 
 ATTEMPTS = 3

@@ -4,12 +4,12 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.forgetting import forgotten_files
-from retriever.freshness import Freshness, Watch
-from retriever.open_index import View
-from retriever.profile import Profile
+from retriever.indexing.forgetting import forgotten_files
+from retriever.indexing.freshness import Freshness, Watch
+from retriever.searching.open_index import View
+from retriever.searching.two_models import former_of, named
+from retriever.settings.profile import Profile
 from retriever.store import by_text, reading
-from retriever.two_models import former_of, named
 from retriever.types import IndexState
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from retriever.budget import TimeBudget
 from retriever.expansion.values import ExpansionReport
+from retriever.searching.budget import TimeBudget
 from retriever.types import Ranking, Signals, Stage, Trace
 
 

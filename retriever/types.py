@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy.typing as npt
 
     from retriever.expansion.values import ExpansionReport
-    from retriever.summarizing import SummaryReport
+    from retriever.indexing.summarizing import SummaryReport
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""

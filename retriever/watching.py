@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.corpus import Listing, SourceFile
-from retriever.changes import list_documents
 from retriever.errors import DocumentsError, RetrieverError
+from retriever.indexing.changes import list_documents
 from retriever.library import index_folders, index_request
 from retriever.types import IndexReport, Progress
 

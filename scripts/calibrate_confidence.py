@@ -1,4 +1,4 @@
-"""Recomputes the coefficients of retriever/confidence.py and says what they are worth; about 3 minutes.
+"""Recomputes the coefficients of retriever/searching/confidence.py and says what they are worth; about 3 minutes.
 
     uv run scripts/calibrate_confidence.py ../shared/eval
 
@@ -32,9 +32,9 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pageindex.node import Span
-from retriever.confidence import BOTH_ARMS, WORDS_ALONE, judge
 from retriever.library import open_retriever
 from retriever.retrieving import Retriever
+from retriever.searching.confidence import BOTH_ARMS, WORDS_ALONE, judge
 from retriever.types import Hit, Signals, Verdict
 
 UNANSWERABLE = Path(__file__).resolve().parents[1] / "tests" / "eval_unanswerable"

@@ -17,11 +17,11 @@ import click
 import numpy as np
 
 from pageindex.document import parse_document
-from retriever.chunking import ChunkSettings, chunk_nodes
 from retriever.embedding.model_card import MODEL_NAME, POOLINGS, TOKENIZER_NAME, ModelCard, file_sha256, write_card
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
+from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ import click
 from retriever.command_line.help_pages import is_help
 from retriever.command_line.options import SettingOption, flags, shown_value
 from retriever.command_line.program import command_line
-from retriever.profile import settings
+from retriever.settings.profile import settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 

@@ -11,14 +11,14 @@ from typing import Any, Self
 import pytest
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.archive import Manifest
-from retriever.as_json import hit_object
+from retriever.archive.exporting import Manifest
 from retriever.context import AnswerInContext, Section, assembled
+from retriever.display.as_json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.errors import RetrieverError
 from retriever.expansion.metrics import ExpansionMetrics, Gain
-from retriever.forgetting import ForgetReport
-from retriever.profile import Profile
+from retriever.indexing.forgetting import ForgetReport
+from retriever.settings.profile import Profile
 from retriever.store.recorded import StoredQuery
 from retriever.types import Answer, Hit, IndexReport, IndexState, Progress
 from retriever.watching import Run

@@ -7,10 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.forgetting import forget
+from retriever.indexing.forgetting import forget
+from retriever.indexing.recipe import IndexRequest
 from retriever.library import check_up
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
-from retriever.recipe import IndexRequest
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.types import FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
 

@@ -8,12 +8,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from retriever.indexing import update_index
+from retriever.indexing.recipe import IndexRequest
+from retriever.indexing.updating import update_index
 from retriever.library import open_retriever
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
-from retriever.recipe import IndexRequest
 from retriever.retrieving import Retriever
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from retriever.adapters.sections import metadata, opened, without_extra
 from retriever.closing import Closing
-from retriever.profile_layers import DEFAULT_PROFILE
 from retriever.retrieving import Retriever
+from retriever.settings.layers import DEFAULT_PROFILE
 
 try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun

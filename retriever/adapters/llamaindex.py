@@ -7,7 +7,7 @@ from typing import Any
 
 from retriever.adapters.sections import metadata, opened, without_extra
 from retriever.closing import Closing
-from retriever.profile_layers import DEFAULT_PROFILE
+from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.types import Answer, Hit
 
 try:

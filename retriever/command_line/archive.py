@@ -11,11 +11,11 @@ from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.inert import inert_line
-from retriever.wording import counted, size
+from retriever.display.inert import inert_line
+from retriever.display.wording import counted, size
 
 if TYPE_CHECKING:
-    from retriever.archive import Manifest
+    from retriever.archive.exporting import Manifest
     from retriever.status import Status
 
 
@@ -106,8 +106,8 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
     with open_retriever(index=place, settings=settings) as retriever:
         status = retriever.status()
     if given["as_json"]:
-        from retriever.as_json import status_object
         from retriever.command_line.as_json import write_json
+        from retriever.display.as_json import status_object
 
         write_json(status_object(status))
     else:

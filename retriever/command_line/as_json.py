@@ -4,8 +4,8 @@ import json
 import sys
 from typing import Any
 
-from retriever.as_json import SCHEMA_VERSION
 from retriever.command_line.terminal import is_unicode
+from retriever.display.as_json import SCHEMA_VERSION
 
 
 def write_json(content: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from retriever.command_line.default_command import refuse_misplaced_command
 from retriever.command_line.exit_codes import EXIT_CODES_HELP, ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.opening import chosen_opener, resident_option, start_resident
-from retriever.editors import chosen_template
+from retriever.display.editors import chosen_template
 from retriever.errors import QuestionError
 from retriever.timing import Spent, milliseconds_since
 
@@ -177,8 +177,8 @@ def _show(answer: "Answer", request: Request, notes: "Notes", spent: Spent) -> N
     from retriever.command_line.remarks import make_remarks
 
     if request.as_json:
-        from retriever.as_json import answer_object
         from retriever.command_line.as_json import write_json
+        from retriever.display.as_json import answer_object
 
         write_json(
             answer_object(

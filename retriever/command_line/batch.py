@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 from retriever.command_line.as_json import json_line
 from retriever.command_line.exit_codes import ExitCode
+from retriever.display.wording import counted
 from retriever.errors import RetrieverError, UsageError
-from retriever.wording import counted
 
 if TYPE_CHECKING:
     from retriever.command_line.ask import Request

@@ -7,9 +7,9 @@ from contextlib import closing
 import click
 from click.shell_completion import CompletionItem
 
-from retriever.editors import AUTOMATIC, EDITOR_TEMPLATES, NO_EDITOR
+from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, NO_EDITOR
 from retriever.errors import RetrieverError
-from retriever.profile_layers import profile_names
+from retriever.settings.layers import profile_names
 
 MAX_OFFERED = 200
 
@@ -50,7 +50,7 @@ def reference(context: click.Context, _: click.Parameter, incomplete: str) -> li
 
 
 def _node_ids(context: click.Context, beginning: str) -> list[str]:
-    from retriever.locations import absolute, find_index
+    from retriever.indexing.locations import absolute, find_index
     from retriever.store.database import open_unmigrated
 
     docs = tuple(map(absolute, context.params.get("docs") or ()))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.remarks import make_remarks
 from retriever.command_line.terminal import write_line
-from retriever.wording import counted
+from retriever.display.wording import counted
 
 if TYPE_CHECKING:
     from retriever.command_line.ask import Request
@@ -31,7 +31,7 @@ def show_context(found: "AnswerInContext", request: "Request", notes: "Notes", s
 
 def context_object(found: "AnswerInContext", spent: "Spent") -> dict[str, Any]:
     """A context, for programs."""
-    from retriever.as_json import index_object, timings
+    from retriever.display.as_json import index_object, timings
 
     answer, context = found.answer, found.context
     return {

@@ -10,7 +10,7 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.inert import inert_line
+from retriever.display.inert import inert_line
 
 if TYPE_CHECKING:
     from retriever.doctor import Finding

@@ -14,7 +14,7 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.errors import RetrieverError
-from retriever.profile_layers import DEFAULT_PROFILE, profile_names
+from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 
 if TYPE_CHECKING:
     from retriever.command_line.notes import Notes

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from retriever.command_line.page import QUIET, Page
+from retriever.display.inert import inert_line
+from retriever.display.wording import counted
 from retriever.evaluation.losses import Stage
 from retriever.evaluation.measures import BUDGET_NAMES
-from retriever.inert import inert_line
-from retriever.wording import counted
 
 if TYPE_CHECKING:
     from retriever.evaluation.statistics import Estimate

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from retriever.command_line.page import CITED, QUIET, Page
-from retriever.inert import inert_line
+from retriever.display.inert import inert_line
 from retriever.timing import Spent
 
 if TYPE_CHECKING:

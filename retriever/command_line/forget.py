@@ -9,12 +9,12 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.inert import inert_line
-from retriever.wording import counted
+from retriever.display.inert import inert_line
+from retriever.display.wording import counted
 
 if TYPE_CHECKING:
     from retriever.command_line.notes import Notes
-    from retriever.forgetting import ForgetReport
+    from retriever.indexing.forgetting import ForgetReport
 
 
 @click.command(

@@ -9,9 +9,9 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
+from retriever.display.inert import inert_line
+from retriever.display.wording import counted
 from retriever.errors import UsageError
-from retriever.inert import inert_line
-from retriever.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,11 @@ import click
 from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
-from retriever.profile import INDEX_SECTIONS
-from retriever.wording import counted
+from retriever.display.wording import counted
+from retriever.settings.profile import INDEX_SECTIONS
 
 if TYPE_CHECKING:
-    from retriever.summarizing import SummaryReport
+    from retriever.indexing.summarizing import SummaryReport
     from retriever.types import IndexReport
 
 
@@ -85,7 +85,7 @@ def report_object(report: "IndexReport") -> dict[str, Any]:
     """What was done, for programs."""
     from dataclasses import asdict
 
-    from retriever.as_json import skipped_objects
+    from retriever.display.as_json import skipped_objects
 
     return {
         "path": report.path,

@@ -13,9 +13,9 @@ from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.profiles import Shown, shown_settings, yaml_value
 from retriever.command_line.terminal import write_line
 from retriever.disk import writing_to
+from retriever.display.inert import inert_line
 from retriever.errors import UsageError
-from retriever.inert import inert_line
-from retriever.profile_layers import DEFAULT_PROFILE
+from retriever.settings.layers import DEFAULT_PROFILE
 
 DEFAULT_FILE = "hybrid-retrieve.yaml"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from retriever.inert import inert, inert_line
+from retriever.display.inert import inert, inert_line
 
 MAX_NAMED = 20
 """How many skipped files are named one by one; `status` names them all."""

@@ -9,9 +9,9 @@ import click
 from annotated_types import Ge, Gt, Le
 
 from retriever.command_line import completing
-from retriever.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE
-from retriever.profile import Setting, merged, nested, settings
-from retriever.profile_layers import DEFAULT_PROFILE, profile_names
+from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE
+from retriever.settings.layers import DEFAULT_PROFILE, profile_names
+from retriever.settings.profile import Setting, merged, nested, settings
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.text import Text
 
 from retriever.command_line.terminal import columns, is_unicode
-from retriever.editors import NO_EDITOR, chosen_template, editor_link
-from retriever.inert import inert_line
+from retriever.display.editors import NO_EDITOR, chosen_template, editor_link
+from retriever.display.inert import inert_line
 
 MAX_WIDTH = 110
 """Columns: longer lines of prose are hard to read."""

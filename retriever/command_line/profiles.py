@@ -12,8 +12,8 @@ from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.profile import Profile, Setting, settings
-from retriever.profile_layers import Layer, given_settings, profile_names, profile_summary
+from retriever.settings.layers import Layer, given_settings, profile_names, profile_summary
+from retriever.settings.profile import Profile, Setting, settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ import click
 from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
+from retriever.display.wording import counted
 from retriever.errors import DocumentsError, UsageError
-from retriever.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pageindex.document import Document
     from retriever.command_line.notes import Notes
-    from retriever.profile import DocumentSettings
+    from retriever.settings.profile import DocumentSettings
 
 STANDARD_STREAM = "-"
 
@@ -46,7 +46,7 @@ def questions(docs: str, limit: int, out: str, llm: bool, **given: Any) -> ExitC
     """
     from retriever.command_line.batch import written_whole
     from retriever.evaluation.own_questions import own_questions, question_line, sample
-    from retriever.profile_layers import load_profile
+    from retriever.settings.layers import load_profile
 
     notes = options.taken_notes(given)
     settings = options.taken_settings(given)
@@ -72,7 +72,7 @@ def _documents(docs: str, settings: "DocumentSettings", notes: "Notes") -> "Iter
     """
     from pageindex.corpus import UnreadableDocumentError, read_document
     from pageindex.document import parse_document
-    from retriever.changes import list_documents
+    from retriever.indexing.changes import list_documents
 
     listing = list_documents(Path(docs), settings)
     skipped = [(item.path, item.reason) for item in listing.skipped]

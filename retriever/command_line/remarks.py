@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from retriever.command_line.notes import Notes
 from retriever.command_line.terminal import openable
+from retriever.display.wording import counted, freshness, refresh_command
 from retriever.timing import Spent
-from retriever.wording import counted, freshness, refresh_command
 
 if TYPE_CHECKING:
     from retriever.expansion.values import ExpansionReport

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from retriever.command_line.page import MATCHED, QUIET, Page
 from retriever.command_line.terminal import openable
-from retriever.inert import inert, inert_line
-from retriever.marking import matched_places
+from retriever.display.inert import inert, inert_line
+from retriever.display.marking import matched_places
 
 if TYPE_CHECKING:
     from retriever.types import Answer, Evidence, Hit

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.exit_codes import ExitCode
+from retriever.display.wording import counted, size
 from retriever.errors import ServingError
-from retriever.wording import counted, size
 
 if TYPE_CHECKING:
     from retriever.command_line.notes import Notes

@@ -76,9 +76,9 @@ def _reside(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> 
 
 
 def _serve(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> ExitCode:
-    from retriever.profile_layers import load_profile
     from retriever.serving import http
     from retriever.serving.library import Library
+    from retriever.settings.layers import load_profile
 
     token = http.read_token(Path(given["token_file"]).expanduser()) if given["token_file"] else ""
     http.check_host(given["host"], token)

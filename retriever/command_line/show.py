@@ -11,8 +11,8 @@ from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.resident import known_state, state_line, state_object
 from retriever.command_line.terminal import openable, write_line
-from retriever.inert import inert_line
-from retriever.wording import counted, refresh_command, size
+from retriever.display.inert import inert_line
+from retriever.display.wording import counted, refresh_command, size
 
 if TYPE_CHECKING:
     from retriever.expansion.metrics import ExpansionMetrics
@@ -42,8 +42,8 @@ def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | 
     notes = options.taken_notes(given)
     with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
         if given["as_json"]:
-            from retriever.as_json import node_object
             from retriever.command_line.as_json import write_json
+            from retriever.display.as_json import node_object
 
             write_json({"nodes": [node_object(node) for node in retriever.nodes(reference, depth)]})
         else:
@@ -82,8 +82,8 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
     ):
         passage = retriever.read(reference)
     if given["as_json"]:
-        from retriever.as_json import passage_object
         from retriever.command_line.as_json import write_json
+        from retriever.display.as_json import passage_object
 
         write_json(passage_object(passage))
         return ExitCode.OK
@@ -116,8 +116,8 @@ def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the s
         state = retriever.status()
         metrics = retriever.metrics() if given["metrics"] else None
     if given["as_json"]:
-        from retriever.as_json import status_object
         from retriever.command_line.as_json import write_json
+        from retriever.display.as_json import status_object
 
         expansion = {"expansion": asdict(metrics)} if metrics else {}
         write_json(status_object(state) | {"resident": state_object(resident)} | expansion)

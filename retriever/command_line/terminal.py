@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import TextIO
 
-from retriever.inert import inert
+from retriever.display.inert import inert
 
 
 def prepare_streams() -> None:

@@ -13,10 +13,10 @@ from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.index import report_object
 from retriever.command_line.terminal import openable
+from retriever.display.inert import inert_line
+from retriever.display.wording import counted
 from retriever.errors import RetrieverError
-from retriever.inert import inert_line
-from retriever.profile import INDEX_SECTIONS
-from retriever.wording import counted
+from retriever.settings.profile import INDEX_SECTIONS
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -11,7 +11,7 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.errors import QuestionError
-from retriever.profile import merged
+from retriever.settings.profile import merged
 from retriever.timing import Spent, milliseconds_since
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def _explain_answer(question: str, given: dict[str, Any], settings: dict[str, An
         answer = retriever.search(question)
         spent = Spent(opening, milliseconds_since(begun))
     if given["as_json"]:
-        from retriever.as_json import answer_object
         from retriever.command_line.as_json import write_json
+        from retriever.display.as_json import answer_object
 
         write_json(answer_object(answer, spent, full=False, explain=True))
     else:
@@ -140,7 +140,7 @@ def show_why_not(page: "Page", found: "WhyNot") -> None:
     from rich.text import Text
 
     from retriever.command_line.page import CITED
-    from retriever.inert import inert_line
+    from retriever.display.inert import inert_line
 
     page.line(Text.assemble((inert_line(found.node.citation), CITED), f"  {inert_line(found.node.id)}"))
     page.paragraph(Text(verdict(found)), 2)

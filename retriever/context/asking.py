@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from retriever.context.assembling import Context, assembled, bundled_count
 from retriever.context.gathering import gathered
 from retriever.errors import IndexLockedError
-from retriever.open_index import View
+from retriever.searching.open_index import View
 from retriever.types import Answer
 
 ATTEMPTS = 3

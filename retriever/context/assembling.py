@@ -11,7 +11,7 @@ from retriever.context.merging import without_repeats
 from retriever.context.rendering import more_line, outline_line, rendered
 from retriever.context.sections import Excerpt, Group, LeftOut, Piece, Section
 from retriever.errors import UsageError
-from retriever.profile import LEAST_CONTEXT_TOKENS
+from retriever.settings.profile import LEAST_CONTEXT_TOKENS
 from retriever.types import Verdict
 
 OUTLINE_SHARE = 0.125

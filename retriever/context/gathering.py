@@ -6,10 +6,10 @@ from itertools import chain
 from pageindex.node import Node, Span
 from retriever.context.merging import completing
 from retriever.context.sections import Section
-from retriever.open_index import View
+from retriever.lexical.tokens import tokenize
+from retriever.searching.open_index import View
+from retriever.searching.stored_tree import StoredTree
 from retriever.store import reading
-from retriever.stored_tree import StoredTree
-from retriever.tokens import tokenize
 from retriever.types import Answer, Hit
 
 

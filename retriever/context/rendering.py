@@ -7,10 +7,10 @@ would steer a terminal, or hide or reorder text, has a mark in its place; `Piece
 
 from collections.abc import Iterator, Sequence
 
-from retriever.code_spans import code, fence
 from retriever.context.grouping import common_titles
 from retriever.context.sections import Group, LeftOut, Piece
-from retriever.inert import inert
+from retriever.display.code_spans import code, fence
+from retriever.display.inert import inert
 from retriever.types import Verdict
 
 INTRODUCTION = (

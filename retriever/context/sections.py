@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from pageindex.node import Span
-from retriever.citations import CitationState
+from retriever.searching.citations import CitationState
 
 
 @dataclass(frozen=True, slots=True)

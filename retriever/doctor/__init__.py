@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from retriever.doctor.finding import Area, Finding, Level
 
 if TYPE_CHECKING:
-    from retriever.stage_settings import LlmSettings
+    from retriever.settings.stages import LlmSettings
 
 __all__ = ["Area", "CheckUp", "Finding", "Level", "examine"]
 

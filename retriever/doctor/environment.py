@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from retriever.display.wording import size
 from retriever.doctor.finding import Finding
 from retriever.embedding.model_card import BUNDLED_MODEL, read_card
 from retriever.errors import EncoderError
-from retriever.wording import size
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from retriever.display.wording import counted
 from retriever.doctor.finding import Finding
 from retriever.errors import GenerationError
-from retriever.generation import Generation, folder_of
-from retriever.locks import is_read
+from retriever.indexing.generation import Generation, folder_of
+from retriever.indexing.locks import is_read
 from retriever.store import by_text, reading
-from retriever.wording import counted
 
 
 def examine_generation(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:

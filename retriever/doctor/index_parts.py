@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from retriever.changes import find_suspects, list_documents
+from retriever.display.wording import counted, size
 from retriever.doctor.finding import Finding, Level
 from retriever.doctor.generation_parts import examine_generation
 from retriever.errors import DocumentsError, IndexUnusableError, NoIndexError
-from retriever.forgetting import forgotten_files
-from retriever.locks import is_read, writer_of
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
+from retriever.indexing.changes import find_suspects, list_documents
+from retriever.indexing.forgetting import forgotten_files
+from retriever.indexing.locks import is_read, writer_of
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import by_text, migrating, reading
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, foreign_errors, kept_aside, open_unmigrated
 from retriever.store.model_change import former_model
-from retriever.wording import counted, size
 
 
 def examine_index(index: Path) -> Iterator[Finding]:

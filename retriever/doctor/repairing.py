@@ -8,12 +8,12 @@ from pathlib import Path
 from retriever.doctor.generation_parts import examine_generation
 from retriever.doctor.rescue import rescue
 from retriever.errors import IndexDamagedError
-from retriever.generation import remove_old_generations, renew_generation
-from retriever.indexing import update_index
-from retriever.locks import writer_lock
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
+from retriever.indexing.generation import remove_old_generations, renew_generation
+from retriever.indexing.locks import writer_lock
+from retriever.indexing.recipe import WAIT_FOR_WRITER_S, IndexRequest
+from retriever.indexing.updating import update_index
 from retriever.progress import NoProgress
-from retriever.recipe import WAIT_FOR_WRITER_S, IndexRequest
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
 from retriever.store.database import create_database, foreign_errors, is_index, open_database, transaction

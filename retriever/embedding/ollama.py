@@ -10,8 +10,8 @@ import numpy.typing as npt
 from retriever.embedding.remote import RemoteEncoder, checked_url, refusal, unreachable
 from retriever.embedding.settings import EncoderSettings
 from retriever.errors import EncoderError
-from retriever.ollama_client import DEFAULT_URL, RefusedError, StrangeAnswerError, ollama_client
-from retriever.transport import Patience
+from retriever.llm.ollama_client import DEFAULT_URL, RefusedError, StrangeAnswerError, ollama_client
+from retriever.llm.transport import Patience
 
 if TYPE_CHECKING:
     from ollama import Client

@@ -15,7 +15,7 @@ from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings
 from retriever.embedding.tokens import Tokens, refuse_longer
 from retriever.errors import EncoderError
-from retriever.late_interaction import sign_bits
+from retriever.searching.late_interaction import sign_bits
 from retriever.types import FloatMatrix, TokenBits
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from retriever.embedding.remote import RemoteEncoder, checked_url, refusal, unreachable
 from retriever.embedding.settings import EncoderSettings
 from retriever.errors import EncoderError
-from retriever.transport import Patience, client_options
+from retriever.llm.transport import Patience, client_options
 
 
 def open_openai(settings: EncoderSettings) -> RemoteEncoder:

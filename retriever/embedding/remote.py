@@ -15,7 +15,7 @@ from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings
 from retriever.embedding.tokens import Tokens, refuse_longer
 from retriever.errors import EncoderError
-from retriever.transport import AnswerTooLargeError, Patience, one_line, server_url
+from retriever.llm.transport import AnswerTooLargeError, Patience, one_line, server_url
 from retriever.types import FloatMatrix
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Gt
 
-from retriever.settings import setting
+from retriever.settings.setting import setting
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from retriever.evaluation.asking import System
-from retriever.profile import Profile, merged
+from retriever.settings.profile import Profile, merged
 
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "dense arm": {"dense_weight": 0.0},

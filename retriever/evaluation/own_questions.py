@@ -22,7 +22,7 @@ from pageindex.node import Node, NodeKind
 from pageindex.resolving import Broken
 from pageindex.summary import prose_sentences
 from retriever.evaluation.questions import Gold, Question
-from retriever.tokens import tokenize
+from retriever.lexical.tokens import tokenize
 
 MIN_HEADING_WORDS = 2
 """A heading with fewer words that say something (`Usage`, `See also`) asks nothing."""

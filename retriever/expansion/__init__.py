@@ -2,5 +2,5 @@
 
 In the order of the flow: `exact` and `gate` (before the model is asked), `grounding` and `prompt` (what it is asked),
 `cache`, `screening` and `relatedness` (what of its answer is used), `queries` (what is searched with), `metrics`.
-The stage itself is retriever/expand_query.py.
+The stage itself is retriever/expansion/expand_query.py.
 """

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from retriever.expansion.memory import Memory
 from retriever.expansion.prompt import Expanded
-from retriever.generator import Task
+from retriever.llm.generator import Task
 
 MEMORY_TTL_S = 60.0
 MAX_IN_MEMORY = 100

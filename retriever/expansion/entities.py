@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from retriever.tokens import tokenize
+from retriever.lexical.tokens import tokenize
 from retriever.types import Candidate
 
 

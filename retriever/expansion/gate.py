@@ -6,9 +6,9 @@ Docs/ranking.md has what each rule saves and costs.
 from collections.abc import Mapping, Sequence
 
 from retriever.expansion.exact import exact_names
-from retriever.open_index import View
-from retriever.profile import Profile
-from retriever.tokens import tokenize, word_count
+from retriever.lexical.tokens import tokenize, word_count
+from retriever.searching.open_index import View
+from retriever.settings.profile import Profile
 
 EXACT_IN_AT_MOST = 5
 """Sections that hold a name of the question: so few stand among the first hits whatever else is asked."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from retriever.passages import cut
-from retriever.tokens import tokenize
+from retriever.lexical.tokens import tokenize
+from retriever.searching.passages import cut
 
 MAX_TITLES = 30
 MAX_TITLE_CHARS = 80

@@ -7,9 +7,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.expansion.grounding import Grounding
 from retriever.expansion.values import Expansion
-from retriever.fence import as_line, fenced
-from retriever.generator import Task
-from retriever.profile import Profile
+from retriever.llm.fence import as_line, fenced
+from retriever.llm.generator import Task
+from retriever.settings.profile import Profile
 
 INTENTS: Mapping[str, str] = {
     "DEFINITION": "what something is",

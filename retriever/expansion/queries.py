@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retriever.expansion.values import Expansion, Query
-from retriever.profile import Profile
-from retriever.tokens import tokenize
+from retriever.lexical.tokens import tokenize
+from retriever.settings.profile import Profile
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix

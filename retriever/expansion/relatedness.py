@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from retriever.embedding.rows import checked_rows
-from retriever.open_index import View
-from retriever.tokens import tokenize
+from retriever.indexing.unrelated import UNRELATED_QUESTIONS
+from retriever.lexical.tokens import tokenize
+from retriever.searching.open_index import View
 from retriever.types import Encoder
-from retriever.unrelated import UNRELATED_QUESTIONS
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterator
 
 from retriever.expansion.values import Dropped, Expansion
-from retriever.tokens import tokenize
+from retriever.lexical.tokens import tokenize
 
 FACT_INTENTS = frozenset({"STUDY_DETAIL"})
 """Intents that are none of explain, how, why or general. One fact is asked for: who invents it, invents a wrong one."""

@@ -6,8 +6,8 @@ puts them together, and `check` says what is amiss.
 
 from typing import TYPE_CHECKING
 
-from retriever.generator import Generator
-from retriever.stage_settings import LlmSettings
+from retriever.llm.generator import Generator
+from retriever.settings.stages import LlmSettings
 
 if TYPE_CHECKING:
     from retriever.llm.check import LlmFinding

@@ -6,7 +6,7 @@ import re
 from pydantic import ValidationError
 
 from retriever.errors import WrongAnswerError
-from retriever.generator import Written
+from retriever.llm.generator import Written
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _END_OF_THOUGHTS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)

@@ -8,12 +8,12 @@ from typing import Literal
 from pydantic import BaseModel
 
 from retriever.errors import GeneratorError, WrongAnswerError
-from retriever.generator import Task
 from retriever.llm.answers import read_answer
 from retriever.llm.failures import wrong_kind
+from retriever.llm.generator import Task
 from retriever.llm.ollama import chat_request, open_chat, seconds_for
 from retriever.llm.server import OllamaChat, ServedModel
-from retriever.stage_settings import LlmSettings
+from retriever.settings.stages import LlmSettings
 
 
 @dataclass(frozen=True, slots=True)

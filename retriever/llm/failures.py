@@ -11,8 +11,8 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.ollama_client import RefusedError, StrangeAnswerError
-from retriever.transport import AnswerTooLargeError, OverdueError, one_line
+from retriever.llm.ollama_client import RefusedError, StrangeAnswerError
+from retriever.llm.transport import AnswerTooLargeError, OverdueError, one_line
 
 BUSY = 503
 _MISSING = 404

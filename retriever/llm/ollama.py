@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Any
 
 from retriever.errors import GeneratorError, GeneratorTimeoutError, NoGeneratorError, TaskTooLongError, WrongAnswerError
-from retriever.generator import Task, Written, size
 from retriever.llm.answers import read_answer
 from retriever.llm.breaker import Breaker
 from retriever.llm.failures import wrong_kind
+from retriever.llm.generator import Task, Written, size
+from retriever.llm.ollama_client import ollama_url
 from retriever.llm.server import LOOK_UP_S, ChatRequest, OllamaChat, ServedModel
-from retriever.ollama_client import ollama_url
-from retriever.stage_settings import LlmSettings
+from retriever.settings.stages import LlmSettings
 
 BYTES_PER_TOKEN = 3
 """At most so many tokens are in a text as its UTF-8 has bytes, divided by this: prose has 4 and more bytes a token in
@@ -52,7 +52,7 @@ class OllamaGenerator:
         return self._settings.model
 
     def room(self, instructions: str, max_tokens: int) -> int:
-        """How much material fits, as `retriever.generator.size` measures."""
+        """How much material fits, as `retriever.llm.generator.size` measures."""
         tokens = _prompt_tokens(self._settings.num_ctx, max_tokens)
         return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
 

@@ -10,8 +10,8 @@ import httpx
 
 from retriever.errors import CutAnswerError, GeneratorTimeoutError, NoGeneratorError, WrongAnswerError
 from retriever.llm.failures import BUSY, meaning, missing_model
-from retriever.ollama_client import RefusedError, StrangeAnswerError, ollama_client
-from retriever.transport import Patience, client_options
+from retriever.llm.ollama_client import RefusedError, StrangeAnswerError, ollama_client
+from retriever.llm.transport import Patience, client_options
 
 if TYPE_CHECKING:
     from collections.abc import Generator as Stream

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from retriever.generator import Generator
-from retriever.profile import Profile
+from retriever.llm.generator import Generator
 from retriever.rerank.reranker import Judgement, Reranker, Shown
 from retriever.rerank.stage import Reranking, reranked
+from retriever.settings.profile import Profile
 
 __all__ = ["Judgement", "Reranker", "Reranking", "Shown", "open_reranker", "reranked"]
 

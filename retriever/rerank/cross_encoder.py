@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from retriever.display.wording import counted
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.remembered import Remembered, digest
 from retriever.rerank.reranker import Judgement, Shown
-from retriever.stage_settings import RerankSettings
-from retriever.wording import counted
+from retriever.settings.stages import RerankSettings
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

@@ -9,16 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from retriever.display.wording import counted
 from retriever.errors import GeneratorTimeoutError, WrongAnswerError
-from retriever.fence import fenced, new_nonce
-from retriever.generator import Generator, Task, size
+from retriever.llm.fence import fenced, new_nonce
+from retriever.llm.generator import Generator, Task, size
 from retriever.rerank import prompt
 from retriever.rerank.ranks import completed, merged, worth
 from retriever.rerank.remembered import Remembered, digest
 from retriever.rerank.reranker import Judgement, Shown
 from retriever.rerank.windows import tournament
-from retriever.stage_settings import RerankSettings
-from retriever.wording import counted
+from retriever.settings.stages import RerankSettings
 
 SCALE = "1 / log2(1 + the model's rank)"
 REMEMBERED_ORDERS = 1000

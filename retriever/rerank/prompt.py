@@ -7,10 +7,10 @@ from typing import Annotated
 from pydantic import BaseModel, Field, create_model
 
 from retriever.errors import TaskTooLongError
-from retriever.fence import as_line
-from retriever.generator import size
-from retriever.passages import cut
+from retriever.llm.fence import as_line
+from retriever.llm.generator import size
 from retriever.rerank.reranker import Shown
+from retriever.searching.passages import cut
 
 VERSION = 1
 """Rises with the wording: what was answered to another one is not remembered for this one."""

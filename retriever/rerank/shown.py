@@ -6,13 +6,13 @@ from itertools import islice
 from pageindex.inline import References
 from pageindex.node import Node
 from pageindex.summary import prose_sentences
-from retriever.open_index import View
-from retriever.passages import cut, cut_around, matched_chunk
-from retriever.profile import Profile
+from retriever.lexical.tokens import tokenize
 from retriever.rerank.reranker import Shown
+from retriever.searching.open_index import View
+from retriever.searching.passages import cut, cut_around, matched_chunk
+from retriever.settings.profile import Profile
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
-from retriever.tokens import tokenize
 from retriever.types import Candidate
 
 

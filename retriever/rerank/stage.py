@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from retriever.display.wording import counted
 from retriever.errors import GeneratorError, OutOfTimeError, RerankerError
 from retriever.expansion.entities import adjusted_for_intent, matched_entities
-from retriever.open_index import View
-from retriever.profile import Profile
+from retriever.lexical.tokens import tokenize
 from retriever.rerank.blending import Judged, blended, unread
 from retriever.rerank.reranker import Reranker
 from retriever.rerank.shown import shown
-from retriever.tokens import tokenize
+from retriever.searching.open_index import View
+from retriever.settings.profile import Profile
 from retriever.trace import Recorder
 from retriever.types import Candidate
-from retriever.wording import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.closing import Closing
 from retriever.errors import NotReadyError, UsageError
-from retriever.profile import merged
-from retriever.profile_layers import DEFAULT_PROFILE, profile_names
 from retriever.serving.memory import SpareMemory
+from retriever.settings.layers import DEFAULT_PROFILE, profile_names
+from retriever.settings.profile import merged
 
 if TYPE_CHECKING:
     from retriever.retrieving import Retriever
@@ -89,8 +89,8 @@ class Library(Closing):
             future.set_exception(error)
 
     def _opened(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
+        from retriever.indexing.locations import absolute, find_index
         from retriever.library import open_retriever
-        from retriever.locations import absolute, find_index
 
         place = find_index([absolute(folder) for folder in self._docs], self._index)
         opened = open_retriever(self._docs, self._index, profile, merged(self._settings, settings), self._progress)

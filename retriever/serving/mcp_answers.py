@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from retriever.browsing import find_node, read_passage, whole_tree
-from retriever.code_spans import code
+from retriever.display.code_spans import code
 from retriever.serving.mcp_text import (
     DATA,
     Reply,
@@ -165,7 +165,7 @@ class Answers:
         Raises:
             UsageError: there is no such section or file.
         """
-        from retriever.relations import relations
+        from retriever.searching.relations import relations
 
         with self._library.retriever().view() as view:
             found = relations(view, reference)

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.as_json import expansion_object
-from retriever.code_spans import code, fence
-from retriever.passages import cut
+from retriever.display.as_json import expansion_object
+from retriever.display.code_spans import code, fence
+from retriever.searching.passages import cut
 from retriever.serving.paging import estimated_tokens
 
 if TYPE_CHECKING:
     from pageindex.node import Node
-    from retriever.relations import Relations
+    from retriever.searching.relations import Relations
     from retriever.status import Status
     from retriever.types import Answer, Hit
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from retriever.errors import UsageError
-from retriever.profile_layers import profile_names
-from retriever.question import MAX_QUESTION_CHARS
+from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import MOST_HITS, Answers, Asked
 from retriever.serving.mcp_arguments import Parameter, checked
 from retriever.serving.mcp_text import Reply
 from retriever.serving.paging import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
+from retriever.settings.layers import profile_names
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown). Use search first; then read what a hit cites. outline shows what "

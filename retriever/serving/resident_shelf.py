@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from retriever.errors import IndexLockedError
-from retriever.indexing import update_index
+from retriever.indexing.locations import remember
+from retriever.indexing.recipe import IndexRequest
+from retriever.indexing.updating import update_index
 from retriever.library import index_request
-from retriever.locations import remember
-from retriever.recipe import IndexRequest
 from retriever.retrieving import Retriever
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from retriever.errors import (
     NoIndexError,
     StorageError,
 )
-from retriever.locks import writer_lock
+from retriever.indexing.locks import writer_lock
 from retriever.store import migrating
 
 FILE_NAME = "index.sqlite"

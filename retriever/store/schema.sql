@@ -4,7 +4,7 @@
 --    TABLE, ALTER TABLE ... ADD COLUMN ... DEFAULT, UPDATE; no BEGIN, no COMMIT): the format's number follows from it;
 -- 3. PYTHONPATH=. uv run python scripts/write_index_format.py makes tests/index_formats/format-N.sql of the new format;
 --    those of older formats stay as they are, for the tests migrate each of them;
--- 4. where the new rows must be computed from the documents, raise RECIPE_VERSION in retriever/recipe.py as well: the
+-- 4. where the new rows must be computed from the documents, raise RECIPE_VERSION in retriever/indexing/recipe.py as well: the
 --    next `index` then reads every document anew, and embeds none again.
 -- Keys are never used twice (AUTOINCREMENT): a generation that still knows a deleted key cannot show another row for it.
 CREATE TABLE meta (

@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
-from retriever.prior import boilerplate
+from retriever.indexing.prior import boilerplate
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
 

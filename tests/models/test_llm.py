@@ -11,11 +11,11 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import GeneratorError, NoModelError
-from retriever.generator import Task
 from retriever.llm import check_llm, open_generator
+from retriever.llm.generator import Task
 from retriever.llm.ollama import open_chat
-from retriever.stage_settings import LlmSettings
-from retriever.transport import Patience, client_options
+from retriever.llm.transport import Patience, client_options
+from retriever.settings.stages import LlmSettings
 
 pytestmark = pytest.mark.timeout(400)
 

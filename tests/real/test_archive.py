@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from retriever.archive import Manifest, export_index, open_archive
+from retriever.archive.exporting import Manifest, export_index, open_archive
+from retriever.archive.importing import Wish, import_archive
 from retriever.errors import ArchiveError, DocumentsError, IndexVersionError, RetrieverError, UsageError
-from retriever.importing import Wish, import_archive
-from retriever.locks import writer_lock
+from retriever.indexing.locks import writer_lock
 from retriever.store import migrating
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 

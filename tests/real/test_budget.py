@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from hybrid_retrieve import main
-from retriever.budget import FIRST_S, LATELY_S, Pace, TimeBudget, seconds_in
 from retriever.errors import GeneratorTimeoutError, OutOfTimeError, ProfileError
 from retriever.expansion.values import Expansion
-from retriever.profile_layers import load_profile
+from retriever.searching.budget import FIRST_S, LATELY_S, Pace, TimeBudget, seconds_in
+from retriever.settings.layers import load_profile
 from retriever.types import Stage
 from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, scripted_ollama, silence
 from tests.shelf import PAGES, Shelf, found

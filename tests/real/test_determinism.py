@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from retriever.as_json import answer_object
+from retriever.display.as_json import answer_object
 from retriever.library import index_folders, open_retriever
 from retriever.timing import Spent
 

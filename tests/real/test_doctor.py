@@ -16,8 +16,8 @@ from hybrid_retrieve import main
 from retriever.command_line.exit_codes import ExitCode
 from retriever.doctor import CheckUp
 from retriever.errors import IndexDamagedError, IndexLockedError
+from retriever.indexing.locks import writer_lock
 from retriever.library import check_up
-from retriever.locks import writer_lock
 from retriever.store import migrating
 from retriever.store.checking import find_damage
 from retriever.store.database import kept_aside

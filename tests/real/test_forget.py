@@ -10,9 +10,9 @@ import pytest
 from hybrid_retrieve import main
 from retriever.command_line.exit_codes import ExitCode
 from retriever.errors import UsageError
-from retriever.forgetting import ForgetReport, forget, take_back
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
-from retriever.recipe import IndexRequest
+from retriever.indexing.forgetting import ForgetReport, forget, take_back
+from retriever.indexing.recipe import IndexRequest
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 SECRET = 'Der Schatz liegt unter der xyzzy-Eiche \N{SNOWMAN}, "links" vom Brunnen.'

@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(
         read.append(file.path)
         return read_document(file, limit)
 
-    monkeypatch.setattr("retriever.changes.read_document", noted)
+    monkeypatch.setattr("retriever.indexing.changes.read_document", noted)
     assert shelf.ask("bread").index.stale_files == 0
     assert read == []
     assert [path for path, _ in shelf.update().skipped] == ["binary.md", "kitchen.md"]

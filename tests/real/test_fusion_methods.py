@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retriever.fusing import fused
+from retriever.searching.fusing import fused
 from retriever.store import recorded
 from tests.shelf import LONG_AGO_NS, NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 

@@ -180,9 +180,9 @@ def test_a_writer_at_work_keeps_no_one_from_reading(shelf: Shelf, caplog: pytest
 
 
 def test_what_is_forgotten_is_in_no_recorded_answer(shelf: Shelf) -> None:
-    from retriever.forgetting import forget
-    from retriever.profile import Profile
-    from retriever.recipe import IndexRequest
+    from retriever.indexing.forgetting import forget
+    from retriever.indexing.recipe import IndexRequest
+    from retriever.settings.profile import Profile
 
     ask(shelf, "what pays for a letter?", "bread over night", top_k=1)
     forget(IndexRequest(shelf.index, (), Profile(), {}, shelf.encoder), ["mail.md"])

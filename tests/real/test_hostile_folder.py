@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from retriever.consent import check_folders, check_server
 from retriever.errors import UsageError
+from retriever.indexing.consent import check_folders, check_server
 from retriever.library import open_retriever
-from retriever.profile_layers import GivenSettings
+from retriever.settings.layers import GivenSettings
 from tests.real.loopback import LoopbackHandler, serving
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from retriever.errors import DocumentsError, EncoderError, NoIndexError
+from retriever.indexing.recipe import IndexRequest
 from retriever.library import index_folders
-from retriever.profile_layers import given_settings
-from retriever.recipe import IndexRequest
+from retriever.settings.layers import given_settings
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, TOO_YOUNG_NS, CountingEncoder, Shelf, found, same_hits
 
@@ -44,7 +44,9 @@ def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypa
     shelf.touch("mail.md")
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
     assert shelf.generations() == ["gen-1"]
-    monkeypatch.setattr("retriever.changes.read_document", lambda *_: pytest.fail("nothing is suspect any more"))
+    monkeypatch.setattr(
+        "retriever.indexing.changes.read_document", lambda *_: pytest.fail("nothing is suspect any more")
+    )
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
 
 
@@ -173,7 +175,7 @@ class Failing(CountingEncoder):
 
 @pytest.mark.parametrize("done", [0, 2, 6])
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
-    monkeypatch.setattr("retriever.embedding_texts.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("retriever.indexing.embedding_texts.TEXTS_AT_ONCE", 2)
     shelf = Shelf(tmp_path, PAGES)
     failing = Failing(after=done + 1)
     with pytest.raises(EncoderError, match="gone home"):
@@ -292,14 +294,14 @@ def test_another_model_behind_the_same_name_is_noticed_by_index(
     served = {"encoder": {"kind": "ollama", "model": "m"}}
     models = [CountingEncoder(fingerprint=digit * 16) for digit in "ab"]
     for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 8)):
-        monkeypatch.setattr("retriever.indexing.open_encoder", lambda _, model=model: model)
+        monkeypatch.setattr("retriever.indexing.updating.open_encoder", lambda _, model=model: model)
         assert index_folders([shelf.docs], shelf.index, settings=served).embedded == embedded
         assert shelf.ask(QUESTIONS[0], encoder=model).degraded == ()
 
     def asleep(_: object) -> CountingEncoder:
         raise EncoderError("the server is asleep")
 
-    monkeypatch.setattr("retriever.indexing.open_encoder", asleep)
+    monkeypatch.setattr("retriever.indexing.updating.open_encoder", asleep)
     assert index_folders([shelf.docs], shelf.index, settings=served).unchanged == 4  # nothing is needed of it
 
 

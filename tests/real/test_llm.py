@@ -21,9 +21,9 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.generator import Generator, Task
 from retriever.llm import check_llm, open_generator
-from retriever.stage_settings import LlmSettings
+from retriever.llm.generator import Generator, Task
+from retriever.settings.stages import LlmSettings
 from tests.real.scripted_ollama import (
     Asked,
     Fault,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, IndexVersionError, StorageError
-from retriever.locks import writer_lock
+from retriever.indexing.locks import writer_lock
 from retriever.store import database, migrating
 from retriever.store.database import create_database, open_database
 from tests.shelf import LONG_AGO_NS, NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from retriever.doctor.index_parts import examine_index
 from retriever.errors import EncoderError
-from retriever.indexing import update_index
+from retriever.indexing.recipe import IndexRequest
+from retriever.indexing.updating import update_index
 from retriever.library import open_retriever
-from retriever.profile_layers import DEFAULT_PROFILE, given_settings
 from retriever.progress import NoProgress
-from retriever.recipe import IndexRequest
 from retriever.retrieving import Retriever
-from retriever.two_models import joined
+from retriever.searching.two_models import joined
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Ranked
 from tests.scenarios import pages
 from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, Shelf, found
@@ -66,8 +66,8 @@ def dense(answer: Answer) -> list[str]:
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """A section takes a second: in n seconds a model reads n sections, the one included that is read to begin with."""
     ticks = count()
-    monkeypatch.setattr("retriever.model_change.SECTIONS_AT_ONCE", 1)
-    monkeypatch.setattr("retriever.model_change.time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    monkeypatch.setattr("retriever.indexing.model_change.SECTIONS_AT_ONCE", 1)
+    monkeypatch.setattr("retriever.indexing.model_change.time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
 
 
 @pytest.fixture
@@ -190,10 +190,10 @@ def test_a_new_model_that_fails_leaves_the_former_in_its_place(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("where", "call"),
     [
-        ("retriever.model_change.renew_generation", 1),
-        ("retriever.model_change.store_vectors", 1),
-        ("retriever.model_change.store_vectors", 4),
-        ("retriever.model_change.renew_generation", 2),
+        ("retriever.indexing.model_change.renew_generation", 1),
+        ("retriever.indexing.model_change.store_vectors", 1),
+        ("retriever.indexing.model_change.store_vectors", 4),
+        ("retriever.indexing.model_change.renew_generation", 2),
         ("retriever.store.model_change.remove_former", 1),
     ],
     ids=["beginning", "before the first", "between", "ending", "removing"],
@@ -203,7 +203,7 @@ def test_a_change_that_is_killed_goes_on_and_embeds_nothing_twice(
 ) -> None:
     shelf = Shelf(tmp_path, PAGES)
     index(shelf, OLD, encoder=CountingEncoder())
-    monkeypatch.setattr("retriever.model_change.SECTIONS_AT_ONCE", 1)
+    monkeypatch.setattr("retriever.indexing.model_change.SECTIONS_AT_ONCE", 1)
 
     def change() -> int:
         _killed_in(monkeypatch, where, call)

@@ -16,8 +16,8 @@ from retriever.evaluation.runs import Outcome
 from retriever.evaluation.why_not import limitless, why_not
 from retriever.expansion.values import Expansion
 from retriever.library import open_retriever
-from retriever.profile_layers import load_profile, profile_names
 from retriever.retrieving import Retriever
+from retriever.settings.layers import load_profile, profile_names
 from retriever.types import Answer
 from tests.real.scripted_ollama import Asked, ScriptedOllama, killed, scripted_ollama
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf, found

@@ -11,7 +11,7 @@ import pytest
 from retriever.expansion.entities import adjusted_for_intent
 from retriever.expansion.values import Expansion
 from retriever.rerank.ranks import worth
-from retriever.stage_settings import RerankSettings
+from retriever.settings.stages import RerankSettings
 from retriever.types import Answer, Candidate
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama

@@ -25,9 +25,9 @@ from retriever.errors import (
     NoIndexError,
     StorageError,
 )
-from retriever.generation import Generation
-from retriever.locks import writer_lock
-from retriever.open_index import OpenIndex
+from retriever.indexing.generation import Generation
+from retriever.indexing.locks import writer_lock
+from retriever.searching.open_index import OpenIndex
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors import VectorIndex
 from retriever.vectors.exact import Neighbours
@@ -225,7 +225,7 @@ HOLD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from retriever.locks import share_generation, writer_lock
+from retriever.indexing.locks import share_generation, writer_lock
 index = Path(sys.argv[2])
 with writer_lock(index, 5) if sys.argv[3] == "write" else share_generation(index / "gen-1"):
     print("ready", flush=True)
@@ -317,7 +317,7 @@ def test_a_generation_that_a_writer_removes_while_it_is_opened(shelf: Shelf, mon
         return Generation(index, number, seal)
 
     with shelf.open(**NEVER_REFRESH) as reader:
-        monkeypatch.setattr("retriever.open_index.Generation", late)
+        monkeypatch.setattr("retriever.searching.open_index.Generation", late)
         answer = reader.search("otter")
     assert (answer.index.generation, answer.degraded) == (2, ())
     assert answer.hits[0].node_id == "otter.md#otters"
@@ -447,7 +447,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
             assert any("answered without it" in sentence for sentence in first.degraded)
             assert first.index.stale_files == 0
             monkeypatch.setattr("retriever.retrieving.update_index", lambda *_: pytest.fail("tried again"))
-            monkeypatch.setattr("retriever.lexical.build_lexical", lambda *_: pytest.fail("what is whole is used"))
+            monkeypatch.setattr("retriever.lexical.bm25.build_lexical", lambda *_: pytest.fail("what is whole is used"))
             assert all_same([reader.search(question) for question in QUESTIONS], truth)
             assert reader.read("mail.md:1").text == "# Mail\n"
             monkeypatch.undo()

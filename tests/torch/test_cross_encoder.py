@@ -11,7 +11,7 @@ from retriever.embedding.model_card import BUNDLED_MODEL
 from retriever.errors import RerankerError
 from retriever.rerank import Shown
 from retriever.rerank.cross_encoder import CrossEncoderReranker
-from retriever.stage_settings import RerankSettings
+from retriever.settings.stages import RerankSettings
 from tests.shelf import PAGES, Shelf
 
 QUESTION = "tomatoes in a wet summer"

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from pageindex.corpus import DocumentText, Listing, SourceFile
-from retriever.changes import (
+from retriever.errors import DocumentsError
+from retriever.indexing.changes import (
     UNTRUSTED,
     Changes,
     find_suspects,
@@ -12,8 +13,7 @@ from retriever.changes import (
     read_suspects,
     without_doubt,
 )
-from retriever.errors import DocumentsError
-from retriever.profile import DocumentSettings
+from retriever.settings.profile import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
 
 FOLDER = StoredFolder(1, "/docs", "")

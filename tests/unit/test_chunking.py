@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.chunking import ChunkSettings, Counter, chunk_node, chunk_nodes
-from retriever.cutting import BlockKind, blocks, cut
 from retriever.errors import EncoderError
+from retriever.indexing.chunking import ChunkSettings, Counter, chunk_node, chunk_nodes
+from retriever.indexing.cutting import BlockKind, blocks, cut
 from retriever.types import Chunk
 from tests.fake_encoder import FakeEncoder
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Span
-from retriever.citations import Anchor, Anchors, anchored
+from retriever.searching.citations import Anchor, Anchors, anchored
 from retriever.store.reading import StoredDocument
 
 PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
@@ -80,7 +80,7 @@ def test_a_file_that_looks_as_it_did_is_not_read(
     def unread(*_: object) -> None:
         raise AssertionError("the file was read")
 
-    monkeypatch.setattr("retriever.citations.read_document", unread)
+    monkeypatch.setattr("retriever.searching.citations.read_document", unread)
     assert anchors().anchor(1, *STAMPS) == Anchor(Span(5, 8), "exact")
 
 

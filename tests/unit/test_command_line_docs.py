@@ -12,7 +12,7 @@ from hybrid_retrieve import main
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.profiles import as_yaml, shown_settings
 from retriever.command_line.program import command_line
-from retriever.profile_layers import load_profile, profile_names
+from retriever.settings.layers import load_profile, profile_names
 from scripts.write_cli_reference import written
 from tests.fake_library import install
 

@@ -14,10 +14,10 @@ from retriever.command_line.as_json import json_line
 from retriever.command_line.page import Page
 from retriever.command_line.render import show_answer
 from retriever.command_line.terminal import openable
-from retriever.inert import inert, inert_line
-from retriever.marking import matched_places
+from retriever.display.inert import inert, inert_line
+from retriever.display.marking import matched_places
+from retriever.display.wording import size
 from retriever.types import Answer, Evidence, Verdict
-from retriever.wording import size
 from tests.answers import HIT, STATE, answer, hit
 from tests.fake_library import FakeLibrary, install
 

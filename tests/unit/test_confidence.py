@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.confidence import BOTH_ARMS, WORDS_ALONE, agreement, judge, probability
+from retriever.searching.confidence import BOTH_ARMS, WORDS_ALONE, agreement, judge, probability
 from retriever.types import Ranked, Ranking, Signals
 from tests.shelf import Shelf
 

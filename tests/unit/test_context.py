@@ -13,13 +13,13 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.code_spans import code
 from retriever.context import Context, Excerpt, LeftOut, Section, assembled, bundled_count
 from retriever.context.grouping import grouped
 from retriever.context.merging import completing, without_repeats
 from retriever.context.rendering import outline_line
+from retriever.display.code_spans import code
+from retriever.display.inert import inert
 from retriever.errors import UsageError
-from retriever.inert import inert
 from retriever.types import Verdict
 
 BLOCKS = (

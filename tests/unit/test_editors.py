@@ -8,7 +8,7 @@ import pytest
 from hybrid_retrieve import main
 from retriever.command_line.page import Page
 from retriever.command_line.render import show_answer
-from retriever.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, chosen_template, editor_link
+from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, chosen_template, editor_link
 from retriever.errors import UsageError
 from tests.answers import HIT, answer, hit
 from tests.fake_library import install

@@ -20,8 +20,8 @@ from retriever.evaluation.relevance import Section, Sections, check_gold, exclud
 from retriever.evaluation.report import report_page
 from retriever.evaluation.runs import Found, Outcome, Run
 from retriever.evaluation.summary import Summary, summarize
-from retriever.profile import Profile, merged
-from retriever.profile_layers import load_profile
+from retriever.settings.layers import load_profile
+from retriever.settings.profile import Profile, merged
 from retriever.types import Candidate, Ranked, Ranking
 
 SECTIONS = Sections(

@@ -8,10 +8,10 @@ import pytest
 
 from retriever.expansion.queries import blended, kept, weighted_queries, weighted_words
 from retriever.expansion.values import Expansion, Query
-from retriever.lexical import LexicalIndex, build_lexical
-from retriever.profile import Profile
-from retriever.stage_settings import HydeSettings
-from retriever.tokens import tokenize
+from retriever.lexical.bm25 import LexicalIndex, build_lexical
+from retriever.lexical.tokens import tokenize
+from retriever.settings.profile import Profile
+from retriever.settings.stages import HydeSettings
 
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 

@@ -16,7 +16,7 @@ from retriever.expansion.metrics import metrics_of, note_event
 from retriever.expansion.prompt import Expanded, expansion_task, instructions
 from retriever.expansion.screening import cut_at_sentence, screened
 from retriever.expansion.values import Dropped, Expansion, ExpansionReport, Query
-from retriever.profile import Profile
+from retriever.settings.profile import Profile
 
 QUESTION = "how do I send an email after the response?"
 PASSAGE = "Background tasks run after the response was sent. An email is sent by such a task."

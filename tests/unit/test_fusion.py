@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.fusing import as_weighed, fused
-from retriever.fusion import on_fixed_scale, over_the_list, reciprocal_rank_fusion, score_fusion, weighed
-from retriever.profile import Profile
-from retriever.stage_settings import FusionSettings
+from retriever.searching.fusing import as_weighed, fused
+from retriever.searching.fusion import on_fixed_scale, over_the_list, reciprocal_rank_fusion, score_fusion, weighed
+from retriever.settings.profile import Profile
+from retriever.settings.stages import FusionSettings
 from retriever.types import Candidate, Ranked, Ranking
 
 WEIGHTS = {"dense": 0.55, "lexical": 0.30, "temporal": 0.15, "neighbors": 0.1}

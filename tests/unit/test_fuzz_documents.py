@@ -15,10 +15,10 @@ from pageindex.decoding import NotTextError, decode
 from pageindex.document import parse_document
 from pageindex.markdown import Heading, count_lines
 from pageindex.outline import outline
-from retriever.chunking import ChunkSettings, chunk_nodes
-from retriever.inert import MAX_MARKS, inert, inert_line
-from retriever.passages import snippet
-from retriever.tokens import tokenize
+from retriever.display.inert import MAX_MARKS, inert, inert_line
+from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.lexical.tokens import tokenize
+from retriever.searching.passages import snippet
 
 # fmt: off
 PIECES = st.sampled_from([

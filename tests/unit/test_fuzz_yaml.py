@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pageindex.plain_yaml import MAX_NESTING, PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
-from retriever.profile import Profile
-from retriever.profile_layers import load_profile
+from retriever.settings.layers import load_profile
+from retriever.settings.profile import Profile
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
 REFUSED = {

@@ -23,8 +23,8 @@ HEAVY = (
 )
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
-    "rank_bm25": "retriever/lexical.py",
-    "ollama": "retriever/ollama_client.py",
+    "rank_bm25": "retriever/lexical/bm25.py",
+    "ollama": "retriever/llm/ollama_client.py",
     "watchfiles": "retriever/watching.py",
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",
@@ -41,7 +41,7 @@ DOORS: dict[str, str | tuple[str, ...]] = {
         "import hybrid_retrieve",
         "import pageindex",
         "import pageindex.corpus, pageindex.document, pageindex.tree",
-        "import retriever.errors, retriever.types, retriever.profile, retriever.locations",
+        "import retriever.errors, retriever.types, retriever.settings.profile, retriever.indexing.locations",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['ask', '--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--version']) in (0, 2)",

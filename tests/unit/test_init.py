@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.profile import Profile, settings
-from retriever.profile_layers import load_profile, profile_names
+from retriever.settings.layers import load_profile, profile_names
+from retriever.settings.profile import Profile, settings
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from retriever.late_interaction import max_similarities, sign_bits
+from retriever.searching.late_interaction import max_similarities, sign_bits
 from retriever.types import FloatMatrix, TokenBits
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi  # noqa: TID253 - the definition that the scores are held to
 
 from retriever.errors import GenerationError, StorageError
-from retriever.lexical import LexicalIndex, build_lexical, patch_lexical
+from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
 WORDS = ["a", "b", "c", "d", "é", "字", "\ud800", "a.b", ""]
 on_disk = settings(deadline=None, max_examples=60)  # each example writes files, and the disk may be busy
@@ -213,7 +213,7 @@ def test_files_of_two_indexes_do_not_mix(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_lexical(tmp_path / "l", {1: ["word"]})
-    monkeypatch.setattr("retriever.tokens.RULES", 2)
+    monkeypatch.setattr("retriever.lexical.tokens.RULES", 2)
     with pytest.raises(GenerationError, match="another version"):
         LexicalIndex.open(tmp_path / "l")
 

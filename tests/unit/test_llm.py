@@ -4,10 +4,10 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
-from retriever.generator import size
 from retriever.llm.answers import first_object, read_answer, without_thoughts
 from retriever.llm.breaker import REST_S, Breaker
-from retriever.ollama_client import ollama_url
+from retriever.llm.generator import size
+from retriever.llm.ollama_client import ollama_url
 
 
 class Answer(BaseModel):

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
-from retriever.mapping import ChunkHit, best_chunk, distance_and_rank, node_of
+from retriever.searching.mapping import ChunkHit, best_chunk, distance_and_rank, node_of
 from retriever.types import Ranked
 
 PAGE = """intro

@@ -2,7 +2,7 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.tree import DocumentTree
-from retriever.neighbors import Neighborhood, file_roots, merge, neighbors
+from retriever.searching.neighbors import Neighborhood, file_roots, merge, neighbors
 from retriever.types import Ranked
 
 GUIDE = """# Guide

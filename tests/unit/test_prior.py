@@ -2,7 +2,7 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.node import Node
-from retriever.prior import boilerplate, link_density
+from retriever.indexing.prior import boilerplate, link_density
 
 
 def nodes(markdown: str) -> list[Node]:

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import ProfileError
-from retriever.profile import Profile, settings
-from retriever.profile_layers import environment_layers, given_settings, load_profile, profile_names
+from retriever.settings.layers import environment_layers, given_settings, load_profile, profile_names
+from retriever.settings.profile import Profile, settings
 
 
 def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.passages import cut_around, matched_chunk
-from retriever.pool import pooled
 from retriever.rerank.blending import Judged, blended, unread
 from retriever.rerank.ranks import completed, merged, worth
 from retriever.rerank.remembered import Remembered
 from retriever.rerank.shown import in_context, passage
 from retriever.rerank.windows import dealt, tournament
-from retriever.stage_settings import RerankSettings
+from retriever.searching.passages import cut_around, matched_chunk
+from retriever.searching.pool import pooled
+from retriever.settings.stages import RerankSettings
 from retriever.store.reading import StoredChunk
 from retriever.types import Candidate, Evidence
 

@@ -10,7 +10,7 @@ import pytest
 from retriever.errors import RerankerError
 from retriever.rerank import Shown
 from retriever.rerank.cross_encoder import CrossEncoderReranker, checked_scores
-from retriever.stage_settings import RerankSettings
+from retriever.settings.stages import RerankSettings
 
 SHOWN = [Shown("A", "", "text")]
 

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from retriever.display.wording import counted
 from retriever.errors import GeneratorError, GeneratorTimeoutError, TaskTooLongError, WrongAnswerError
-from retriever.generator import Task, Written, size
+from retriever.llm.generator import Task, Written, size
 from retriever.rerank import Shown, prompt
 from retriever.rerank.llm import ListwiseReranker
 from retriever.rerank.ranks import worth
-from retriever.stage_settings import RerankSettings
-from retriever.wording import counted
+from retriever.settings.stages import RerankSettings
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]

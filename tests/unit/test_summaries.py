@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from pageindex.node import Node, NodeKind, Span
 from pageindex.summary import MAX_SUMMARY_CHARS
 from retriever.errors import TaskTooLongError
-from retriever.generator import Task, Written
-from retriever.summaries import usable, written_summary
+from retriever.indexing.summaries import usable, written_summary
+from retriever.llm.generator import Task, Written
 
 NODE = Node(
     "mail.md#mail/stamps",

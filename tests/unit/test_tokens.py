@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from retriever.tokens import tokenize
+from retriever.lexical.tokens import tokenize
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retriever import unrelated
+from retriever.indexing import unrelated
+from retriever.indexing.unrelated import UNRELATED_QUESTIONS, Unrelated, measured
 from retriever.library import open_retriever
 from retriever.types import FloatMatrix, Signals
-from retriever.unrelated import UNRELATED_QUESTIONS, Unrelated, measured
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
 

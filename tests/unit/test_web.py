@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pageindex.links import LinkKind
 from pageindex.node import NodeKind, Span
-from retriever.editors import EDITOR_TEMPLATES, editor_link
+from retriever.display.editors import EDITOR_TEMPLATES, editor_link
 from retriever.errors import UsageError
 from retriever.serving.web.contents import Contents, Entry
 from retriever.serving.web.elements import element

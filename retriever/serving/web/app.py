@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from retriever.editors import EDITOR_TEMPLATES
+from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
 from retriever.serving.web.frame import STATIC
 from retriever.serving.web.json_api import Endpoint, endpoints

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from pageindex.node import NodeKind, Span, folder_id
-from retriever.open_index import View
+from retriever.searching.open_index import View
 from retriever.store.outline import OutlineRow, outline_rows
 
 NO_TITLE = "(no title)"

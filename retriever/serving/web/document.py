@@ -6,7 +6,8 @@ from pageindex.front_matter import read_front_matter
 from pageindex.node import NodeKind, Span
 from retriever.browsing import Passage
 from retriever.errors import UsageError
-from retriever.open_index import View
+from retriever.lexical.tokens import tokenize
+from retriever.searching.open_index import View
 from retriever.serving.web.contents import Contents, Entry
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.rendering import Surroundings, nowhere, rendered
@@ -15,7 +16,6 @@ from retriever.serving.web.site import Visit, link_resolver, loaded_node
 from retriever.serving.web.tree_view import branch, title_of
 from retriever.store import reading
 from retriever.store.outline import backlinks
-from retriever.tokens import tokenize
 
 MAX_SHOWN_CHARS = 60_000
 """Of one page; the rest of a longer text is a link away."""

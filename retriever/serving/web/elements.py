@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from retriever.inert import inert
+from retriever.display.inert import inert
 
 _VOID = frozenset({"br", "hr", "input", "link", "meta", "rect", "line"})
 """Elements without content, those of SVG among them that are drawn here; the slash matters to the latter."""

@@ -4,11 +4,11 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
-from retriever.editors import EDITOR_TEMPLATES
+from retriever.display.editors import EDITOR_TEMPLATES
+from retriever.display.wording import counted, freshness
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.site import THEMES, Site, Visit
 from retriever.types import IndexState
-from retriever.wording import counted, freshness
 
 STATIC = Path(__file__).parent / "static"
 EDITOR_NAMES = {

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from retriever.profile_layers import profile_names, profile_summary
+from retriever.display.wording import counted, size
 from retriever.serving.web.addresses import address
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.frame import note
 from retriever.serving.web.site import Site, Visit
+from retriever.settings.layers import profile_names, profile_summary
 from retriever.status import Status
 from retriever.store.recorded import StoredQuery
-from retriever.wording import counted, size
 
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15

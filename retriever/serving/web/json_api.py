@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pageindex.node import Node
-from retriever.as_json import SCHEMA_VERSION, answer_object, node_object, passage_object
 from retriever.browsing import find_node
-from retriever.open_index import View
-from retriever.question import MAX_QUESTION_CHARS
+from retriever.display.as_json import SCHEMA_VERSION, answer_object, node_object, passage_object
+from retriever.searching.open_index import View
+from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.contents import Entry
 from retriever.serving.web.parameters import Choice, Number, Parameter, Question, Switch
 from retriever.serving.web.site import Site

@@ -20,7 +20,7 @@ from markdown_it.token import Token
 
 from pageindex.links import LinkKind
 from pageindex.markdown import split_attributes
-from retriever.marking import matched_places
+from retriever.display.marking import matched_places
 from retriever.serving.web.elements import Html, element, markup, text
 
 if TYPE_CHECKING:

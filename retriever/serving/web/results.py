@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from pageindex.markdown import count_lines
 from pageindex.node import NodeKind
-from retriever.editors import editor_link
-from retriever.inert import inert_line
-from retriever.open_index import View
+from retriever.display.editors import editor_link
+from retriever.display.inert import inert_line
+from retriever.searching.open_index import View
 from retriever.serving.web.contents import NO_TITLE
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.frame import freshness_line, note

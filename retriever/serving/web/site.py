@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from pageindex.node import Node
 from pageindex.tree import UnknownNodeError
-from retriever.open_index import View
-from retriever.profile_layers import profile_names
+from retriever.searching.open_index import View
 from retriever.serving.library import Library
 from retriever.serving.web.addresses import address
 from retriever.serving.web.contents import Contents, ContentsOfIndex
 from retriever.serving.web.rendering import Resolver
+from retriever.settings.layers import profile_names
 from retriever.store.outline import link_ids
 from retriever.timing import Spent, milliseconds_since
 from retriever.types import Answer

@@ -1,0 +1,1 @@
+"""An index as one file: written, and read with suspicion."""

@@ -1,0 +1,1 @@
+"""Folders to an index that is up to date: what changed, its chunks and vectors, and a generation that searches read."""

@@ -1,0 +1,89 @@
+"""Whether the folders are still what the index knows, and the little that is done about it before an answer."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from retriever.errors import DocumentsError, RetrieverError
+from retriever.indexing.changes import Suspects, find_suspects, list_documents, without_doubt
+from retriever.indexing.recipe import IndexRequest, is_made_as
+from retriever.indexing.updating import update_index
+from retriever.progress import NoProgress
+from retriever.searching.open_index import OpenIndex, View
+from retriever.store import reading
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What a look at the folders found."""
+
+    refreshed: int = 0
+    """Files that were indexed anew because of it."""
+    stale: int = 0
+    """Files that changed and were not."""
+    degraded: tuple[str, ...] = ()
+    """What stood in the way, a sentence each."""
+
+
+class Watch:
+    """Looks at the folders of one index now and then; used by one thread at a time."""
+
+    def __init__(self, request: IndexRequest) -> None:
+        self._request = request
+        self._profile = request.profile
+        self._looked = float("-inf")
+        self._freshness = Freshness()
+
+    def refresh(self, index: OpenIndex) -> Freshness:
+        """Looks, if the last look is not too young, and indexes what changed when that is little."""
+        if time.monotonic() - self._looked < self._profile.refresh_seconds:
+            self._freshness = replace(self._freshness, refreshed=0)
+            return self._freshness
+        with index.view() as view:
+            suspects, problems = self._suspects(view)
+            as_wished = is_made_as(view.connection, self._request)
+        changed = sum(map(len, self._certain(suspects)))
+        found = Freshness(0, changed, tuple(f"refresh: {problem}" for _, problem in problems))
+        if changed <= self._profile.refresh_max_files and any(item.count for item in suspects):
+            found = self._indexed(found) if as_wished else _refused(found)
+        self._freshness = found
+        self._looked = time.monotonic()
+        return found
+
+    def look_again(self) -> None:
+        """The next refresh looks, however young the last look is."""
+        self._looked = float("-inf")
+
+    def changed(self, view: View) -> tuple[list[Suspects], list[tuple[str, str]]]:
+        """What changed in each folder; and the folders that cannot be listed, with the reason."""
+        suspects, problems = self._suspects(view)
+        return self._certain(suspects), problems
+
+    def _suspects(self, view: View) -> tuple[list[Suspects], list[tuple[str, str]]]:
+        suspects, problems = [], []
+        for folder in reading.folders(view.connection):
+            known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
+            try:
+                listing = list_documents(Path(folder.path), self._profile.documents)
+            except DocumentsError as error:
+                problems.append((folder.path, str(error)))
+            else:
+                suspects.append(find_suspects(folder, known, listing))
+        return suspects, problems
+
+    def _certain(self, suspects: list[Suspects]) -> list[Suspects]:
+        return [without_doubt(item, self._profile.documents.max_file_bytes) for item in suspects]
+
+    def _indexed(self, found: Freshness) -> Freshness:
+        """After indexing; where that fails, what was found is what is known."""
+        try:
+            report = update_index(self._request, NoProgress())
+        except RetrieverError as error:
+            return replace(found, degraded=(*found.degraded, f"refresh: {error}")) if found.stale else found
+        return replace(found, refreshed=report.added + report.changed + report.removed - report.moved, stale=0)
+
+
+def _refused(found: Freshness) -> Freshness:
+    """A question does not make an index anew because it was asked with other settings."""
+    reason = "refresh: the index was made with other settings, or by another version; index the documents again"
+    return replace(found, degraded=(*found.degraded, reason)) if found.stale else found

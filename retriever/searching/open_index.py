@@ -1,0 +1,187 @@
+"""An index open for questions: the rows of index.sqlite, and what the generation in force derives from them."""
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retriever.errors import GenerationError
+from retriever.indexing.generation import Generation, lexical_tokens
+from retriever.indexing.unrelated import Unrelated, unrelated_of
+from retriever.searching.stored_tree import StoredTree
+from retriever.store import by_text, model_change, reading
+from retriever.store.database import believed, damaged, foreign_errors, identity, open_database, snapshot
+
+if TYPE_CHECKING:
+    from retriever.lexical.bm25 import LexicalIndex
+    from retriever.vectors import VectorSearch
+
+
+class OpenIndex:
+    """Follows the index through its generations, and to another one in its place; used by one thread at a time.
+
+    Raises:
+        NoIndexError: there is no index in that folder.
+        IndexUnusableError: or one of its other kinds.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection = open_database(path)
+        self._identity = identity(path)
+        self._view: View | None = None
+
+    @contextmanager
+    def view(self, *, substitute: bool = False) -> Iterator["View"]:
+        """One consistent state, whatever a writer does meanwhile.
+
+        Args:
+            substitute: whether to answer from index.sqlite alone, without the generation.
+
+        Raises:
+            GenerationError: the generation cannot be opened, or fails in use; what the caller does not handle
+                closes it.
+            IndexDamagedError: the rows contradict one another.
+            NoIndexError: the index was moved away.
+        """
+        self._follow()
+        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
+            number, read = reading.generation_number(self._connection), _texts_read(self._connection)
+            if self._view is None or self._view.key != (number, substitute, read):
+                self._close_view()
+                self._view = View(self.path, self._connection, number, substitute, read)
+            try:
+                yield self._view
+            except GenerationError as error:
+                self._close_view()
+                if substitute:  # then nothing but the rows can be at fault
+                    raise damaged(self.path, error) from error
+                raise
+
+    def number(self) -> int:
+        """The generation in force; 0 before the first."""
+        self._follow()
+        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
+            return reading.generation_number(self._connection)
+
+    def _follow(self) -> None:
+        """Opens the database anew when another one is in its place: an index may be moved away and made again."""
+        now = identity(self.path)
+        if now != self._identity:
+            self._close_view()
+            connection = open_database(self.path)
+            self._connection.close()
+            self._connection, self._identity = connection, now
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._close_view()
+        self._connection.close()
+
+    def _close_view(self) -> None:
+        if self._view is not None:
+            self._view.close()
+            self._view = None
+
+
+@dataclass
+class View:
+    """One state of an index; its parts are opened when they are first used."""
+
+    index: Path
+    connection: sqlite3.Connection
+    """In a snapshot of that state."""
+    number: int
+    """The generation in force; 0 before the first."""
+    substitute: bool
+    """Whether index.sqlite stands in for the generation."""
+    read: int | None
+    """How many texts the model has read that takes the place of another; None while none does."""
+    model: str | None = None
+    """The fingerprint of another model than the index's own, by whose vectors it is seen."""
+    _opened: list[Generation] = field(default_factory=list)
+
+    @property
+    def key(self) -> tuple[int, bool, int | None]:
+        """Views with one key are of one state."""
+        return self.number, self.substitute, self.read
+
+    @cached_property
+    def tree(self) -> StoredTree:
+        """The documents that searches touch."""
+        return StoredTree(self.connection)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the encoder whose vectors these are; empty without vectors."""
+        return self.model or reading.meta(self.connection, "fingerprint") or ""
+
+    @cached_property
+    def former(self) -> "View | None":
+        """The same as the model saw it that another one is taking the place of; None while none does."""
+        former = None if self.model else model_change.former_model(self.connection)
+        return None if former is None else replace(self, model=former.fingerprint)
+
+    @cached_property
+    def unrelated(self) -> Unrelated | None:
+        """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
+        found = unrelated_of(self.connection)
+        return found if found is not None and found.fingerprint == self.fingerprint else None
+
+    @cached_property
+    def counts(self) -> reading.Counts:
+        """How much there is of everything."""
+        return reading.counts(self.connection)
+
+    @cached_property
+    def lexical(self) -> "LexicalIndex":
+        """BM25 over the nodes; what of a generation is whole serves even where the rest of it does not."""
+        try:
+            return self._generation.lexical
+        except GenerationError:
+            if not self.substitute:
+                raise
+            return self._lexical_of_rows()
+
+    @cached_property
+    def chroma(self) -> "VectorSearch":
+        """The chunks' vectors in ChromaDB, or what stands in for it, as while the model is changed step by step."""
+        return self.scan if self.substitute or self.read is not None else self._generation.vectors
+
+    @cached_property
+    def scan(self) -> "VectorSearch":
+        """The exact scan over the vectors of all texts."""
+        from retriever.vectors import ExactIndex
+
+        keys, _, matrix = by_text.distinct_vectors(self.connection, self.fingerprint)
+        return ExactIndex(keys, matrix)
+
+    @cached_property
+    def _generation(self) -> Generation:
+        generation = Generation(self.index, self.number, reading.seal(self.connection))
+        self._opened.append(generation)
+        return generation
+
+    def _lexical_of_rows(self) -> "LexicalIndex":
+        """Built anew where nothing is in the way; its files are mapped, so they can go at once where systems allow."""
+        from retriever.lexical.bm25 import LexicalIndex, build_lexical
+
+        with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
+            nodes = reading.rankable_nodes(self.connection)
+            build_lexical(Path(folder) / "lexical", {stored.key: lexical_tokens(stored.node) for stored in nodes})
+            return LexicalIndex.open(Path(folder) / "lexical")
+
+    def close(self) -> None:
+        """Lets go of the generation, so that a writer may remove it."""
+        for generation in self._opened:
+            generation.close()
+
+
+def _texts_read(connection: sqlite3.Connection) -> int | None:
+    if model_change.former_model(connection) is None:
+        return None
+    return model_change.texts_read(connection, reading.meta(connection, "fingerprint") or "")

@@ -1,0 +1,211 @@
+"""How a profile is read.
+
+Layers, later ones win: defaults < the index's own settings < profile file < HYBRID_RETRIEVE_* < flags. All mistakes
+of all layers are reported at once, each with its place.
+"""
+
+import difflib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
+from retriever.errors import ProfileError
+from retriever.settings.profile import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, merged, nested, settings
+
+DEFAULT_PROFILE = "balanced"
+NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_EDITOR", "HYBRID_RETRIEVE_INDEX", "HYBRID_RETRIEVE_RESIDENT"})
+"""Variables with the prefix that name something else than a setting."""
+MAX_PROFILE_BYTES = 64 * 1024
+
+Layer = tuple[str, Mapping[str, Any]]
+"""A place to name in messages, and nested settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSettings:
+    """What was said about the settings, before it is checked."""
+
+    layers: tuple[Layer, ...]
+    """The lowest first."""
+
+    def profile(self) -> Profile:
+        """The profile that the layers make over the defaults.
+
+        Raises:
+            ProfileError: with every mistake of every layer.
+        """
+        return _validated(self.layers) if any(layer for _, layer in self.layers) else Profile()
+
+    def for_index(self) -> dict[str, Any]:
+        """What of it decides what is in an index, which remembers it."""
+        content: dict[str, Any] = {}
+        for _, layer in self.layers:
+            content = merged(content, {key: layer[key] for key in INDEX_SECTIONS if key in layer})
+        return content
+
+
+def given_settings(
+    name: str = DEFAULT_PROFILE,
+    flags: Mapping[str, Any] | None = None,
+    index_settings: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> GivenSettings:
+    """The layers of a profile of that name or file.
+
+    Args:
+        name: a name in configs/, or the path of a YAML file.
+        flags: nested settings that were given by the caller.
+        index_settings: what the index remembers; only the defaults are below it.
+        environment: os.environ when None.
+
+    Raises:
+        ProfileError: there is no such profile, it is no mapping, or a variable names no setting.
+    """
+    variables = environment_layers(os.environ if environment is None else environment)
+    layers = (("index", index_settings or {}), profile_layer(name), *variables, ("settings", flags or {}))
+    return GivenSettings(layers)
+
+
+def load_profile(
+    name: str = DEFAULT_PROFILE,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Profile:
+    """The profile of that name or file under the environment's (os.environ when None) and the given settings.
+
+    Raises:
+        ProfileError: with every mistake of every layer.
+    """
+    return given_settings(name, flags, environment=environment).profile()
+
+
+def profile_layer(name: str) -> Layer:
+    """The settings of a profile file.
+
+    Raises:
+        ProfileError: no such profile, or not YAML, or not a mapping.
+    """
+    path = _profile_path(name)
+    try:
+        data = path.read_bytes()
+        if len(data) > MAX_PROFILE_BYTES:
+            raise ProfileError((f"{path}: larger than {MAX_PROFILE_BYTES // 1024} KB, so no profile",))
+        content = read_plain_yaml(data.decode("utf-8"))
+    except OSError as error:
+        raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
+    except (PlainYamlError, UnicodeDecodeError) as error:
+        raise ProfileError((f"{path}: not YAML: {error}",)) from error
+    if content is None:
+        content = {}
+    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+        raise ProfileError((f"{path}: must be a mapping of settings, such as `top_k: 5`",))
+    return path.name if path.parent == profile_folder() else str(path), content
+
+
+def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
+    """One layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
+    known = {item.variable: item for item in settings()}
+    layers: list[Layer] = []
+    mistakes = []
+    for name in sorted(environment):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
+            continue
+        if name not in known:
+            mistakes.append(f"{name}: no such setting{_did_you_mean(name, known)}")
+            continue
+        try:
+            layers.append((name, nested(known[name].path, read_plain_yaml(environment[name]))))
+        except PlainYamlError:
+            mistakes.append(f"{name}: cannot be read: {environment[name]!r}")
+    if mistakes:
+        raise ProfileError(tuple(mistakes))
+    return layers
+
+
+def profile_names() -> tuple[str, ...]:
+    """The profiles that come with the program, the default first."""
+    names = sorted(path.stem for path in profile_folder().glob("*.yaml"))
+    return tuple(sorted(names, key=lambda name: name != DEFAULT_PROFILE))
+
+
+def profile_summary(name: str) -> str:
+    """What a profile that comes with the program is for: the comment at the top of its file, as one line."""
+    lines = (profile_folder() / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    comment = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        comment.append(line.removeprefix("#").strip())
+    return " ".join(comment)
+
+
+@cache
+def profile_folder() -> Path:
+    """`configs/` of a checkout, or the copy inside an installed package."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parent / "configs"
+
+
+def _profile_path(name: str) -> Path:
+    if name in profile_names():
+        return profile_folder() / f"{name}.yaml"
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"} or path.parent != Path():
+        return path
+    known = profile_names()
+    raise ProfileError((f"profile {name!r}: there is none of this name; there are {', '.join(known)}",))
+
+
+def _validated(layers: Sequence[Layer]) -> Profile:
+    """The layers as one profile; each mistake is blamed on the last layer that set the key."""
+    from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
+
+    content: dict[str, Any] = {}
+    for _, layer in layers:
+        content = merged(content, layer)
+    mistakes = [mistake for place, layer in layers for mistake in _unknown(place, layer)]
+    try:
+        # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
+        profile = TypeAdapter(Profile).validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
+    except ValidationError as error:
+        mistakes += [_mistake(item, layers) for item in error.errors(include_url=False)]
+        raise ProfileError(tuple(mistakes)) from error
+    if mistakes:
+        raise ProfileError(tuple(mistakes))
+    return profile
+
+
+def _unknown(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
+    """The keys of a layer that are no settings."""
+    known = {item.key: item for item in settings()}
+    sections = {item.path[0] for item in settings() if len(item.path) > 1}
+    for key, value in layer.items():
+        inside = value if key in sections and isinstance(value, Mapping) else None
+        for name in [key] if inside is None else [f"{key}.{inner}" for inner in inside]:
+            if name not in known and name not in sections:
+                yield f"{place}: {name}: no such setting{_did_you_mean(name, known)}"
+
+
+def _mistake(item: Mapping[str, Any], layers: Sequence[Layer]) -> str:
+    path = tuple(str(part) for part in item["loc"])
+    place = next((name for name, layer in reversed(layers) if _holds(layer, path)), "settings")
+    return f"{place}: {'.'.join(path)}: {item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
+
+
+def _holds(layer: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+    """Whether the layer sets the key, or what is above it."""
+    head, *rest = path
+    if head not in layer:
+        return False
+    return not rest or not isinstance(layer[head], Mapping) or _holds(layer[head], tuple(rest))
+
+
+def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else "; `profiles balanced` lists them all"
