@@ -41,9 +41,10 @@ def chunk_node(node: Node, counter: Counter, settings: ChunkSettings) -> tuple[C
 def chunk_nodes(nodes: Sequence[Node], counter: Counter, settings: ChunkSettings) -> list[tuple[Chunk, ...]]:
     """The chunks of each node.
 
-    A node's chunks together hold every character of its body that is not blank. The `embedded_text` of none has more
-    than `settings.max_tokens` tokens by the counter; the heading's own line is not repeated in it, the title says it.
-    A heading alone is one chunk; a node whose body is blank has none.
+    A node's chunks together hold every character of its body that is not blank, but for the definitions of its links
+    (`[label]: target`): forty names in a row resemble any question that holds one of them. BM25 reads those. The
+    `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the heading's own line is not
+    repeated in it, the title says it. A heading alone is one chunk; a node whose body is blank has none.
 
     Args:
         nodes: of any kind, no two with one id.
@@ -143,10 +144,10 @@ def _drafts(nodes: Sequence[Node], ruler: _Ruler) -> list[_Draft]:
 
 
 def _to_pack(node: Node, head: _Head) -> list[Block]:
-    """The blocks of the node's body, without a heading that the head says."""
+    """The blocks of the node's body that are read, without a heading that the head says."""
     found = blocks(node.body)
     says_heading = node.kind is NodeKind.SECTION and found[0].kind is BlockKind.HEADING and head.is_whole
-    return found[1:] if says_heading else found
+    return [block for block in found[says_heading:] if block.kind is not BlockKind.DEFINITIONS]
 
 
 def _heads(titles: Sequence[tuple[str, ...]], ruler: _Ruler) -> list[_Head]:
@@ -180,16 +181,19 @@ def _packed(draft: _Draft, ruler: _Ruler, target: int) -> Iterator[tuple[int, Ch
 
 
 def _runs(parts: Iterator[_Part], target: int) -> list[list[_Part]]:
-    """Neighbours put together while they have at most `target` tokens; a part that has more stands alone.
+    """What stands side by side put together, up to `target` tokens; a part that has more stands alone.
 
     A later part of a table follows its first, or one with the same header: so only a run's start needs the header.
     """
     runs: list[list[_Part]] = []
+    tokens = 0
     for part in parts:
-        if runs and _tokens([*runs[-1], part]) <= target:
+        tokens += part.tokens
+        if runs and tokens <= target and runs[-1][-1].block.end == part.block.start:
             runs[-1].append(part)
         else:
             runs.append([part])
+            tokens = _tokens([part])
     return runs
 
 

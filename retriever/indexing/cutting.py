@@ -23,8 +23,10 @@ class BlockKind(Enum):
     LIST = "list"
     CODE = "code"
     TABLE = "table"
+    DEFINITIONS = "definitions"
+    """Where the links of the text lead (`[label]: target`): no page shows them."""
     OTHER = "other"
-    """Quotes, HTML, definitions of links, rules."""
+    """Quotes, HTML, rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def cut(text: str, block: Block) -> list[Block]:
 def _parts(block: Block, places: Sequence[int]) -> list[Block]:
     """The block, cut at these places (in characters from its start)."""
     bounds = [block.start, *(block.start + place for place in places), block.end]
-    return [replace(block, start=start, end=end) for start, end in pairwise(bounds)]
+    return [Block(start, end, block.kind, block.header) for start, end in pairwise(bounds)]
 
 
 def _row_starts(table: str) -> list[int]:
@@ -143,6 +145,7 @@ _PLACES: dict[BlockKind, tuple[Callable[[str], list[int]], ...]] = {
     BlockKind.LIST: (_item_starts, _after_blank_lines, _after_lines, _after_sentences, _middle),
     BlockKind.CODE: (_after_blank_lines, _after_lines, _middle),
     BlockKind.TABLE: (_after_sentences, _middle),
+    BlockKind.DEFINITIONS: (_after_lines, _middle),
     BlockKind.OTHER: (_after_blank_lines, _after_lines, _after_sentences, _middle),
 }
 _KINDS = {
@@ -159,7 +162,15 @@ _KINDS = {
 def _unclaimed(lines: Sequence[str], first: int, end: int) -> list[tuple[int, BlockKind]]:
     """A block for lines that are in no token, from the first that is not blank; none when all of them are."""
     line = next((number for number in range(first, end) if lines[number].strip()), None)
-    return [] if line is None else [(line, BlockKind.OTHER)]
+    if line is None:
+        return []
+    are_hidden = all(map(_is_hidden, filter(str.strip, lines[line:end])))
+    return [(line, BlockKind.DEFINITIONS if are_hidden else BlockKind.OTHER)]
+
+
+def _is_hidden(line: str) -> bool:
+    """Whether a line outside of all tokens is shown nowhere; a footnote of one word is a definition to CommonMark."""
+    return line.lstrip().startswith("[") and not line.lstrip().startswith("[^")
 
 
 def _top_level(text: str) -> list["Token"]:
@@ -191,5 +202,10 @@ def _top_level_state() -> "type[StateBlock]":
 @cache
 def _parser() -> "MarkdownIt":
     from markdown_it import MarkdownIt  # 40 ms: not needed by --help, which reads the settings of chunking
+    from markdown_it.rules_block import list_block
 
-    return MarkdownIt("commonmark").enable("table")
+    from pageindex.blocks import plain_items_at_once
+
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.block.ruler.at("list", plain_items_at_once(list_block), {"alt": ["paragraph", "reference", "blockquote"]})
+    return parser

@@ -13,7 +13,7 @@ from retriever.settings.profile import Profile
 from retriever.store import reading
 from retriever.types import Encoder
 
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 """Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
 only texts that the encoder has never read are embedded."""
 WAIT_FOR_WRITER_S = 10.0

@@ -192,16 +192,21 @@ class _Update:
     def _commit(
         self,
         changes: Sequence[Changes],
-        parsed: "Sequence[Mapping[str, Document]]",
-        chunks: Sequence[Chunk],
+        parsed: "list[dict[str, Document]]",
+        chunks: list[Chunk],
         encoder: Encoder | None,
     ) -> None:
-        """One transaction holds the new rows and the name of the generation that was made of them."""
+        """One transaction holds the new rows and the name of the generation that was made of them.
+
+        Empties `parsed` and `chunks` when they are written.
+        """
         number = self._number + 1
         fingerprint = encoder.fingerprint if encoder else ""
         self._progress.start("writing", 2, "steps")
         with transaction(self._connection):
             difference = self._write_rows(changes, parsed, chunks)
+            parsed.clear()  # with the chunks, most of the memory there is, which the generation needs for its own
+            chunks.clear()
             self._progress.advance("writing", 1)
             whole = not self._anew and self._is_whole()
             since = difference if whole else None

@@ -10,6 +10,7 @@ from retriever.errors import EncoderError
 from retriever.indexing.chunking import ChunkSettings, Counter, chunk_node, chunk_nodes
 from retriever.indexing.cutting import BlockKind, blocks, cut
 from retriever.types import Chunk
+from tests.definitions import without_definitions
 from tests.fake_encoder import FakeEncoder
 
 SMALL = ChunkSettings(target_tokens=8, max_tokens=24)
@@ -144,7 +145,19 @@ def test_what_the_parser_drops_or_has_no_token_for_is_kept() -> None:
     text = f"Para.\n\n[one]: http://a.example\n[two]: http://b.example\n\n{nested}"
     chunks = chunk_node(section(text), count, ChunkSettings())
     assert all(f"level{depth}\n" in "\n".join([*(c.text for c in chunks), ""]) for depth in range(40))
-    assert [block.kind for block in blocks(text)] == [BlockKind.PARAGRAPH, BlockKind.OTHER, BlockKind.LIST]
+    assert [block.kind for block in blocks(text)] == [BlockKind.PARAGRAPH, BlockKind.DEFINITIONS, BlockKind.LIST]
+
+
+def test_where_links_lead_is_not_read_by_the_encoder() -> None:
+    text = "Read [the page][one] first.\n\n[one]: a.md#alpha\n[two]: b.md\n\nThen [two].\n\n[three]: c.md\n"
+    assert [(chunk.text, str(chunk.span)) for chunk in chunk_node(section(text), count, ChunkSettings())] == [
+        ("Read [the page][one] first.", "1-1"),
+        ("Then [two].", "6-6"),
+    ]
+    alone = chunk_node(section("[one]: a.md\n"), count, ChunkSettings())
+    assert [chunk.embedded_text for chunk in alone] == ["Guide > Title"]
+    footnote = chunk_node(section("[^1]: Alpha\n"), count, ChunkSettings())
+    assert [chunk.text for chunk in footnote] == ["[^1]: Alpha"]
 
 
 def test_a_tokenizer_whose_counts_do_not_add_up_is_believed_at_the_end() -> None:
@@ -194,7 +207,7 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
     node = section(page, first=first)
     chunks = chunk_node(node, counter, ChunkSettings(target, most))
     assert all(length <= most for length in counter([chunk.embedded_text for chunk in chunks]))
-    lines = page.split("\n")
+    lines, shown = page.split("\n"), without_definitions(page)
     place = 0
     for chunk in chunks:
         covered = "\n".join(lines[chunk.span.first - first : chunk.span.last - first + 1])
@@ -202,9 +215,9 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
         assert own in covered
         assert own.strip()
         found = page.index(own, place)
-        assert not page[place:found].strip()
+        assert not shown[place:found].strip()
         place = found + len(own)
-    assert not page[place:].strip()
+    assert not shown[place:].strip()
 
 
 @given(PAGES)

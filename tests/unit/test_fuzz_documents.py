@@ -2,7 +2,7 @@
 
 Invariants of a document: no exception but NotTextError; the spans of its nodes partition its lines; their texts joined
 are its text; ids are unique; a parent comes before its children and begins above them; chunks are within the limit and
-their lines hold every line that is not blank; what may be shown of it steers no terminal.
+their lines hold every line that is read; what may be shown of it steers no terminal.
 """
 
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from retriever.display.inert import MAX_MARKS, inert, inert_line
 from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 from retriever.lexical.tokens import tokenize
 from retriever.searching.passages import snippet
+from tests.definitions import without_definitions
 
 # fmt: off
 PIECES = st.sampled_from([
@@ -71,7 +72,7 @@ def test_chunks_hold_all_lines_within_the_limit(raw: bytes) -> None:
         held = {line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)}
         assert all(node.span.first <= line <= node.span.last for line in held)
         first = node.span.first + node.front_matter_lines
-        written = node.text.split("\n")[node.front_matter_lines :]
+        written = without_definitions(node.body).split("\n")
         assert {first + number for number, line in enumerate(written) if line.strip()} <= held
 
 
