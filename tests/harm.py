@@ -1,14 +1,17 @@
 """Damage done to the files of an index, and what must be true of the next commands."""
 
 import random
+import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from retriever.errors import RetrieverError
 from retriever.library import check_up
+from retriever.store.checksums import COVERED
 from tests.scenarios import Scenario, pages
 from tests.shelf import PAGES, Shelf
-from tests.trials import Stage, asked, ended, in_a_child, problems, put_back, staged
+from tests.trials import Stage, asked, ended, in_a_child, oversized, problems, put_back, result, staged
 
 Harm = Callable[[bytes, random.Random], bytes | None]
 """From what a file holds to what it is to hold; None: it goes."""
@@ -28,8 +31,14 @@ def zeroed(data: bytes, chance: random.Random) -> bytes:
     return data[:start] + bytes(len(data) - start)
 
 
+A_FOLDER = "a folder in its place"
 HARMS: Mapping[str, Harm] = {
     "deleted": lambda _, __: None,
+    A_FOLDER: lambda _, __: None,
+    "emptied": lambda _, __: b"",
+    "half of it": lambda data, _: data[: len(data) // 2],
+    "without its last byte": lambda data, _: data[:-1],
+    "random": lambda data, chance: chance.randbytes(len(data)),
     "truncated": lambda data, chance: data[: chance.randrange(max(1, len(data)))],
     "zeroed": zeroed,
     "one bit flipped": flipped,
@@ -54,16 +63,17 @@ def damaged_file(stage: Stage, name: Path, harm: str, chance: random.Random) -> 
     file = stage.shelf.index / name
     data = file.read_bytes()
     changed = HARMS[harm](data, chance)
-    if changed is None:
-        file.unlink()
-    else:
+    file.unlink()
+    if harm == A_FOLDER:
+        file.mkdir()
+    elif changed is not None:
         file.write_bytes(changed)
     outcome = ended(*in_a_child(lambda: _asked_and_examined(stage)))
     if outcome.error or outcome.wrong:
         return [f"the next question failed: {outcome}"]
     answers, degraded, found, embedded = outcome.value
     wrong = [] if answers == stage.after else ["a wrong answer"]
-    wrong += found + ([f"{embedded} texts were embedded"] if embedded else [])
+    wrong += found + oversized(stage) + ([f"{embedded} texts were embedded"] if embedded else [])
     unnoticed = not degraded and changed != data and not _may_pass(name, harm)
     return [*wrong, "nothing was said"] if unnoticed else wrong
 
@@ -78,11 +88,36 @@ def _asked_and_examined(stage: Stage) -> tuple[object, list[str], list[str], int
     return answers, degraded, problems(stage.shelf), stage.shelf.encoder.encoded
 
 
-def damaged_bits(stage: Stage, name: str, chance: random.Random) -> list[str]:
-    """Flips a bit of a database: a right answer, or an error of ours; a repair makes it whole where doctor sees it."""
+def content(database: Path) -> list[object]:
+    """Every row of index.sqlite, and what its tables are; of what cannot be read, the error."""
+    read: list[object] = []
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro&immutable=1", uri=True)) as rows:
+        for query in (*(f"SELECT * FROM {table}" for table in COVERED), "SELECT type, name FROM sqlite_master"):
+            try:
+                read.append(rows.execute(query).fetchall())
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                read.append(str(error))
+    return read
+
+
+def damaged_bits(stage: Stage, name: str, chance: random.Random) -> tuple[str, list[str]]:
+    """Flips a bit of a database; what came of it in a word or two, and what was wrong with that.
+
+    A question gets the right answer, or an error of ours; a repair makes the index whole where `doctor` sees damage.
+    Where it sees none, every row of index.sqlite is as it was.
+    """
     put_back(stage)
     file = stage.shelf.index / name
+    before = content(file) if name == "index.sqlite" else []
     file.write_bytes(flipped(file.read_bytes(), chance))
+    is_other = name == "index.sqlite" and content(file) != before
+    seen = bool(result(lambda: problems(stage.shelf)))
+    wrong = ["rows differ, and doctor found nothing"] if is_other and not seen else []
+    outcome = "found by doctor" if seen else "in no row"
+    return outcome if name == "index.sqlite" else "", wrong + _repaired_bits(stage, name)
+
+
+def _repaired_bits(stage: Stage, name: str) -> list[str]:
     outcome = ended(*in_a_child(lambda: asked(stage.shelf)))
     if outcome.wrong:
         return [f"the next question ended with {outcome.wrong}"]

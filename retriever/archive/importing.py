@@ -1,25 +1,25 @@
 """An exported index -> an index: checked to its last row, made beside its place, and put there as a whole."""
 
-import os
 import re
 import shutil
 import sqlite3
-import tempfile
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.archive.exporting import Archive, Manifest
-from retriever.disk import make_private_folder, require_space, writing_to
+from retriever.disk import require_space, writing_to
 from retriever.errors import ArchiveError, DocumentsError, IndexDamagedError, NoIndexError, UsageError
 from retriever.indexing.generation import renew_generation
-from retriever.indexing.locks import writer_lock
+from retriever.indexing.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 from retriever.indexing.recipe import WAIT_FOR_WRITER_S
 from retriever.llm.transport import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
-from retriever.store import migrating, reading
+from retriever.store import reading
 from retriever.store.checking import find_damage
+from retriever.store.checksums import updating
 from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, open_unmigrated, transaction
+from retriever.store.migrating import newest_schema
 
 SPACE_FACTOR = 3
 """The disk needs so many times the database: itself, its log, and the generation that is made of it."""
@@ -48,16 +48,36 @@ def import_archive(archive: Archive, wish: Wish) -> None:
         IndexUnusableError: another process is writing to the index, or the disk is full or read-only.
     """
     _check_wish(wish, archive.manifest)
-    require_space(wish.index, SPACE_FACTOR * archive.manifest.bytes)
-    with writing_to(wish.index.parent):
-        make_private_folder(wish.index.parent)
-        draft = Path(tempfile.mkdtemp(dir=wish.index.parent, prefix=".import-"))
+    draft, replaced = drafts(wish.index)
+    with writing_to(wish.index.parent), writer_lock(draft, 0):
+        _finish_dead_import(draft, replaced, wish.index)
         try:
+            _check_wish(wish, archive.manifest)  # again: by now it has the index that a killed import took away
+            require_space(wish.index, SPACE_FACTOR * archive.manifest.bytes)
             archive.unpack(draft / FILE_NAME)
             _prepare(archive, draft, wish)
-            _put(draft, wish.index)
+            _put(draft, wish.index, replaced)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+
+def drafts(index: Path) -> tuple[Path, Path]:
+    """Where an import makes the index, and where it puts the one that was there: beside it, so that a name is enough.
+
+    Their names are always the same, and the first has a writer's lock of its own: so what a killed import left is known
+    to be nobody's.
+    """
+    return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
+
+
+def _finish_dead_import(draft: Path, replaced: Path, index: Path) -> None:
+    """Removes what an import that was killed left, and puts back an index that it had only taken away."""
+    if is_index(replaced) and not is_index(index):
+        replaced.rename(index)
+    shutil.rmtree(replaced, ignore_errors=True)
+    for path in draft.iterdir():
+        if path.name not in {LOCK_NAME, HOLDER_NAME}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _prepare(archive: Archive, folder: Path, wish: Wish) -> None:
@@ -98,8 +118,7 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     Raises:
         sqlite3.DatabaseError: it does.
     """
-    schema = (Path(migrating.__file__).parent / "schema.sql").read_text(encoding="utf-8")
-    known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", schema, re.MULTILINE))
+    known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", newest_schema(), re.MULTILINE))
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         is_ours = name in known or name.startswith("sqlite_")
         if kind not in {"table", "index"} or not is_ours or re.match(r"\s*CREATE\s+VIRTUAL", sql or "", re.IGNORECASE):
@@ -121,22 +140,22 @@ def _place_folders(connection: sqlite3.Connection, wish: Wish) -> None:
     folders = reading.folders(connection)
     if len(wish.folders) not in {0, len(folders)}:
         raise sqlite3.DatabaseError("its folders are not those of its manifest")
+    place_folder = f"{updating('folders', path='?1')} WHERE folder_key = ?2"
     # In two steps, so that two folders may change places.
     for folder in folders if wish.folders else ():
-        connection.execute("UPDATE folders SET path = ? WHERE folder_key = ?", (f"\0{folder.key}", folder.key))
+        connection.execute(place_folder, (f"\0{folder.key}", folder.key))
     for folder, place in zip(folders, wish.folders, strict=False):
-        connection.execute("UPDATE folders SET path = ? WHERE folder_key = ?", (str(place), folder.key))
+        connection.execute(place_folder, (str(place), folder.key))
 
 
-def _put(draft: Path, index: Path) -> None:
+def _put(draft: Path, index: Path, replaced: Path) -> None:
     """Gives the finished index its name, and removes the one that had it."""
     if not is_index(index):
         with suppress(FileNotFoundError):
             index.rmdir()
         draft.rename(index)
         return
-    old = index.with_name(f".{index.name}.replaced-{os.getpid()}")
     with writer_lock(index, WAIT_FOR_WRITER_S):
-        index.rename(old)
+        index.rename(replaced)
         draft.rename(index)
-    shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(replaced, ignore_errors=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from retriever.archive.importing import drafts
 from retriever.display.wording import counted, size
 from retriever.doctor.finding import Finding, Level
 from retriever.doctor.generation_parts import examine_generation
@@ -126,6 +127,9 @@ def _leftovers(index: Path) -> Iterator[Finding]:
     for path in (*migrating.copies(index), *kept_aside(index)):
         says = f"{path.name}, {size(path.stat().st_size)}: a copy kept aside"
         yield Finding("index", "left over", "note", says, "remove it when all is well; it holds texts of documents")
+    for path in filter(Path.exists, drafts(index)):
+        says = f"{path} is of an import that was killed" if not writer_of(path) else f"{path} is being imported"
+        yield Finding("index", "left over", "note", says, "the next `import` to this place removes it")
 
 
 def _use(index: Path) -> Iterator[Finding]:

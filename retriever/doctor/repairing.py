@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from retriever.display.wording import counted
 from retriever.doctor.generation_parts import examine_generation
+from retriever.doctor.mending import mend
 from retriever.doctor.rescue import rescue
 from retriever.errors import IndexDamagedError
 from retriever.indexing.generation import remove_old_generations, renew_generation
@@ -39,14 +41,24 @@ def repair(index: Path, progress: Progress | None = None, encoder: Encoder | Non
         if not _is_damaged(index):
             yield from _repair_generation(index)
             return
-        rescued = rescue(index)
+        mended = mend(index)
+        rescued = None if mended else rescue(index)
+    if rescued is None:
+        yield f"removed, as they differ from their checksums: {mended}"
+        yield _indexed_again(index, (), progress, encoder)
+        return
     yield f"the damaged database was kept as {rescued.aside.name}; {rescued.says}"
     if not rescued.folders:
         yield f"which folders it held cannot be read; run: hybrid_retrieve.py index FOLDER --index {index}"
         return
-    report = update_index(_request(index, rescued.folders, encoder), progress or NoProgress())
+    yield _indexed_again(index, rescued.folders, progress, encoder)
+
+
+def _indexed_again(index: Path, folders: tuple[Path, ...], progress: Progress | None, encoder: Encoder | None) -> str:
+    """What indexing did, in a sentence."""
+    report = update_index(_request(index, folders, encoder), progress or NoProgress())
     texts = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
-    yield f"{report.documents:,} documents were indexed again: {texts}"
+    return f"{counted(report.added + report.changed, 'document')} indexed again: {texts}"
 
 
 def _request(index: Path, folders: tuple[Path, ...], encoder: Encoder | None) -> IndexRequest:

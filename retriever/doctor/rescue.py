@@ -15,6 +15,7 @@ from pathlib import Path
 
 from retriever.disk import writing_to
 from retriever.store.checking import NORM_TOLERANCE
+from retriever.store.checksums import COVERED, crc32, register
 from retriever.store.database import FILE_NAME, create_database, kept_aside, transaction
 
 Row = tuple[object, ...]
@@ -24,6 +25,8 @@ MADE_OF_DOCUMENTS = frozenset({"documents", "nodes", "links", "chunks", "skipped
 SETTINGS = ("settings",)
 """Of the values in `meta`, those that people chose; the others are told by a new generation."""
 ROWS_AT_ONCE = 1024
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a damaged database raises; the second where the message itself quotes a damaged schema."""
 LOGS = ("-wal", "-shm")
 """What SQLite keeps beside a database."""
 
@@ -114,7 +117,10 @@ def _opened(source: Path) -> sqlite3.Connection:
     """For reading; a database without a log leaves no files beside it that way."""
     has_log = source.with_name(f"{source.name}{LOGS[0]}").exists()
     mode = "mode=ro" if has_log else "mode=ro&immutable=1"
-    return sqlite3.connect(f"{source.absolute().as_uri()}?{mode}", uri=True)
+    connection = sqlite3.connect(f"{source.absolute().as_uri()}?{mode}", uri=True)
+    # Then SQLite passes over a table whose definition is damaged, and reads the others; nothing is written here.
+    connection.execute("PRAGMA writable_schema = ON")
+    return connection
 
 
 def _tables(connection: sqlite3.Connection) -> list[str]:
@@ -127,8 +133,8 @@ def _copied(damaged: sqlite3.Connection, target: sqlite3.Connection, table: str)
     columns = [row[1] for row in target.execute(f"PRAGMA table_info({table})")]
     insert = f"INSERT OR IGNORE INTO {table} VALUES ({', '.join('?' * len(columns))})"
     saved, whole = 0, True
-    for row in _rows(damaged, table, ", ".join(columns)):
-        if row is None or not _is_sound(table, row):
+    for row in _rows(damaged, table, _selected(damaged, table, columns)):
+        if row is None or not _is_sound(table, dict(zip(columns, row, strict=True))):
             whole = False
             continue
         with suppress(sqlite3.IntegrityError):  # of another type than the table's
@@ -136,14 +142,26 @@ def _copied(damaged: sqlite3.Connection, target: sqlite3.Connection, table: str)
     return saved, whole
 
 
+def _selected(damaged: sqlite3.Connection, table: str, columns: list[str]) -> str:
+    """The columns to read; before format 6 rows had no checksums, so theirs cannot differ."""
+    try:
+        damaged.execute(f"SELECT checksum FROM {table} LIMIT 0")
+    except UNREADABLE:
+        register(damaged)
+        columns = [f"crc32({', '.join(COVERED[table])})" if name == "checksum" else name for name in columns]
+    return ", ".join(columns)
+
+
 def _is_kept(table: str, row: Row) -> bool:
     return table != "meta" or row[0] in SETTINGS
 
 
-def _is_sound(table: str, row: Row) -> bool:
-    if table == "meta" and row[0] in SETTINGS:
-        return _is_object(str(row[1]))
-    return table != "vectors" or (isinstance(row[2], bytes) and _is_unit(row[2]))
+def _is_sound(table: str, row: dict[str, object]) -> bool:
+    if row["checksum"] != crc32(*(row[name] for name in COVERED[table])):
+        return False
+    if table == "meta" and row["key"] in SETTINGS:
+        return _is_object(str(row["value"]))
+    return table != "vectors" or (isinstance(row["vector"], bytes) and _is_unit(row["vector"]))
 
 
 def _is_object(text: str) -> bool:
@@ -165,7 +183,7 @@ def _rows(damaged: sqlite3.Connection, table: str, columns: str) -> Iterator[Row
     """What can be read of a table; None for each part that cannot."""
     try:
         first, last = damaged.execute(f"SELECT min(rowid), max(rowid) FROM {table}").fetchone()
-    except sqlite3.Error:
+    except UNREADABLE:
         yield from _from_both_ends(damaged, table, columns)
         return
     if first is not None:
@@ -177,7 +195,7 @@ def _in_halves(damaged: sqlite3.Connection, table: str, columns: str, first: int
     query = f"SELECT {columns} FROM {table} WHERE rowid BETWEEN ? AND ?"
     try:
         yield from damaged.execute(query, (first, last)).fetchall()
-    except sqlite3.Error:
+    except UNREADABLE:
         if first == last:
             yield None
             return
@@ -191,7 +209,7 @@ def _from_both_ends(damaged: sqlite3.Connection, table: str, columns: str) -> It
     for order in ("ASC", "DESC"):
         try:
             yield from damaged.execute(f"SELECT {columns} FROM {table} ORDER BY 1 {order}, 2 {order}")
-        except sqlite3.Error:
+        except UNREADABLE:
             yield None
 
 

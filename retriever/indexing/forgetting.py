@@ -21,6 +21,7 @@ from retriever.indexing.recipe import IndexRequest
 from retriever.indexing.summarizing import remove_unread_summaries
 from retriever.indexing.unrelated import renewed
 from retriever.store import migrating, reading, recorded, writing
+from retriever.store.checksums import inserting
 from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, kept_aside, transaction
 from retriever.store.reading import StoredFolder
 
@@ -172,7 +173,7 @@ def _remove(connection: sqlite3.Connection, target: _Target) -> int:
     skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
-    connection.execute("INSERT OR IGNORE INTO forgotten VALUES (?, ?)", (folder.key, target.path))
+    connection.execute(inserting("forgotten", "INSERT OR IGNORE"), (folder.key, target.path))
     recorded.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)

@@ -198,6 +198,7 @@ def _build(connection: sqlite3.Connection, folder: Path, fingerprint: str) -> No
     if fingerprint:
         from retriever.vectors import ChunkVectors, build_vectors
 
+        by_text.require_intact(connection, fingerprint)
         build_vectors(folder / "chroma", fingerprint, ChunkVectors(*by_text.distinct_vectors(connection, fingerprint)))
 
 
@@ -213,6 +214,7 @@ def _patch(
     if fingerprint:
         from retriever.vectors import ChunkVectors, patch_vectors
 
+        by_text.require_intact(connection, fingerprint, difference.added_chunks)
         added_chunks = ChunkVectors(*by_text.chunk_vectors(connection, fingerprint, difference.added_chunks))
         patch_vectors(previous / "chroma", folder / "chroma", fingerprint, difference.removed_chunks, added_chunks)
 

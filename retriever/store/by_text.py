@@ -87,6 +87,21 @@ def distinct_vectors(connection: sqlite3.Connection, fingerprint: str) -> tuple[
     return _as_matrix(connection.execute(query, (fingerprint,)))
 
 
+def require_intact(connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None) -> None:
+    """Compares vectors with their checksums: those of these chunks, or every one of that encoder when None.
+
+    Raises:
+        sqlite3.DatabaseError: one of them differs.
+    """
+    query = "SELECT 1 FROM vectors WHERE fingerprint = ? AND checksum <> crc32(fingerprint, text_hash, vector)"
+    values = [fingerprint]
+    if chunk_keys is not None:
+        query += " AND text_hash IN (SELECT text_hash FROM chunks WHERE chunk_key IN (SELECT value FROM json_each(?)))"
+        values.append(keys_as_json(chunk_keys))
+    if connection.execute(query, values).fetchone():
+        raise sqlite3.DatabaseError("a vector differs from its checksum")
+
+
 def tokens_of_nodes(
     connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str], width: int
 ) -> dict[str, list[TokenBits]]:

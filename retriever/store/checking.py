@@ -1,11 +1,18 @@
-"""Whether what is in index.sqlite can be: SQLite checks its pages, and not one of the values in them."""
+"""Whether what is in index.sqlite is what was written there, and can be.
+
+SQLite checks how its pages hang together, the checksums every value in them; what somebody else wrote with the right
+checksums may make no sense all the same.
+"""
 
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 from pageindex.links import LinkKind
 from pageindex.node import NodeKind
+from retriever.store.checksums import COVERED, DamagedRow, rows_that_differ
+from retriever.store.migrating import made_in_memory
 
 MAX_NAMED = 5
 """So many broken rows of a kind are named; more of them say nothing new."""
@@ -21,10 +28,21 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
         broken = list(_broken_pages(connection))
         yield from broken
         if not broken:
-            for rows in (_meta, _documents, _nodes, _chunks, _links, _vectors, _tokens):
+            for rows in (_meta, _documents, _nodes, _chunks, _links, _vectors, _tokens, _checksums, _schema):
                 yield from list(rows(connection))[:MAX_NAMED]
     except (sqlite3.Error, UnicodeDecodeError) as error:
         yield str(error)
+
+
+def damaged_rows(connection: sqlite3.Connection) -> list[DamagedRow]:
+    """The rows of all tables that differ from their checksums."""
+    return [row for table in COVERED for row in rows_that_differ(connection, table)]
+
+
+def documents_of(connection: sqlite3.Connection, row: DamagedRow) -> list[tuple[int, str]]:
+    """The keys and paths of the documents that a row is made of; none for a row that no document can give back."""
+    query = _DOCUMENTS_OF.get(row.table)
+    return connection.execute(query, row.key[:1]).fetchall() if query else []
 
 
 def _broken_pages(connection: sqlite3.Connection) -> Iterator[str]:
@@ -109,6 +127,26 @@ def _tokens(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"tokens of {fingerprint} have {length} bytes"
 
 
+def _checksums(connection: sqlite3.Connection) -> Iterator[str]:
+    for row in damaged_rows(connection):
+        paths = [path for _, path in documents_of(connection, row)]
+        yield f"a row of {row.table} differs from its checksum{f' ({paths[0]})' if paths else ''}"
+
+
+def _schema(connection: sqlite3.Connection) -> Iterator[str]:
+    """SQLite believes what its schema says, and that has no checksum: it is compared with a new one."""
+    with closing(made_in_memory()) as new:
+        for kind, name in new.execute("SELECT type, name FROM sqlite_master").fetchall():
+            if _described(connection, kind, name) != _described(new, kind, name):
+                yield f"the {kind} {name} is not defined as it should be"
+
+
+def _described(connection: sqlite3.Connection, kind: str, name: str) -> list[list[tuple[object, ...]]]:
+    listed = connection.execute("SELECT type, name FROM sqlite_master WHERE type = ? AND name = ?", (kind, name))
+    parts = ("table_xinfo", "foreign_key_list", "index_list") if kind == "table" else ("index_xinfo",)
+    return [listed.fetchall(), *(connection.execute(f"PRAGMA {part}({name})").fetchall() for part in parts)]
+
+
 def _is_read(reader: Callable[[str], object], text: str) -> bool:
     try:
         reader(text)
@@ -126,3 +164,16 @@ def _texts(text: str) -> None:
     content = json.loads(text)
     if not isinstance(content, list) or not all(isinstance(item, str) for item in content):
         raise ValueError(text)
+
+
+_OF_NODES = "SELECT DISTINCT document_key, path FROM documents JOIN nodes USING (document_key)"
+_OF_CHUNKS = f"{_OF_NODES} JOIN chunks USING (node_key)"
+_DOCUMENTS_OF = {
+    "documents": "SELECT document_key, path FROM documents WHERE document_key = ?",
+    "nodes": f"{_OF_NODES} WHERE node_key = ?",
+    "links": f"{_OF_NODES} WHERE node_key = ?",
+    "chunks": f"{_OF_CHUNKS} WHERE chunk_key = ?",
+    "vectors": f"{_OF_CHUNKS} JOIN vectors USING (text_hash) WHERE vectors.rowid = ?",
+    "tokens": f"{_OF_CHUNKS} JOIN tokens USING (text_hash) WHERE tokens.rowid = ?",
+}
+"""By table, whose documents a row belongs to, by the first value of its key."""

@@ -14,7 +14,7 @@ from retriever.errors import (
     StorageError,
 )
 from retriever.indexing.locks import writer_lock
-from retriever.store import migrating
+from retriever.store import checksums, migrating
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
@@ -218,6 +218,7 @@ def _connect(uri: str) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
+        checksums.register(connection)
         # Somebody else may have made the index: nothing in its schema calls a function with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
         # What was deleted from the documents is not to stay in the file's free pages.

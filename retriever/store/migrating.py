@@ -12,6 +12,7 @@ from pathlib import Path
 
 from retriever.disk import writing_to
 from retriever.errors import IndexDamagedError, IndexVersionError, NoIndexError
+from retriever.store import checksums
 
 STEPS: tuple[str, ...] = (
     """
@@ -48,6 +49,37 @@ STEPS: tuple[str, ...] = (
     ALTER TABLE chunks ADD COLUMN former INTEGER NOT NULL DEFAULT 0;
     CREATE INDEX former_chunks ON chunks (chunk_key) WHERE former;
     """,
+    """
+    ALTER TABLE meta ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE folders ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE documents ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE nodes ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE links ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE chunks ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE vectors ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE tokens ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE skipped ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE forgotten ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE summaries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE queries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE opened ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;
+    UPDATE meta SET checksum = crc32(key, value);
+    UPDATE folders SET checksum = crc32(path, prefix);
+    UPDATE documents SET checksum = crc32(folder_key, path, size, mtime_ns, digest, title, boilerplate,
+        aliases, warnings, dated);
+    UPDATE nodes SET checksum = crc32(node_id, document_key, parent_id, kind, level, title, breadcrumb,
+        first_line, last_line, text, front_matter_lines, anchor, summary);
+    UPDATE links SET checksum = crc32(source_key, position, line, kind, target_path, target_anchor,
+        target_id, problem);
+    UPDATE chunks SET checksum = crc32(node_key, first_line, last_line, text, text_hash, former);
+    UPDATE vectors SET checksum = crc32(fingerprint, text_hash, vector);
+    UPDATE tokens SET checksum = crc32(fingerprint, text_hash, bits);
+    UPDATE skipped SET checksum = crc32(folder_key, path, size, mtime_ns, reason);
+    UPDATE forgotten SET checksum = crc32(folder_key, path);
+    UPDATE summaries SET checksum = crc32(writer, text_hash, summary);
+    UPDATE queries SET checksum = crc32(asked_at, question, verdict, citation, record);
+    UPDATE opened SET checksum = crc32(node_id, times);
+    """,
 )
 """SQL, one script for each format after the first: the first of them makes format 2 of format 1."""
 COPY_KEPT_S = 7 * 24 * 3600.0
@@ -73,8 +105,19 @@ def make_schema(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise IndexDamagedError(f"{path} belongs to another program; name another folder with --index")
     connection.execute("PRAGMA journal_mode = WAL")
-    schema = (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
-    _run_at_once(connection, schema)
+    _run_at_once(connection, newest_schema())
+
+
+def made_in_memory() -> sqlite3.Connection:
+    """An empty database of the newest format, to compare others with."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    _run_at_once(connection, newest_schema())
+    return connection
+
+
+def newest_schema() -> str:
+    """The SQL of the newest format."""
+    return (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
 
 
 def is_older(connection: sqlite3.Connection, path: Path) -> bool:
@@ -109,6 +152,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
 def migrated_in_memory(connection: sqlite3.Connection) -> sqlite3.Connection:
     """An up-to-date copy of an index that cannot be written; the given connection is closed."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    checksums.register(copy)
     with closing(connection):
         connection.backup(copy)
     _run_steps(copy)

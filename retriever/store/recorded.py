@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from retriever.store.checksums import inserting
+
 MAX_QUERIES = 1_000
 """So many questions are kept, the youngest: with five hits each they take about 10 MB."""
 
@@ -27,7 +29,7 @@ def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[s
     """One question more (its key is given here); the oldest ones go. Inside a transaction."""
     content = json.dumps(record)  # ASCII: names of files may hold lone surrogates, which SQLite cannot store
     connection.execute(
-        "INSERT INTO queries (asked_at, question, verdict, citation, record) VALUES (?, ?, ?, ?, ?)",
+        inserting("queries"),
         (query.asked_at, query.question, query.verdict, _storable(query.citation), content),
     )
     connection.execute(
@@ -66,7 +68,9 @@ def note_opened(connection: sqlite3.Connection, node_id: str) -> None:
     """Counts one opening of a section; sections that are gone are no longer counted. Inside a transaction."""
     remove_gone(connection)
     connection.execute(
-        "INSERT INTO opened VALUES (?, 1) ON CONFLICT (node_id) DO UPDATE SET times = times + 1", (node_id,)
+        f"{inserting('opened')} ON CONFLICT (node_id) DO UPDATE SET times = times + 1,"
+        " checksum = checksum - crc32(node_id, times) + crc32(node_id, times + 1)",
+        (node_id, 1),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.corpus import Skipped
 from retriever.indexing.prior import boilerplate
+from retriever.store.checksums import inserting, updating
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
@@ -25,8 +26,8 @@ def text_hash(text: str) -> bytes:
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
     """A value that the index keeps about itself; the same once more writes nothing, and waits for no disk."""
     connection.execute(
-        "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key)"
-        " DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
+        f"{inserting('meta')} ON CONFLICT (key) DO UPDATE"
+        " SET value = excluded.value, checksum = excluded.checksum WHERE value <> excluded.value",
         (key, value),
     )
 
@@ -34,7 +35,7 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
 def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFolder:
     """A folder that is not there yet, with its key."""
     row = (folder.path, folder.prefix)
-    return replace(folder, key=_insert(connection, "folders (path, prefix)", row))
+    return replace(folder, key=_insert(connection, "folders", row))
 
 
 def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
@@ -43,7 +44,7 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
     nodes = [placed.node for placed in document.nodes]
     said = (document.title, boilerplate(nodes), *lists, document.front_matter.dated)
     row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, *said)
-    document_key = _insert(connection, DOCUMENT_COLUMNS, row)
+    document_key = _insert(connection, "documents", row)
     node_keys = {}
     for placed in document.nodes:
         node = placed.node
@@ -61,23 +62,20 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
             last,
         )
         content = (node.text, node.front_matter_lines, node.anchor, node.summary)
-        node_keys[node.id] = _insert(connection, NODE_COLUMNS, (*place, *content))
+        node_keys[node.id] = _insert(connection, "nodes", (*place, *content))
     for position, (node_id, link) in enumerate(document.links):
         link_row = (node_keys[node_id], position, link.line, link.kind, link.target_path, link.anchor)
-        _insert(connection, "links (source_key, position, line, kind, target_path, target_anchor)", link_row)
+        _insert(connection, "links", (*link_row, None, None))
     return document_key
 
 
 def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:
     """The chunks of nodes that are there."""
-    connection.executemany(
-        "INSERT INTO chunks (node_key, first_line, last_line, text, text_hash)"
-        " VALUES ((SELECT node_key FROM nodes WHERE node_id = ?), ?, ?, ?, ?)",
-        (
-            (chunk.node_id, chunk.span.first, chunk.span.last, chunk.text, text_hash(chunk.embedded_text))
-            for chunk in chunks
-        ),
-    )
+    node_key = "SELECT node_key FROM nodes WHERE node_id = ?"
+    for chunk in chunks:
+        (node,) = connection.execute(node_key, (chunk.node_id,)).fetchone()
+        row = (node, chunk.span.first, chunk.span.last, chunk.text, text_hash(chunk.embedded_text), 0)
+        _insert(connection, "chunks", row)
 
 
 def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:
@@ -88,7 +86,7 @@ def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int
 def set_stat(connection: sqlite3.Connection, stats: Iterable[StoredDocument]) -> None:
     """New sizes and times of documents whose content is what it was."""
     connection.executemany(
-        "UPDATE documents SET size = ?, mtime_ns = ? WHERE document_key = ?",
+        f"{updating('documents', size='?1', mtime_ns='?2')} WHERE document_key = ?3",
         ((stat.size, stat.mtime_ns, stat.key) for stat in stats),
     )
 
@@ -102,11 +100,12 @@ def set_skipped(
     """What of a folder could not be read, in place of what was noted before; the same once more writes nothing."""
     rows = {item.path: (folder_key, item.path, item.size, item.mtime_ns, reason) for item, reason in unreadable}
     rows |= {item.path: (folder_key, item.path, 0, 0, item.reason) for item in skipped}
-    noted = connection.execute("SELECT * FROM skipped WHERE folder_key = ? ORDER BY path", (folder_key,)).fetchall()
+    query = "SELECT folder_key, path, size, mtime_ns, reason FROM skipped WHERE folder_key = ? ORDER BY path"
+    noted = connection.execute(query, (folder_key,)).fetchall()
     if noted == sorted(rows.values()):
         return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
-    connection.executemany("INSERT INTO skipped VALUES (?, ?, ?, ?, ?)", rows.values())
+    connection.executemany(inserting("skipped"), rows.values())
 
 
 def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
@@ -126,7 +125,9 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
         problem = found.value if isinstance(found, Broken) and found is not Broken.NOT_A_DOCUMENT else None
         resolved.append((None if isinstance(found, Broken) else found, problem, *key))
     connection.executemany(
-        "UPDATE links SET target_id = ?, problem = ? WHERE source_key = ? AND position = ?", resolved
+        f"{updating('links', target_id='?1', problem='?2')} WHERE source_key = ?3 AND position = ?4"
+        " AND (target_id IS NOT ?1 OR problem IS NOT ?2)",
+        resolved,
     )
 
 
@@ -148,7 +149,7 @@ def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "Link
 def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
     """Vectors (n, d) by the hashes of their texts; those that are there already stay as they are."""
     rows = ((fingerprint, key, row.astype("<f4").tobytes()) for key, row in zip(hashes, matrix, strict=True))
-    connection.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?, ?)", rows)
+    connection.executemany(inserting("vectors", "INSERT OR IGNORE"), rows)
 
 
 def put_tokens(
@@ -156,17 +157,10 @@ def put_tokens(
 ) -> None:
     """The tokens of texts by the hashes of the texts; those that are there already stay as they are."""
     rows = ((fingerprint, key, bits.astype("<u8").tobytes()) for key, bits in zip(hashes, tokens, strict=True))
-    connection.executemany("INSERT OR IGNORE INTO tokens VALUES (?, ?, ?)", rows)
+    connection.executemany(inserting("tokens", "INSERT OR IGNORE"), rows)
 
 
-DOCUMENT_COLUMNS = "documents (folder_key, path, size, mtime_ns, digest, title, boilerplate, aliases, warnings, dated)"
-NODE_COLUMNS = (
-    "nodes (node_id, document_key, parent_id, kind, level, title, breadcrumb, first_line, last_line,"
-    " text, front_matter_lines, anchor, summary)"
-)
-
-
-def _insert(connection: sqlite3.Connection, into: str, row: tuple[object, ...]) -> int:
-    cursor = connection.execute(f"INSERT INTO {into} VALUES ({', '.join('?' * len(row))})", row)
+def _insert(connection: sqlite3.Connection, table: str, row: tuple[object, ...]) -> int:
+    cursor = connection.execute(inserting(table), row)
     assert cursor.lastrowid is not None
     return cursor.lastrowid

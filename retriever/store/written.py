@@ -3,6 +3,8 @@
 import sqlite3
 from collections.abc import Collection, Mapping
 
+from retriever.store.checksums import inserting, updating
+
 
 def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
     """What a language model wrote, by the hash of what it read; empty where it cannot be used."""
@@ -11,7 +13,7 @@ def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
 
 def put(connection: sqlite3.Connection, writer: str, text_hash: bytes, summary: str) -> None:
     """What a language model wrote for a text that it had not read yet."""
-    connection.execute("INSERT INTO summaries VALUES (?, ?, ?)", (writer, text_hash, summary))
+    connection.execute(inserting("summaries"), (writer, text_hash, summary))
 
 
 def keep_only(connection: sqlite3.Connection, text_hashes: Collection[bytes]) -> None:
@@ -24,5 +26,5 @@ def keep_only(connection: sqlite3.Connection, text_hashes: Collection[bytes]) ->
 def set_of_nodes(connection: sqlite3.Connection, summaries: Mapping[int, str]) -> None:
     """New summaries of nodes, by their keys."""
     connection.executemany(
-        "UPDATE nodes SET summary = ? WHERE node_key = ?", ((summary, key) for key, summary in summaries.items())
+        f"{updating('nodes', summary='?1')} WHERE node_key = ?2", ((summary, key) for key, summary in summaries.items())
     )

@@ -2,24 +2,34 @@
 
 import json
 import os
+import signal
 import sqlite3
 import stat
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from retriever.archive import importing
 from retriever.archive.exporting import Manifest, export_index, open_archive
 from retriever.archive.importing import Wish, import_archive
-from retriever.errors import ArchiveError, DocumentsError, IndexVersionError, RetrieverError, UsageError
+from retriever.doctor.index_parts import _leftovers
+from retriever.errors import (
+    ArchiveError,
+    DocumentsError,
+    IndexLockedError,
+    IndexVersionError,
+    RetrieverError,
+    UsageError,
+)
 from retriever.indexing.locks import writer_lock
-from retriever.store import migrating
+from retriever.store import checksums, migrating
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
@@ -46,14 +56,26 @@ def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, e
         return opened.manifest
 
 
-def altered(archive: Path, change: Callable[[sqlite3.Connection], object], **manifest: Any) -> Path:  # noqa: ANN401 - JSON
-    """The archive with another database, and a manifest that fits it."""
+def sealed_anew(connection: sqlite3.Connection) -> None:
+    """Gives every row the checksum of its values, as whoever means harm would."""
+    checksums.register(connection)
+    for table, columns in checksums.COVERED.items():
+        with suppress(sqlite3.OperationalError):  # no such table, or of an older format
+            connection.execute(f"UPDATE {table} SET checksum = crc32({', '.join(columns)})")
+
+
+def altered(
+    archive: Path, change: Callable[[sqlite3.Connection], object], *, sealed: bool = True, **manifest: object
+) -> Path:
+    """The archive with another database, and a manifest that fits it; unless `sealed`, checksums are as they were."""
     database = archive.with_suffix(".sqlite")
     with zipfile.ZipFile(archive) as members:
         database.write_bytes(members.read(INDEX))
         known = json.loads(members.read("manifest.json"))
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         change(connection)
+        if sealed:
+            sealed_anew(connection)
     data = database.read_bytes()
     fitting = known | {"bytes": len(data), "sha256": sha256(data).hexdigest()} | manifest
     return packed(archive.with_name("altered.zip"), {"manifest.json": json.dumps(fitting), INDEX: data})
@@ -258,6 +280,68 @@ def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement:
     with pytest.raises(RetrieverError, match=message):
         brought(evil, tmp_path / "new", tmp_path)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_row_that_differs_from_its_checksum_is_refused(archive: Path, tmp_path: Path) -> None:
+    def rename(rows: sqlite3.Connection) -> None:
+        rows.execute("UPDATE nodes SET title = 'Nail' WHERE title = 'Mail'")
+
+    with pytest.raises(ArchiveError, match=r"a row of nodes differs from its checksum \(mail.md\)"):
+        brought(altered(archive, rename, sealed=False), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    brought(altered(archive, rename), tmp_path / "new")
+
+
+KILLED_IMPORT = """
+import os, signal, sys
+from pathlib import Path
+from retriever.archive import importing
+from retriever.archive.exporting import open_archive
+
+archive, index, moment = sys.argv[1:]
+rename, kill = Path.rename, lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if moment == "between its renames":
+    Path.rename = lambda path, target: rename(path, target) if target.name.startswith(".") else kill()
+else:
+    setattr(importing, {"unpacked": "_prepare", "made": "_put"}[moment], kill)
+with open_archive(Path(archive)) as opened:
+    importing.import_archive(opened, importing.Wish(Path(index), replace=True))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize("moment", ["unpacked", "made", "between its renames"])
+def test_what_a_killed_import_left_goes_with_the_next(shelf: Shelf, archive: Path, tmp_path: Path, moment: str) -> None:
+    index = tmp_path / "far" / "index"
+    brought(archive, index)
+    before = (index / INDEX).read_bytes()
+    command = [sys.executable, "-c", KILLED_IMPORT, str(archive), str(index), moment]
+    assert subprocess.run(command, check=False, cwd=PROGRAM.parent).returncode == -signal.SIGKILL
+    draft, _ = importing.drafts(index)
+    assert (draft / INDEX).exists()
+    assert [item.says for item in _leftovers(index) if str(draft) in item.says] == [
+        f"{draft} is of an import that was killed"
+    ]
+    if moment == "between its renames":
+        assert not index.exists()
+        with pytest.raises(UsageError, match="--force replaces it"):  # the one that was taken away is there again
+            brought(archive, index)
+        assert (index / INDEX).read_bytes() == before
+    else:
+        brought(archive, index, replace=True)
+    assert [path.name for path in index.parent.iterdir()] == ["index"]
+    assert shelf.ask(QUESTIONS[0], index=index, **NEVER_REFRESH).hits
+
+
+def test_an_import_that_goes_on_is_left_alone(archive: Path, tmp_path: Path) -> None:
+    draft, _ = importing.drafts(tmp_path / "new")
+    with writer_lock(draft, 0):
+        (draft / INDEX).write_bytes(b"half of it")
+        with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):
+            brought(archive, tmp_path / "new")
+        assert (draft / INDEX).read_bytes() == b"half of it"
+    brought(archive, tmp_path / "new")
+    assert not draft.exists()
 
 
 def test_a_server_that_only_the_index_names_is_not_asked(archive: Path, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from retriever.errors import IndexDamagedError, IndexLockedError, IndexVersionError, StorageError
 from retriever.indexing.locks import writer_lock
-from retriever.store import database, migrating
+from retriever.store import checksums, database, migrating
+from retriever.store.checking import find_damage
 from retriever.store.database import create_database, open_database
 from tests.shelf import LONG_AGO_NS, NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
@@ -31,6 +32,10 @@ def shelf_of(fixture: Path, place: Path) -> Shelf:
     with closing(sqlite3.connect(shelf.index / "index.sqlite")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(fixture.read_text(encoding="utf-8").replace("/DOCS", str(shelf.docs)))
+        if migrating.format_of(connection) >= 6:  # the first one with checksums
+            checksums.register(connection)
+            connection.execute("UPDATE folders SET checksum = crc32(path, prefix)")
+            connection.commit()
     return shelf
 
 
@@ -48,7 +53,7 @@ def tables(index: Path) -> dict[str, list[tuple[object, ...]]]:
 
 def vectors(index: Path) -> list[tuple[str, bytes, bytes]]:
     with closing(sqlite3.connect(index / "index.sqlite")) as connection:
-        return connection.execute("SELECT * FROM vectors ORDER BY text_hash").fetchall()
+        return connection.execute("SELECT fingerprint, text_hash, vector FROM vectors ORDER BY text_hash").fetchall()
 
 
 @pytest.fixture
@@ -71,8 +76,9 @@ def test_each_format_becomes_todays_and_answers_as_a_new_index(fixture: Path, tm
     fresh = tmp_path / "fresh"
     shelf.update(index=fresh)
     shelf.encoder.encoded = 0
-    with closing(open_database(shelf.index)):
+    with closing(open_database(shelf.index)) as connection:
         assert tables(shelf.index) == tables(fresh)
+        assert list(find_damage(connection)) == []
     assert vectors(shelf.index) == known
     shelf.update()
     for question in QUESTIONS:
