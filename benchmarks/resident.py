@@ -6,7 +6,6 @@ Prints what docs/resident.md holds. Cold and warm asks take turns, each a proces
 compared with that of a process which asks without the resident one. `--quick` goes through the same steps in less time.
 """
 
-import json
 import os
 import re
 import subprocess
@@ -25,15 +24,13 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.asked import CLIENTS, PROGRAM, QUESTIONS, ROOT, read_questions
 from benchmarks.costs import in_turn, print_head, print_row, run
 from retriever.serving.resident_client import NoResidentError, talk
 from retriever.serving.resident_place import Place
 
-ROOT = Path(__file__).parents[1]
-PROGRAM = (sys.executable, str(ROOT / "hybrid_retrieve.py"))
-QUESTIONS = ("how are the two rankings fused?", "where is the index kept?", "which files are read?")
-CLIENTS = 8
 MOST_QUESTIONS = 8
+"""Of a file."""
 SETTLED = 0.1
 """The first part of the questions, in which memory may still grow."""
 
@@ -57,7 +54,7 @@ class Load:
 @click.option("--quick", is_flag=True, help="One round, 10 seconds, 300 questions.")
 def main(folder: Path, questions: Path | None, seconds: float, many: int, quick: bool) -> None:
     """Measure with the documents of FOLDER; by default those of this project."""
-    asked = read_questions(questions) if questions else QUESTIONS
+    asked = read_questions(questions)[:MOST_QUESTIONS] if questions else QUESTIONS
     with TemporaryDirectory(prefix="hybrid-retrieve-resident-") as name:
         place = Path(name)
         os.environ |= {"XDG_RUNTIME_DIR": name, "XDG_DATA_HOME": name}
@@ -192,12 +189,6 @@ def written(reply: dict[str, list[list[object]]]) -> bytes:
 def untimed(output: bytes) -> bytes:
     """Without what differs from run to run."""
     return re.sub(rb'"timings_ms": \{[^}]*\}', b"", output)
-
-
-def read_questions(path: Path) -> tuple[str, ...]:
-    """The first questions of a JSONL file."""
-    lines = path.read_text(encoding="utf-8").splitlines()[:MOST_QUESTIONS]
-    return tuple(json.loads(line)["question"] for line in lines)
 
 
 if __name__ == "__main__":

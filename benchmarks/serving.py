@@ -30,14 +30,11 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.asked import CLIENTS, PROGRAM, QUESTIONS, ROOT, read_questions
 from benchmarks.costs import run
 from retriever.store.database import open_database
 from retriever.store.reading import generation_number
 
-ROOT = Path(__file__).parents[1]
-PROGRAM = (sys.executable, str(ROOT / "hybrid_retrieve.py"))
-QUESTIONS = ("how are the two rankings fused?", "where is the index kept?", "which files are read?")
-CLIENTS = 8
 CHANGES_UNTIL_LOADED = 3
 SETTLED = 0.05
 """The first part of the calls, in which memory may still grow."""
@@ -211,11 +208,6 @@ def served(index: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     finally:
         process.terminate()
         process.wait()
-
-
-def read_questions(path: Path) -> tuple[str, ...]:
-    """Of a JSONL file."""
-    return tuple(json.loads(line)["question"] for line in path.read_text("utf-8").splitlines())
 
 
 if __name__ == "__main__":

@@ -22,10 +22,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.asked import PROGRAM
 from benchmarks.costs import run
 
-ROOT = Path(__file__).parents[1]
-PROGRAM = (sys.executable, str(ROOT / "hybrid_retrieve.py"))
 CLIENT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": CLIENT}
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}

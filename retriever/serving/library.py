@@ -1,8 +1,11 @@
 """The retrievers over one index, shared by everything that a process serves."""
 
 import threading
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from retriever.closing import Closing
@@ -16,10 +19,38 @@ if TYPE_CHECKING:
 
 OPENING_SECONDS = 40.0
 """How long a caller waits for documents that are indexed for the first time; clients give up after 60."""
+MOST_OPEN = 8
+"""A profile may take three: to search, to search below a path, to read. Each keeps an index open, some 16 MB."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A retriever that is open, or will be."""
+
+    future: "Future[Retriever]"
+    users: int = 0
+    """How many use it, or wait for it."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be opened."""
+        return self.future.done() and self.future.exception() is not None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is open and nobody uses it."""
+        return self.future.done() and not self.users
+
+    def close(self) -> None:
+        """Closes it, if it is open."""
+        if self.future.done() and not self.has_failed:
+            self.future.result().close()
 
 
 class Library(Closing):
     """Opens a retriever when it is first asked for, one for each profile and settings; safe to share between threads.
+
+    The one that was asked for longest ago is closed when there are more than MOST_OPEN and nobody uses it.
 
     Args:
         docs: folders to index first, only what changed; empty for those of the index.
@@ -44,12 +75,13 @@ class Library(Closing):
         self._wait_s = wait_s
         self._progress = _LastWord()
         self._spare_memory = SpareMemory()
-        self._retrievers: dict[str, Future[Retriever]] = {}
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()  # the one used last at the end
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
-    def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Retriever":
-        """The retriever of a profile; the first one loads what it needs, and indexes `docs`.
+    @contextmanager
+    def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Iterator[Retriever]":
+        """The retriever of a profile, open for the block; the first one loads what it needs, and indexes `docs`.
 
         Args:
             profile: a profile's name, never a file: it comes from a client. Empty for the library's own.
@@ -63,11 +95,32 @@ class Library(Closing):
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         self._spare_memory.give_back()
-        key = repr((profile or self.profile, settings))
+        kept = self._taken(profile or self.profile, settings or {})
+        try:
+            yield self._opened_in_time(kept.future)
+        finally:
+            self._put_back(kept)
+
+    def _taken(self, profile: str, settings: Mapping[str, Any]) -> _Kept:
+        """One that stays open until it is put back; begins to open it where there is none."""
+        key = repr((profile, settings))
         with self._lock:
-            future = self._retrievers.get(key)
-            if future is None or (future.done() and future.exception() is not None):
-                self._retrievers[key] = future = self._begin(profile or self.profile, settings or {})
+            kept = self._kept.pop(key, None)
+            if kept is None or kept.has_failed:
+                kept = _Kept(self._begin(profile, settings))
+            self._kept[key] = kept
+            kept.users += 1
+            return kept
+
+    def _put_back(self, kept: _Kept) -> None:
+        with self._lock:
+            kept.users -= 1
+            idle = [key for key, other in self._kept.items() if other.is_idle]
+            surplus = [self._kept.pop(key) for key in idle[: max(0, len(self._kept) - MOST_OPEN)]]
+        for other in surplus:
+            other.close()
+
+    def _opened_in_time(self, future: "Future[Retriever]") -> "Retriever":
         try:
             return future.result(self._wait_s)
         except TimeoutError:
@@ -101,10 +154,9 @@ class Library(Closing):
     def close(self) -> None:
         """Closes every retriever that is open."""
         with self._lock:
-            for future in self._retrievers.values():
-                if future.done() and future.exception() is None:
-                    future.result().close()
-            self._retrievers.clear()
+            for kept in self._kept.values():
+                kept.close()
+            self._kept.clear()
 
 
 class _LastWord:

@@ -17,6 +17,7 @@ from retriever.serving.mcp_text import (
     hit_values,
     page_reply,
     related_lines,
+    said_of,
     status_line,
     status_values,
     text_reply,
@@ -71,7 +72,8 @@ class Answers:
             RetrieverError: the index cannot answer.
         """
         settings = {**(DEEP if asked.path else WIDE), **asked.settings}
-        answer = self._library.retriever(asked.profile, settings).search(asked.question)
+        with self._library.retriever(asked.profile, settings) as retriever:
+            answer = retriever.search(asked.question)
         hits = answer.hits
         remarks: list[str] = []
         if asked.path:
@@ -82,7 +84,8 @@ class Answers:
 
     def _path_remarks(self, asked: Asked, answer: "Answer", hits: Sequence["Hit"]) -> list[str]:
         if not hits:
-            self._library.retriever(asked.profile).nodes(asked.path, depth=0)  # raises where there is no such path
+            with self._library.retriever(asked.profile) as retriever:
+                retriever.nodes(asked.path, depth=0)  # raises where there is no such path
         remarks = ["path: verdict and confidence are those of the search in all documents"]
         if len(hits) < asked.top_k and len(answer.hits) >= DEEP["top_k"]:
             remarks.append(
@@ -124,12 +127,14 @@ class Answers:
         Raises:
             UsageError: there is nothing of that name.
         """
-        with self._library.retriever().view() as view:
-            passage, generation = read_passage(view.connection, reference), view.number
-        call = ("read", reference)
+        with self._library.retriever() as retriever, retriever.view() as view:
+            passage = read_passage(view.connection, reference, retriever.profile.documents.max_file_bytes)
+            generation = view.number
+        call = ("read", reference, hash(passage.text))  # a file that changes makes no new generation at once
         first = self._cursors.offset(cursor, call, generation)
         titles = code(" > ".join((*passage.breadcrumb, passage.title)))
-        head = f"{code(f'{passage.file}:{passage.span}')} {titles} node {code(passage.node_id)}. {DATA}"
+        cited = code(passage.citation) + said_of(passage.citation_state)
+        head = f"{cited} {titles} node {code(passage.node_id)}. {DATA}"
         most = max_tokens - estimated_tokens(head) - RESERVED_TOKENS
         text = fitting_text(passage.text[first:], most)
         end = first + len(text)
@@ -144,13 +149,13 @@ class Answers:
         Raises:
             UsageError: there is nothing of that name.
         """
-        with self._library.retriever().view() as view:
+        with self._library.retriever() as retriever, retriever.view() as view:
             tree, generation = whole_tree(view.connection), view.number
             top = find_node(view.connection, tree, reference) if reference else None
         lines = tree.pretty(top, depth).split("\n")
         call = ("outline", reference, depth)
         first = self._cursors.offset(cursor, call, generation)
-        head = f"Titles with file:first-last, {len(lines):,} lines; read() takes the latter. {DATA}"
+        head = f"Titles with file:first-last as indexed, {len(lines):,} lines; read() takes the latter. {DATA}"
         count = fitting_lines(lines[first:], max_tokens - estimated_tokens(head) - RESERVED_TOKENS)
         end = first + count
         next_cursor = self._cursors.make(call, generation, end) if end < len(lines) else ""
@@ -165,11 +170,11 @@ class Answers:
         Raises:
             UsageError: there is no such section or file.
         """
-        from retriever.searching.relations import relations
+        from retriever.searching.relations import places, relations
 
-        with self._library.retriever().view() as view:
+        with self._library.retriever() as retriever, retriever.view() as view:
             found = relations(view, reference)
-        lines = related_lines(found)
+            lines = related_lines(found, places(view, found, retriever.profile.documents.max_file_bytes))
         count = fitting_lines(lines, max_tokens - RESERVED_TOKENS)
         if count < len(lines):
             lines[count:] = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"]
@@ -177,7 +182,8 @@ class Answers:
 
     def status(self) -> Reply:
         """What is indexed, how fresh it is, and what was skipped."""
-        status = self._library.retriever().status()
+        with self._library.retriever() as retriever:
+            status = retriever.status()
         values = status_values(status, self._library.profile)
         text = status_line(status)
         return Reply(text, values | {"total_tokens": estimated_tokens(text + compact_json(values))})

@@ -34,7 +34,7 @@ class Resources:
         if not ((cursor.isascii() and cursor.isdigit() and len(cursor) < 10) or not cursor):
             raise UsageError("this cursor is none of this server's; list the resources without it")
         first = int(cursor or 0)
-        with self._library.retriever().view() as view:
+        with self._library.retriever() as retriever, retriever.view() as view:
             documents = [
                 (folder.prefix + document.path, document.size)
                 for folder in reading.folders(view.connection)
@@ -59,17 +59,17 @@ class Resources:
         return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=sendable)])
 
     def _tree(self) -> str:
-        with self._library.retriever().view() as view:
+        with self._library.retriever() as retriever, retriever.view() as view:
             return whole_tree(view.connection).pretty()
 
     def _document_text(self, uri: str) -> str:
         if not uri.startswith(DOCUMENT):
             raise UsageError("there is no such resource; list them first")
         node_id = unquote(uri.removeprefix(DOCUMENT), errors="surrogateescape")
-        with self._library.retriever().view() as view:
+        with self._library.retriever() as retriever, retriever.view() as view:
             if reading.document_of_node(view.connection, node_id) is None:
                 raise UsageError("there is no such document; list the resources, or call outline")
-            return read_passage(view.connection, node_id).text
+            return read_passage(view.connection, node_id, retriever.profile.documents.max_file_bytes).text
 
 
 def _document(node_id: str, size: int) -> types.Resource:

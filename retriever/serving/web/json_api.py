@@ -81,7 +81,7 @@ def _search(site: Site) -> Callable[[Values], dict[str, Any]]:
 
 def _tree(site: Site) -> Callable[[Values], dict[str, Any]]:
     def tree(values: Values) -> dict[str, Any]:
-        with site.library.retriever().view() as view:
+        with site.library.retriever() as retriever, retriever.view() as view:
             contents = site.contents(view)
             reference = values["reference"]
             start = contents.get(find_node(view.connection, contents, reference)) if reference else None
@@ -107,7 +107,8 @@ def _nodes(view: View, entries: list[Entry]) -> list[Node]:
 
 def _node(site: Site) -> Callable[[Values], dict[str, Any]]:
     def node(values: Values) -> dict[str, Any]:
-        return _object(passage_object(site.library.retriever().read(values["reference"])))
+        with site.library.retriever() as retriever:
+            return _object(passage_object(retriever.read(values["reference"])))
 
     return node
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retriever.browsing import find_node
 from retriever.errors import UsageError
@@ -17,6 +17,9 @@ from retriever.serving.web.results import results
 from retriever.serving.web.site import Preferences, Site, Visit
 from retriever.serving.web.tree_view import Marks, branch, title_of, whole_tree
 from retriever.serving.web.why import why
+
+if TYPE_CHECKING:
+    from retriever.retrieving import Retriever
 
 NODE = Parameter("node", "What to read.", required=True)
 
@@ -48,7 +51,7 @@ class Pages:
             return self._home(visit)
         timed = self._site.search(visit.question, visit.profile)
         hits = {hit.node_id: hit.rank for hit in timed.answer.hits}
-        with self._site.library.retriever(visit.profile).view() as view:
+        with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
             contents = self._site.contents(view)
             main = why(contents, timed, visit) if values["view"] == "why" else results(view, timed, visit)
             return page(self._site, visit, timed.answer.question, main, whole_tree(contents, Marks(hits), visit))
@@ -57,14 +60,18 @@ class Pages:
         """A section, a file, a folder, or some lines."""
         values = read_parameters(query, self._read)
         visit = self._visit("/read", query, values, preferences)
-        retriever = self._site.library.retriever(visit.profile)
+        with self._site.library.retriever(visit.profile) as retriever:
+            return self._reading(retriever, values["node"], visit)
+
+    def _reading(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
+        """What the reference names, in one state of the index after the other."""
         with retriever.view() as view:
             contents = self._site.contents(view)
-            entry = contents.get(values["node"])
+            entry = contents.get(reference)
             if entry is not None and not (entry.span or has_lines(entry)):
                 tree = whole_tree(contents, Marks({}, entry.node_id), visit)
                 return page(self._site, visit, title_of(entry), listing(entry, visit), tree)
-        passage = retriever.read(values["node"])
+        passage = retriever.read(reference)
         with retriever.view() as view:
             contents = self._site.contents(view)
             named, main = document(view, contents, passage, entry, visit)
@@ -75,7 +82,7 @@ class Pages:
         """What a node contains: a page of its own, or the list that the script puts into one."""
         values = read_parameters(query, self._tree)
         visit = self._visit("/tree", query, values, preferences)
-        with self._site.library.retriever(visit.profile).view() as view:
+        with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
             contents = self._site.contents(view)
             entry = contents.get(find_node(view.connection, contents, values["node"]))
             if entry is None:
@@ -92,12 +99,12 @@ class Pages:
         return page(self._site, Visit(preferences=preferences, path="/"), "Error", main)
 
     def _home(self, visit: Visit) -> str:
-        retriever = self._site.library.retriever(visit.profile)
-        status = retriever.status()
+        with self._site.library.retriever(visit.profile) as retriever:
+            status = retriever.status()
+            with retriever.view() as view:
+                contents = self._site.contents(view)
         main = home(self._site, status, History(Path(status.index.path)).queries(), visit)
-        with retriever.view() as view:
-            contents = self._site.contents(view)
-            return page(self._site, visit, "", main, whole_tree(contents, Marks({}), visit))
+        return page(self._site, visit, "", main, whole_tree(contents, Marks({}), visit))
 
     def _visit(self, path: str, query: bytes, values: Mapping[str, Any], preferences: Preferences) -> Visit:
         """The profile is named in addresses where it is not the library's own."""

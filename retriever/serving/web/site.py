@@ -72,9 +72,9 @@ class Site:
     def search(self, question: str, profile: str) -> Timed:
         """An answer; the first one of a profile opens what it needs."""
         begun = time.perf_counter()
-        retriever = self.library.retriever(profile)
-        opening = milliseconds_since(begun)
-        answer = retriever.search(question)
+        with self.library.retriever(profile) as retriever:
+            opening = milliseconds_since(begun)
+            answer = retriever.search(question)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
 
     def contents(self, view: View) -> Contents:

@@ -1,0 +1,72 @@
+"""How many retrievers a process keeps open for those whom it serves."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from retriever.library import index_folders
+from retriever.retrieving import Retriever
+from retriever.serving.library import MOST_OPEN, Library
+
+WORDS_ALONE = {"encoder": {"kind": "none"}}
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "mail.md").write_text("# Mail\n\nA stamp pays for the journey.\n", "utf-8")
+    index_folders([docs], tmp_path / "index", settings=WORDS_ALONE)
+    with Library(index=str(tmp_path / "index"), settings=WORDS_ALONE) as library:
+        yield library
+
+
+@pytest.fixture
+def closed(monkeypatch: pytest.MonkeyPatch) -> list[Retriever]:
+    """Those that were closed, in turn."""
+    closed: list[Retriever] = []
+    close = Retriever.close
+
+    def noted(retriever: Retriever) -> None:
+        closed.append(retriever)
+        close(retriever)
+
+    monkeypatch.setattr(Retriever, "close", noted)
+    return closed
+
+
+def opened(library: Library, top_k: int) -> Retriever:
+    with library.retriever(settings={"top_k": top_k}) as retriever:
+        return retriever
+
+
+def test_the_one_asked_for_longest_ago_is_closed(library: Library, closed: list[Retriever]) -> None:
+    first, *others = [opened(library, top_k) for top_k in range(1, MOST_OPEN + 1)]
+    assert opened(library, 1) is first
+    opened(library, MOST_OPEN + 1)
+    assert closed == [others[0]]
+    assert opened(library, 1) is first
+
+
+def test_one_that_is_used_is_not_closed(library: Library, closed: list[Retriever]) -> None:
+    with library.retriever(settings={"top_k": 1}) as used:
+        others = [opened(library, top_k) for top_k in range(2, MOST_OPEN + 3)]
+        assert closed == others[:2]
+        assert used.search("stamp").hits
+    assert opened(library, 1) is used
+
+
+def test_more_than_that_may_be_used_at_once(library: Library, closed: list[Retriever]) -> None:
+    with ExitStack() as stack:
+        used = [stack.enter_context(library.retriever(settings={"top_k": top_k})) for top_k in range(1, MOST_OPEN + 3)]
+        assert closed == []
+        assert all(retriever.search("stamp").hits for retriever in used)
+    assert len(closed) == 2
+
+
+def test_all_are_closed_with_the_library(library: Library, closed: list[Retriever]) -> None:
+    some = [opened(library, top_k) for top_k in (1, 2)]
+    library.close()
+    assert closed == some
