@@ -121,7 +121,7 @@ def _late(
 
     It reads the question alone, so beside other wordings it weighs what the question weighs among them.
     """
-    if texts is None or texts.tokens is None or not profile.late_weight:
+    if texts is None or not texts.has_tokens or not profile.late_weight:
         return []
     try:
         recorder.budget.seconds_for("late")
@@ -129,7 +129,10 @@ def _late(
         recorder.degraded.append(f"late: {error}")
         return []
     ranking = late_of(texts, candidates, profile)
-    return [replace(ranking, weight=ranking.weight * question.dense_weight)] if ranking else []
+    if ranking is None:
+        recorder.degraded.append("late: skipped while the embedding model is changed, one of the two gives no tokens")
+        return []
+    return [replace(ranking, weight=ranking.weight * question.dense_weight)]
 
 
 def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> list[Ranking]:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
-from tests.trials import ended, in_a_child, result
+from tests.trials import ended, import_alike, in_a_child, result
 
 READERS = 4
 QUESTION = "a letter with a stamp"
@@ -21,6 +21,7 @@ def between_states(place: Path, seconds: float) -> tuple[int, list[str]]:
         shelf.write("mail.md", text)
         result(lambda: shelf.update() and None)
         states.append(result(lambda: _answer(shelf)))
+    import_alike(lambda: (shelf.update(), _answer(shelf)))
     until = time.monotonic() + seconds
     children = [in_a_child(lambda: _read(shelf, states, until)) for _ in range(READERS)]
     children.append(in_a_child(lambda: _write(shelf, until)))

@@ -1,17 +1,30 @@
 """The commands that are interrupted, each with what it finds and does."""
 
+import math
+import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
+from retriever.embedding import open_encoder
+from retriever.indexing import model_change
 from retriever.indexing.forgetting import forget
 from retriever.indexing.recipe import IndexRequest
-from retriever.library import check_up
+from retriever.indexing.updating import update_index
+from retriever.library import check_up, open_retriever
+from retriever.progress import NoProgress
+from retriever.retrieving import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
-from retriever.types import FloatMatrix
+from retriever.store import reading
+from retriever.store.model_change import unread_nodes
+from retriever.types import Encoder, FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
 
 FORMATS = Path(__file__).parent / "index_formats"
@@ -26,6 +39,9 @@ class Scenario:
     """Makes the documents and the index as they are before."""
     act: Callable[[Shelf], object]
     """The command; run again, it finishes what was interrupted."""
+    steps: Callable[[Shelf, int], bool] | None = None
+    """So many steps of a command that commits in steps, and whether any is left; None: it does all at once."""
+    shelf: type[Shelf] = Shelf
 
 
 class SlowEncoder(CountingEncoder):
@@ -34,6 +50,30 @@ class SlowEncoder(CountingEncoder):
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
         time.sleep(0.01)
         return super().encode_documents(texts)
+
+
+OTHER_MODEL: Mapping[str, Any] = {"encoder": {"document_prefix": "passage: ", "query_prefix": "query: "}}
+"""The bundled model with prefixes: as many numbers in a vector, and other ones."""
+
+
+class TwoModels(Shelf):
+    """Asked by the models that its index remembers; both are loaded once, for all processes that are forked later.
+
+    That is safe because neither has a thread of its own: ONNX Runtime is given none, and the tokenizers' are switched
+    off by a variable.
+    """
+
+    def __init__(self, place: Path, pages: Mapping[str, str] | None = None) -> None:
+        super().__init__(place, pages)
+        os.environ["TOKENIZERS_PARALLELISM"] = "false"
+        for model in ({}, OTHER_MODEL):
+            encoder = open_encoder(given_settings(DEFAULT_PROFILE, model, None, {}).profile().encoder)
+            assert encoder is not None, "the bundled model"
+            encoder.encode_documents(["a text"])
+
+    def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
+        wishes = {"vector_search": "chroma", **settings}
+        return open_retriever((), index or self.index, settings=wishes, encoder=encoder)
 
 
 def pages(number: int, kind: str) -> dict[str, str]:
@@ -94,6 +134,24 @@ def _update(shelf: Shelf) -> object:
     return shelf.update()
 
 
+def _read_by(shelf: Shelf, model: Mapping[str, Any], seconds: float = math.inf) -> int:
+    given = given_settings(DEFAULT_PROFILE, model, None, {})
+    request = IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), None, 0.0, seconds)
+    report = update_index(request, NoProgress())
+    shelf.encoder.encoded += report.embedded
+    return report.embedded
+
+
+def _partly_read(shelf: Shelf, steps: int) -> bool:
+    """Each look at the clock is a second, and there is one for every few sections; the end is a step of its own."""
+    ticks = count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
+    with patch.multiple(model_change, time=clock, _end=lambda *_: None):
+        _read_by(shelf, OTHER_MODEL, steps)
+    with shelf.rows() as rows:
+        return bool(unread_nodes(rows, reading.meta(rows, "fingerprint") or ""))
+
+
 SCENARIOS = (
     Scenario("first indexing", lambda _: None, _update),
     Scenario("re-indexing", _changed, _update),
@@ -106,5 +164,12 @@ SCENARIOS = (
     ),
     Scenario(
         "repairing", _damaged, lambda shelf: (check_up(shelf.index, repair=True, encoder=shelf.encoder), shelf.update())
+    ),
+    Scenario(
+        "changing the model",
+        lambda shelf: _read_by(shelf, {}),
+        lambda shelf: _read_by(shelf, OTHER_MODEL),
+        _partly_read,
+        TwoModels,
     ),
 )

@@ -1,28 +1,34 @@
 """What interrupts a command, and what must be true afterwards: killed at any moment, or on a disk that fails.
 
-One process imports everything and forks before it opens anything: a trial then takes as long as its own work. What a
-trial did wrong is a list of sentences, empty when it did nothing wrong.
+One process imports everything and forks before it opens anything: a trial then takes as long as its own work, a third
+of a second. What a trial did wrong is a list of sentences, empty when it did nothing wrong.
 """
 
+import contextlib
 import ctypes
 import errno
+import gc
+import importlib
 import json
 import os
 import select
 import shutil
 import signal
 import sqlite3
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from retriever.doctor.index_parts import examine_index
 from retriever.errors import RetrieverError
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from tests.scenarios import Scenario, SlowEncoder, pages
-from tests.shelf import PAGES, QUESTIONS, Shelf, found
+from tests.shelf import PAGES, QUESTIONS, CountingEncoder, Shelf, found
 
 DEADLINE_S = 30.0
 """A command that takes longer hangs: none of them needs two seconds when nothing is in its way."""
@@ -50,10 +56,14 @@ class Stage:
     shelf: Shelf
     before: Answers | None = None
     """None when there was nothing to ask."""
+    between: list[Answers] = field(default_factory=list)
+    """After each step of the command, where it commits in steps."""
     after: Answers = field(default_factory=list)
     needed: int = 0
     """How many texts are embedded in one go."""
     seconds: float = 0.0
+    largest: int = 0
+    """Bytes of the largest file of the index."""
     operations: int = 0
     """How many disk operations that can fail there were; 0 without the faulty disk."""
 
@@ -103,7 +113,7 @@ def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the wo
 
 def asked(shelf: Shelf) -> tuple[Answers, list[str]]:
     """Hits of all questions, and what was degraded about them."""
-    with shelf.open(refresh_max_files=0, top_k=8) as reader:
+    with shelf.open(refresh_max_files=0, change_seconds=0, top_k=8) as reader:
         answers = [reader.search(question) for question in ASKED]
     hits = [[(node, round(score, 9)) for node, score in found(answer)] for answer in answers]
     return json.loads(json.dumps(hits)), [sentence for answer in answers for sentence in answer.degraded]
@@ -119,32 +129,64 @@ def problems(shelf: Shelf) -> list[str]:
     ]
 
 
-def stored(shelf: Shelf) -> int:
-    """How many vectors are in the index, whatever state it is in."""
+def stored(shelf: Shelf) -> set[tuple[str, bytes]]:
+    """The models and texts whose vectors are in the index, whatever state it is in."""
     path = shelf.index / "index.sqlite"
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as rows:
-            return int(rows.execute("SELECT count(*) FROM vectors").fetchone()[0])
+            return set(rows.execute("SELECT fingerprint, text_hash FROM vectors"))
     except sqlite3.Error:
-        return 0
+        return set()
 
 
 def staged(scenario: Scenario, place: Path, faults: "Faults | None" = None) -> Stage:
     """Runs a scenario in one go, and keeps what it was before."""
-    shelf = Shelf(place / scenario.name, PAGES | pages(12, "first"))
-    shelf.encoder = SlowEncoder()
+    shelf = scenario.shelf(place / scenario.name, PAGES | pages(12, "first"))
+    shelf.encoder = CountingEncoder() if faults else SlowEncoder()
     stage = Stage(scenario, shelf)
     result(lambda: scenario.prepare(shelf) and None)
     if shelf.index.exists():
         shutil.copytree(shelf.index, shelf.place / "before")
         looked = ended(*in_a_child(lambda: asked(shelf)))  # a damaged index cannot be asked
         stage.before = None if looked.error else looked.value[0]
-        put_back(stage)
+    stage.between = list(_after_steps(stage))
+    put_back(stage)
+    import_alike(lambda: _finished(stage))
+    put_back(stage)
     begun = time.monotonic()
     stage.needed, stage.operations = result(lambda: _counted(stage, faults))
     stage.seconds = time.monotonic() - begun
     stage.after = result(lambda: asked(shelf))[0]
+    stage.largest = max(path.stat().st_size for path in shelf.index.rglob("*"))
     return stage
+
+
+def _after_steps(stage: Stage) -> Iterator[Answers]:
+    """The answers after each step of a command that commits in steps."""
+    steps = stage.scenario.steps
+    number, is_left = 0, True
+    while steps and is_left:
+        put_back(stage)
+        is_left, answers = result(partial(_partly_done, stage, steps, number))
+        yield answers
+        number += 1
+
+
+def _partly_done(stage: Stage, steps: Callable[[Shelf, int], bool], number: int) -> tuple[bool, Answers]:
+    return steps(stage.shelf, number), asked(stage.shelf)[0]
+
+
+def import_alike(work: Callable[[], object]) -> None:
+    """Imports what the work of a child imports, which took two thirds of its time, and makes the types of the settings.
+
+    Frozen, none of it is copied by the garbage collector of a child.
+    """
+    for name in result(lambda: (work(), list(sys.modules))[1]):
+        with contextlib.suppress(ImportError):  # not each name in that list can be imported by it
+            importlib.import_module(name)
+    given_settings(DEFAULT_PROFILE, None, None, {}).profile()
+    gc.collect()
+    gc.freeze()
 
 
 def _counted(stage: Stage, faults: "Faults | None") -> tuple[int, int]:
@@ -170,7 +212,7 @@ def killed(stage: Stage, share: float) -> list[str]:
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
     os.close(reading)
-    return _aftermath(stage, stored(stage.shelf) - at_first)
+    return aftermath(stage, len(stored(stage.shelf) - at_first))
 
 
 def on_faulty_disk(stage: Stage, faults: "Faults", operation: int, number: int, *, lasting: bool) -> list[str]:
@@ -184,18 +226,18 @@ def on_faulty_disk(stage: Stage, faults: "Faults", operation: int, number: int, 
 
     outcome = ended(*in_a_child(act))
     wrong = [f"it ended with {outcome.wrong}"] if outcome.wrong else []
-    return wrong + _aftermath(stage, stored(stage.shelf) - at_first)
+    return wrong + aftermath(stage, len(stored(stage.shelf) - at_first))
 
 
-def _aftermath(stage: Stage, kept: int) -> list[str]:
+def aftermath(stage: Stage, kept: int) -> list[str]:
     """What is wrong after an interruption: with the state that it left, and with the next command."""
     shelf, wrong = stage.shelf, []
     if stage.before is not None:
         between = ended(*in_a_child(lambda: asked(shelf)))
         if between.error or between.wrong:
             wrong.append(f"the index cannot be asked: {between}")
-        elif between.value[0] not in (stage.before, stage.after):
-            wrong.append("an answer is of no state, before or after")
+        elif between.value[0] not in (stage.before, *stage.between, stage.after):
+            wrong.append("an answer is of no state that the command goes through")
     again = ended(*in_a_child(lambda: _finished(stage)))
     if again.error or again.wrong:
         return [*wrong, f"the next command failed: {again}"]
@@ -203,9 +245,16 @@ def _aftermath(stage: Stage, kept: int) -> list[str]:
     wrong += found + [f"degraded: {sentence}" for sentence in degraded]
     if answers != stage.after:
         wrong.append("the answers are not those of an index made in one go")
-    if embedded > max(0, stage.needed - max(0, kept)):
+    wrong += oversized(stage)
+    if embedded > max(0, stage.needed - kept):
         wrong.append(f"{embedded} texts were embedded, {kept} of {stage.needed} had been")
     return wrong
+
+
+def oversized(stage: Stage) -> list[str]:
+    """Files that are far larger than any need be: a damaged graph of ChromaDB's has grown to 100 GB of holes."""
+    sizes = {path: path.stat().st_size for path in stage.shelf.index.rglob("*") if path.is_file()}
+    return [f"{path.name} has {size:,} bytes" for path, size in sizes.items() if size > 3 * stage.largest]
 
 
 def _finished(stage: Stage) -> tuple[int, Answers, list[str], list[str]]:

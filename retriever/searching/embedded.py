@@ -36,6 +36,11 @@ class Embedded:
         return replace(self, vectors=self.vectors[list(are_kept)], former=former)
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether a model gave tokens, for late interaction; while one takes the place of another, either of them."""
+        return self.tokens is not None or (self.former is not None and self.former.has_tokens)
+
+    @property
     def judged_in(self) -> View:
         """Where the best cosine says how sure an answer is: that model's that has read every section."""
         return self.former.view if self.former else self.view

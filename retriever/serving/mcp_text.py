@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.display.as_json import expansion_object
 from retriever.display.code_spans import code, fence
+from retriever.display.wording import CITATION_STATES
 from retriever.searching.passages import cut
 from retriever.serving.paging import estimated_tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pageindex.node import Node
+    from retriever.searching.citations import Anchor, CitationState
     from retriever.searching.relations import Relations
     from retriever.status import Status
     from retriever.types import Answer, Hit
@@ -51,9 +55,16 @@ def envelope(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
         "verdict": answer.verdict,
         "confidence": round(answer.confidence, 2),
         "stale_files": answer.index.stale_files,
-        "degraded": _few(answer.degraded),
+        "degraded": _each_stage(answer.degraded),
         "remarks": _few(remarks),
     }
+
+
+def _each_stage(sentences: Sequence[str]) -> list[str]:
+    """The first sentence of each stage, then a few of the others: no stage goes unnamed for many folders."""
+    first = {sentence.partition(":")[0]: sentence for sentence in reversed(sentences)}.values()
+    others = [sentence for sentence in sentences if sentence not in first]
+    return [*(cut(sentence, REMARK_CHARS) for sentence in reversed(first)), *_few(others)]
 
 
 def _few(sentences: Sequence[str]) -> list[str]:
@@ -115,9 +126,15 @@ def hit_values(hit: "Hit", answer: "Answer") -> dict[str, Any]:
     }
 
 
-def node_line(node: "Node") -> str:
-    """A node of the tree, in one line."""
-    return f"{code(cut(node.title, LINE_CHARS))} {code(node.citation)} node {code(node.id)}"
+def node_line(node: "Node", anchor: "Anchor | None") -> str:
+    """A node of the tree, in one line, and where it is by now; None where it has no lines."""
+    cited = code(f"{node.path}:{anchor.span}") + said_of(anchor.state) if anchor else code(node.path)
+    return f"{code(cut(node.title, LINE_CHARS))} {cited} node {code(node.id)}"
+
+
+def said_of(state: "CitationState") -> str:
+    """What stands behind a citation that no longer holds as it was made."""
+    return f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
 
 
 def page_reply(head: str, quoted: str, rest: str, cursor: str) -> Reply:
@@ -134,8 +151,8 @@ def text_reply(text: str, cursor: str, *, truncated: bool) -> Reply:
     return Reply(text, None, page)
 
 
-def related_lines(found: "Relations") -> list[str]:
-    """A node, and a list for each kind of neighbour."""
+def related_lines(found: "Relations", place: "Callable[[Node], Anchor | None]") -> list[str]:
+    """A node, and a list for each kind of neighbour; `place` looks where they are by now."""
     kinds: dict[str, Sequence[Node]] = {
         "parent": [found.parent] if found.parent else [],
         "children": found.children,
@@ -143,10 +160,11 @@ def related_lines(found: "Relations") -> list[str]:
         "links": found.links,
         "backlinks": found.backlinks,
     }
-    lines = [f"{node_line(found.node)}. {DATA}", *([f"folder: {code(found.folder)}"] if found.folder else [])]
+    lines = [f"{node_line(found.node, place(found.node))}. {DATA}"]
+    lines += [f"folder: {code(found.folder)}"] if found.folder else []
     for kind, nodes in kinds.items():
         lines.append(f"{kind}: {len(nodes):,}" if nodes else f"{kind}: none")
-        lines += [f"- {node_line(item)}" for item in nodes[:MOST_RELATED]]
+        lines += [f"- {node_line(item, place(item))}" for item in nodes[:MOST_RELATED]]
         lines += [f"- and {len(nodes) - MOST_RELATED:,} more"] if len(nodes) > MOST_RELATED else []
     return lines
 

@@ -66,21 +66,22 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
     return client
 
 
-def in_time(seconds: float, folder: Path, write: Callable[[], Result]) -> Result:
-    """What a write of Chroma's returns, or a StorageError when it takes longer.
+def in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing: bool = True) -> Result:
+    """What Chroma returns, or an error when it takes longer.
 
     On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
     that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
 
     Raises:
-        StorageError: it did not finish in time.
+        StorageError: a write did not finish in time.
+        GenerationError: nothing was written, and it did not answer in time.
     """
     done: list[Result] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            done.append(write())
+            done.append(work())
         except BaseException as error:  # whatever it is, the caller gets it
             failed.append(error)
 
@@ -89,6 +90,8 @@ def in_time(seconds: float, folder: Path, write: Callable[[], Result]) -> Result
     thread.join(seconds)
     if failed:
         raise failed[0]
+    if not done and not writing:
+        raise GenerationError(f"{folder}: ChromaDB did not answer within {seconds:g} s; index the documents again")
     if not done:
         raise StorageError(
             f"{folder}: ChromaDB did not finish within {seconds:g} s, as on a full disk; free some space, or keep the"

@@ -36,6 +36,9 @@ _HNSW: "CreateHNSWConfiguration" = {
 _FULLEST_BATCH = 5_000
 """Chroma takes 5,461 at once; smaller ones are dearer for each vector."""
 
+_ANSWERS_WITHIN_S = 30.0
+"""Opening and searching take less than a second at 100,000 vectors; what takes so long has stopped."""
+
 _sharing = threading.Lock()
 """Readers of one folder share what Chroma opened for the first of them, and Chroma counts them without a lock: of two
 that open it at the same time it would forget one, files and memory."""
@@ -60,11 +63,13 @@ class VectorIndex:
         inventory = Inventory.read(folder)
         inventory.check_files(folder)
         with _sharing:
-            client = open_client(folder)
+            client = in_time(_ANSWERS_WITHIN_S, folder, lambda: open_client(folder), writing=False)
         try:
             with chroma_errors(folder):
                 collection = client.get_collection(fingerprint, embedding_function=None)
-                _check_collection(collection, inventory, folder)
+                in_time(
+                    _ANSWERS_WITHIN_S, folder, lambda: _check_collection(collection, inventory, folder), writing=False
+                )
         except BaseException:
             client.close()
             raise
@@ -79,9 +84,13 @@ class VectorIndex:
         if not len(self):
             return [[] for _ in queries]
         check_queries(queries, limit, self._inventory.dimension)
+        most = min(limit, len(self))
         with chroma_errors(self._folder):
-            found = self._collection.query(
-                query_embeddings=queries, n_results=min(limit, len(self)), include=["distances"]
+            found = in_time(
+                _ANSWERS_WITHIN_S,
+                self._folder,
+                lambda: self._collection.query(query_embeddings=queries, n_results=most, include=["distances"]),
+                writing=False,
             )
             return [
                 _ranked(ids, distances) for ids, distances in zip(found["ids"], found["distances"] or [], strict=True)

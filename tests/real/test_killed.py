@@ -26,5 +26,5 @@ def test_a_killed_command_costs_nothing_but_time(record_property: Callable[[str,
     assert finished.stderr == ""
     trials = [json.loads(line) for line in finished.stdout.splitlines()]
     assert len(trials) >= 20
-    assert len({trial["what"] for trial in trials}) == 8
+    assert len({trial["what"] for trial in trials}) == 9
     assert [trial for trial in trials if trial["wrong"]] == []

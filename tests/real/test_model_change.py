@@ -172,6 +172,18 @@ def test_a_former_model_that_is_gone_is_said_and_words_find_its_part(tmp_path: P
     assert set(dense(answer)) <= set(_read(shelf, OTHER))
 
 
+def test_late_interaction_is_left_out_while_one_of_two_models_has_no_tokens(shelf: Shelf) -> None:
+    """The bundled model has them, and the counting one has not; neither has it any when it is alone."""
+    other = CountingEncoder(fingerprint=OTHER)
+    index(shelf, OLD, encoder=other)
+    answer = ask(shelf, QUESTIONS[0], other)
+    late = "late: skipped while the embedding model is changed, one of the two gives no tokens"
+    assert answer.degraded == (SAYS.format("5%"), late)
+    assert "late" not in {ranking.arm for ranking in answer.trace.rankings}
+    index(shelf, OLD, encoder=other, seconds=100)
+    assert ask(shelf, QUESTIONS[0], other).degraded == ()
+
+
 def test_a_new_model_that_fails_leaves_the_former_in_its_place(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     index(shelf, OLD, encoder=CountingEncoder())

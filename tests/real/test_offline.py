@@ -133,3 +133,19 @@ def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, pro
     assert seen <= {"127.0.0.1:11434"}
     assert used == []
     assert '"degraded"' in printed[0]
+
+
+def test_without_any_network_everything_but_the_language_model_works(docs: Path) -> None:
+    """In a network of its own, which has not even a loopback."""
+    unshare = shutil.which("unshare")
+    if not unshare or subprocess.run([unshare, "-n", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user may not make a network namespace")
+    environment = surroundings(docs.parent, "http://127.0.0.1:9")
+    for command in (["index", "docs"], ["--json", QUESTION], ["doctor"], ["mcp"], ["--profile", "full", QUESTION]):
+        finished = subprocess.run(
+            [unshare, "-n", sys.executable, str(PROGRAM), *command],
+            check=False, cwd=docs.parent, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert finished.returncode == 0, (command, finished.stderr)
+    assert "rerank: " in finished.stderr
+    assert "zebra.md" in finished.stdout

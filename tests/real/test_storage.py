@@ -158,6 +158,23 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     assert shelf.encoder.encoded == 0
 
 
+def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from chromadb.api.models.Collection import Collection
+
+    truth = answers(shelf)
+    for_ever = threading.Event()
+    monkeypatch.setattr("retriever.vectors.index._ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(Collection, "query", lambda *_, **__: for_ever.wait())
+    with shelf.open() as reader:
+        answer = reader.search(QUESTIONS[0])
+        assert same_hits(found(answer), found(truth[0]))
+        assert "ChromaDB did not answer within 0.2 s" in answer.degraded[-1]
+        assert answer.degraded[-1].endswith("; answered without it, slower")
+    for_ever.set()
+
+
 def test_the_damage_of_one_generation_does_not_live_on_in_the_next(shelf: Shelf) -> None:
     counts = shelf.index / "gen-1" / "lexical" / "counts.npy"
     known = np.load(counts)

@@ -1,0 +1,114 @@
+"""Each stage that is skipped or fails is named: in text, in JSON and to an agent alike."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hybrid_retrieve import main
+from retriever.library import index_folders
+from retriever.serving.library import Library
+from retriever.serving.mcp_answers import Answers, Asked
+from retriever.serving.mcp_text import envelope
+from tests.answers import HIT, answer
+from tests.real.test_model_change import NEW, index
+from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
+
+QUESTION = "which stamp pays for the journey of a letter?"
+NOBODY: Mapping[str, Any] = {"use_llm": True, "llm": {"url": "http://127.0.0.1:9"}}
+"""A language model that does not answer."""
+Trouble = Callable[[Shelf], AbstractContextManager[object]]
+
+
+def without_documents(shelf: Shelf) -> AbstractContextManager[object]:
+    if shelf.docs.exists():
+        shelf.docs.rename(shelf.place / "elsewhere")
+    return nullcontext()
+
+
+def a_damaged_file(shelf: Shelf) -> AbstractContextManager[object]:
+    """Of the generation in force; the answer makes it anew."""
+    (file,) = shelf.index.glob("gen-*/manifest.json")
+    file.write_text("{", encoding="utf-8")
+    return nullcontext()
+
+
+@contextmanager
+def another_writer(shelf: Shelf) -> Iterator[None]:
+    with shelf.rows() as rows:
+        rows.execute("BEGIN IMMEDIATE")
+        yield
+        rows.execute("ROLLBACK")
+
+
+def another_model(shelf: Shelf) -> AbstractContextManager[object]:
+    """It has read one section."""
+    index(shelf, NEW)
+    return nullcontext()
+
+
+def none(_: Shelf) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
+    ("question: only its first", "stamp " * 2000, {}, none),
+    ("embed: the last", "stamp " * 400, {}, none),
+    ("refresh: ", QUESTION, {}, without_documents),
+    ("dense: a new embedding model", QUESTION, {"change_seconds": 0}, another_model),
+    ("late: skipped", QUESTION, {"budget": "1ms"}, none),
+    ("expand: ", QUESTION, {**NOBODY, "hyde": {"gate": "always"}}, none),
+    ("expand: the language model is switched off", QUESTION, {"hyde": {"gate": "always"}}, none),
+    ("rerank: ", QUESTION, {**NOBODY, "rerank": {"kind": "llm"}}, none),
+    ("rerank: the language model is switched off", QUESTION, {"rerank": {"kind": "llm"}}, none),
+    ("index: ", QUESTION, {}, a_damaged_file),
+    ("record: ", QUESTION, {"record": True}, another_writer),
+)
+"""What is said, of which question, with which settings, and what stands in the way."""
+
+
+@pytest.mark.parametrize(("said", "question", "settings", "trouble"), CASES, ids=[case[0] for case in CASES])
+def test_text_json_and_agents_name_it_alike(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    said: str,
+    question: str,
+    settings: Mapping[str, Any],
+    trouble: Trouble,
+) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    index_folders([shelf.docs], shelf.index)
+    profile = tmp_path / "profile.yaml"
+    profile.write_text(yaml.safe_dump({**ALWAYS_LOOK, **settings}), encoding="utf-8")
+    asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile), "--resident", "never"]
+
+    with trouble(shelf):
+        assert main(asked) == 0
+    text = capsys.readouterr().err
+    with trouble(shelf):
+        assert main([*asked, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    with trouble(shelf), Library(index=str(shelf.index), profile=str(profile)) as library:
+        reply = Answers(library).search(Asked(question, 5, str(profile), "", 4000))
+    values = reply.values or {}
+
+    notes = [line.removeprefix("note: ") for line in text.splitlines() if line.startswith("note: ")]
+    assert [sentence for sentence in notes if sentence.startswith(said)]
+    assert [sentence for sentence in content["degraded"] if sentence.startswith(said)]
+    assert [sentence for sentence in values["degraded"] if sentence.startswith(said)]
+    assert f"note: {said}" in reply.text
+
+
+def test_many_folders_that_are_away_leave_no_stage_unnamed() -> None:
+    stages = ("question", "refresh", "change", "expand", "embed", "dense", "late", "rerank", "index", "record")
+    sentences = [f"{stage}: it failed" for stage in stages]
+    folders = [f"refresh: folder {number} is away" for number in range(20)]
+    values = envelope(answer(HIT, degraded=(sentences[0], *folders, *sentences[1:])), ())
+    named = [sentence.partition(":")[0] for sentence in values["degraded"]]
+    assert set(stages) <= set(named)
+    assert len(named) < 20
+    assert values["degraded"][-1].endswith("more notes")
