@@ -3,12 +3,14 @@
 import re
 import sqlite3
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pageindex.node import Span
+from pageindex.markdown import count_lines
+from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.errors import UsageError
 from retriever.indexing.locations import absolute
+from retriever.searching.citations import CitationState, anchors_of
 from retriever.store import reading
 from retriever.store.reading import StoredNode
 
@@ -17,7 +19,7 @@ _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", r
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Lines of a document, as they were indexed."""
+    """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
     node_id: str
     """The node that holds the first of the lines."""
@@ -32,6 +34,13 @@ class Passage:
     """The node's."""
     breadcrumb: tuple[str, ...]
     """The node's."""
+    citation_state: CitationState = "exact"
+    """Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`."""
+        return f"{self.file}:{self.span}"
 
 
 def whole_tree(connection: sqlite3.Connection) -> DocumentTree:
@@ -76,25 +85,30 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[s
     raise _not_there(reference)
 
 
-def read_passage(connection: sqlite3.Connection, reference: str) -> Passage:
+def read_passage(connection: sqlite3.Connection, reference: str, max_file_bytes: int) -> Passage:
     """The lines that a reference names.
 
     Args:
         connection: in a snapshot.
         reference: a node id (with all that is below it), a path, `path:first-last` or `path:line`; a path is relative
             to an indexed folder or to the current one, or absolute.
+        max_file_bytes: a larger file is not read to see what it holds by now.
 
     Raises:
         UsageError: there is no such node, path or line.
     """
-    found = _find(connection, reference)
-    if found is not None:
-        return _passage(found, _span_below(found))
-    match = _LINES.fullmatch(reference)
-    found = _find(connection, match["path"]) if match else None
-    if found is None or match is None:
+    found, lines = _find(connection, reference), None
+    if found is None and (match := _LINES.fullmatch(reference)):
+        found, lines = _find(connection, match["path"]), (int(match["first"]), int(match["last"] or match["first"]))
+    if found is None:
         raise _not_there(reference)
-    return _passage(found, _span_of_lines(found, int(match["first"]), int(match["last"] or match["first"])))
+    anchors = anchors_of(connection, [found.document_key], max_file_bytes)
+    state, now = anchors.look_at(found.document_key)
+    if state == "stale" and (lines or found.place == 0):
+        return _as_it_is(found, now, lines)
+    passage = _as_it_was(found, lines)
+    anchor = anchors.anchor(found.document_key, passage.span, passage.text)
+    return replace(passage, span=anchor.span, citation_state=anchor.state)
 
 
 def _not_there(reference: str) -> UsageError:
@@ -107,8 +121,9 @@ class _Found:
 
     folder: str
     """The indexed folder, absolute."""
+    document_key: int
     nodes: Sequence[StoredNode]
-    """All nodes of the document, in document order."""
+    """All nodes of the document, in document order: the file first."""
     place: int
     """The named node's among them."""
 
@@ -124,7 +139,7 @@ def _find(connection: sqlite3.Connection, reference: str) -> _Found | None:
         if key is not None:
             nodes = list(reading.nodes_of_documents(connection, [key]))
             place = next(place for place, stored in enumerate(nodes) if stored.node.id == node_id)
-            return _Found(reading.folder_of(connection, [key])[key], nodes, place)
+            return _Found(reading.folder_of(connection, [key])[key], key, nodes, place)
     return None
 
 
@@ -156,16 +171,37 @@ def _span_below(found: _Found) -> Span | None:
     return Span(spans[0].first, spans[-1].last) if spans else None
 
 
-def _span_of_lines(found: _Found, first: int, last: int) -> Span:
-    if not 1 <= first <= last <= found.last_line:
-        raise UsageError(f"{found.nodes[0].node.path} has the lines 1-{found.last_line}, not {first}-{last}")
+def _as_it_is(found: _Found, text: str, lines: tuple[int, int] | None) -> Passage:
+    """Lines of a file that has changed, or all: what a citation of today names."""
+    file, last_line = found.nodes[0].node, count_lines(text)
+    span = _span_of_lines(file, last_line, lines or (1, last_line))
+    return Passage(file.id, found.folder, file.path, span, _lines(text, span), file.title, file.breadcrumb)
+
+
+def _as_it_was(found: _Found, lines: tuple[int, int] | None) -> Passage:
+    """Lines of a document when it was indexed, or those of the named node and all below it."""
+    span = _span_of_lines(found.nodes[0].node, found.last_line, lines) if lines else _span_below(found)
+    if span is None:
+        raise _empty(found.nodes[found.place].node)
+    text = "".join(stored.node.text for stored in found.nodes if stored.node.span)
+    holder = next(stored.node for stored in found.nodes if stored.node.span and stored.node.span.last >= span.first)
+    return Passage(holder.id, found.folder, holder.path, span, _lines(text, span), holder.title, holder.breadcrumb)
+
+
+def _span_of_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
+    """The lines of a file that has so many, if it has them."""
+    first, last = lines
+    if not last_line:
+        raise _empty(file)
+    if not 1 <= first <= last <= last_line:
+        raise UsageError(f"{file.path} has the lines 1-{last_line}, not {first}-{last}")
     return Span(first, last)
 
 
-def _passage(found: _Found, span: Span | None) -> Passage:
-    if span is None:
-        raise UsageError(f"{found.nodes[found.place].node.path} is empty")
-    text = "".join(stored.node.text for stored in found.nodes if stored.node.span)
-    lines = text.split("\n")[span.first - 1 : span.last]
-    holder = next(stored.node for stored in found.nodes if stored.node.span and stored.node.span.last >= span.first)
-    return Passage(holder.id, found.folder, holder.path, span, "\n".join([*lines, ""]), holder.title, holder.breadcrumb)
+def _empty(node: Node) -> UsageError:
+    return UsageError(f"{node.path} is empty")
+
+
+def _lines(text: str, span: Span) -> str:
+    """These lines, each with its line end."""
+    return "\n".join([*text.split("\n")[span.first - 1 : span.last], ""])

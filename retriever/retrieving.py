@@ -126,7 +126,7 @@ class Retriever(Closing):
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
         ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus)
-        return ask_for_context(ask, self.view, most)
+        return ask_for_context(ask, self.view, most, self.profile.documents.max_file_bytes)
 
     def look_again(self) -> None:
         """The next question looks at the folders, however young the last look is."""
@@ -149,13 +149,13 @@ class Retriever(Closing):
             return tuple(tree.walk(find_node(view.connection, tree, reference) if reference else None, depth))
 
     def read(self, reference: str) -> Passage:
-        """The text of a node id, a path, `path:first-last` or `path:line`, as it was indexed.
+        """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
         Raises:
             UsageError: there is no such node, path or line.
         """
         with self._lock, self._index.view() as view:
-            passage = read_passage(view.connection, reference)
+            passage = read_passage(view.connection, reference, self.profile.documents.max_file_bytes)
         if self.profile.record:
             history.note_opened(self._index.path, passage.node_id)
         return passage

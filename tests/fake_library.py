@@ -34,6 +34,8 @@ class FakePassage:
     text: str = HIT.text
     breadcrumb: tuple[str, ...] = HIT.breadcrumb
     title: str = HIT.title
+    citation: str = HIT.citation
+    citation_state: str = HIT.citation_state
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ try:
 except ModuleNotFoundError as error:
     raise without_extra("llamaindex", "llama_index", error) from error
 
-READ_KEYS = frozenset({"citation", "title"})
+READ_KEYS = frozenset({"citation", "citation_state", "title"})
 """The metadata that a language model is shown beside a section's text."""
 
 

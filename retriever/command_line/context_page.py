@@ -72,6 +72,7 @@ def left_out_object(item: "LeftOut") -> dict[str, Any]:
     """A hit that is not quoted; `same_as` cites the piece's section that has the same text."""
     return {
         "citation": item.section.citation,
+        "citation_state": item.section.citation_state,
         "folder": item.section.folder,
         "node_id": item.section.node_id,
         "titles": list(item.section.titles),

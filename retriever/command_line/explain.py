@@ -60,7 +60,9 @@ def _show_sums(page: Page, answer: "Answer") -> None:
     _heading(page, "fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
         parts = " + ".join(f"{item.share:.5f} {item.arm}" for item in hit.evidence)
-        page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", (inert_line(hit.citation), CITED)))
+        doubt = "" if hit.citation_state == "exact" else f"  {hit.citation_state}"
+        cited = (inert_line(hit.citation), CITED)
+        page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", cited, (doubt, QUIET)))
 
 
 def _show_verdict(page: Page, answer: "Answer") -> None:

@@ -97,7 +97,9 @@ def record_lines(record: dict[str, Any]) -> "Iterator[str]":
         yield f"degraded    {inert_line(sentence)}"
     for hit in record["hits"]:
         arms = ", ".join(f"{item['arm']} #{item['rank']}" for item in hit["evidence"])
-        yield f"{hit['rank']:>3}  {inert_line(hit['citation'])}  {hit['scale']} {hit['score']:.4g} ({arms})"
+        state = hit.get("citation_state", "exact")  # as it was then; the oldest records have none
+        doubt = "" if state == "exact" else f"  {inert_line(state)}"
+        yield f"{hit['rank']:>3}  {inert_line(hit['citation'])}{doubt}  {hit['scale']} {hit['score']:.4g} ({arms})"
         yield f"     {inert_line(hit['snippet'])}"
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     yield f"searched    generation {record['index']['generation']}, {spent:.1f} ms"

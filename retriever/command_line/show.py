@@ -12,7 +12,7 @@ from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.resident import known_state, state_line, state_object
 from retriever.command_line.terminal import openable, write_line
 from retriever.display.inert import inert_line
-from retriever.display.wording import counted, refresh_command, size
+from retriever.display.wording import CITATION_STATES, counted, refresh_command, size
 
 if TYPE_CHECKING:
     from retriever.expansion.metrics import ExpansionMetrics
@@ -88,7 +88,8 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
         write_json(passage_object(passage))
         return ExitCode.OK
     titles = " > ".join(map(inert_line, (*passage.breadcrumb, passage.title)))
-    notes.aside(f"{openable(passage.folder, passage.file)}:{passage.span} | {titles}")
+    doubt = f", {said}" if (said := CITATION_STATES[passage.citation_state]) else ""
+    notes.aside(f"{openable(passage.folder, passage.file)}:{passage.span}{doubt} | {titles}")
     write_line(sys.stdout, passage.text.rstrip("\n"))
     return ExitCode.OK
 

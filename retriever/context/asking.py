@@ -23,7 +23,10 @@ class AnswerInContext:
 
 
 def ask_for_context(
-    ask: Callable[[], Answer], view_of: Callable[[], AbstractContextManager[View]], max_tokens: int
+    ask: Callable[[], Answer],
+    view_of: Callable[[], AbstractContextManager[View]],
+    max_tokens: int,
+    max_file_bytes: int,
 ) -> AnswerInContext:
     """Searches, and assembles what was found.
 
@@ -31,6 +34,7 @@ def ask_for_context(
         ask: searches for the question.
         view_of: opens the index in one state.
         max_tokens: of the context.
+        max_file_bytes: a larger file is not read to see what it holds by now.
 
     Raises:
         UsageError: `max_tokens` is less than `LEAST_CONTEXT_TOKENS`.
@@ -41,6 +45,6 @@ def ask_for_context(
         answer = ask()
         with view_of() as view:
             if view.number == answer.index.generation:
-                sections = gathered(view, answer)
+                sections = gathered(view, answer, max_file_bytes)
                 return AnswerInContext(answer, assembled(sections, answer.verdict, max_tokens, bundled_count()))
     raise IndexLockedError("the index changed again and again while it was read; try again when indexing has finished")

@@ -1,54 +1,68 @@
 """The hits of an answer, and what completes their families, with their whole texts from the index."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from pageindex.node import Node, Span
 from retriever.context.merging import completing
 from retriever.context.sections import Section
 from retriever.lexical.tokens import tokenize
+from retriever.searching.citations import Anchors, anchors_of
 from retriever.searching.open_index import View
 from retriever.searching.stored_tree import StoredTree
 from retriever.store import reading
 from retriever.types import Answer, Hit
 
 
-def gathered(view: View, answer: Answer) -> tuple[Section, ...]:
+def gathered(view: View, answer: Answer, max_file_bytes: int) -> tuple[Section, ...]:
     """What a context of the answer may quote: its hits, best first, then what completes their families.
 
     Args:
         view: of the generation that answered.
         answer: of this view.
+        max_file_bytes: a larger file is not read to see what it holds by now.
     """
     ids = [hit.node_id for hit in answer.hits]
     view.tree.load_nodes(ids)
     others = completing(ids, view.tree)
-    folders = reading.folder_of(view.connection, {view.tree.document_key(node_id) for node_id in (*ids, *others)})
+    keys = {view.tree.document_key(node_id) for node_id in (*ids, *others)}
+    anchors = anchors_of(view.connection, keys, max_file_bytes)
+    sources = _Sources(view.tree, reading.folder_of(view.connection, keys), anchors)
     passages = _passages(view, answer)
-    hits = {hit.node_id: hit for hit in answer.hits}
+    ranks = {hit.node_id: hit.rank for hit in answer.hits}
     return tuple(
-        _section(view.tree, node_id, folders, hits.get(node_id), passages.get(node_id, ()))
-        for node_id in chain(ids, others)
+        sources.section(node_id, ranks.get(node_id), passages.get(node_id, ())) for node_id in chain(ids, others)
     )
 
 
-def _section(
-    tree: StoredTree, node_id: str, folders: Mapping[int, str], hit: Hit | None, passages: tuple[Span, ...]
-) -> Section:
-    node = tree.node(node_id)
-    assert node.span is not None, "only nodes with lines are found, or complete a family"
-    return Section(
-        node_id=node_id,
-        folder=folders[tree.document_key(node_id)],
-        file=node.path,
-        span=node.span,
-        titles=(*node.breadcrumb, node.title),
-        text=node.text,
-        heading_id=_heading_of(node, tree),
-        rank=hit.rank if hit else None,
-        passages=passages,
-        citation_state=hit.citation_state if hit else "exact",
-    )
+@dataclass(frozen=True, slots=True)
+class _Sources:
+    """What sections are made of."""
+
+    tree: StoredTree
+    folders: Mapping[int, str]
+    """By document key."""
+    anchors: Anchors
+
+    def section(self, node_id: str, rank: int | None, passages: tuple[Span, ...]) -> Section:
+        """A section with the lines that it has by now; `passages` are those that it had."""
+        node, key = self.tree.node(node_id), self.tree.document_key(node_id)
+        assert node.span is not None, "only nodes with lines are found, or complete a family"
+        anchor = self.anchors.anchor(key, node.span, node.text)
+        down = anchor.span.first - node.span.first
+        return Section(
+            node_id=node_id,
+            folder=self.folders[key],
+            file=node.path,
+            span=anchor.span,
+            titles=(*node.breadcrumb, node.title),
+            text=node.text,
+            heading_id=_heading_of(node, self.tree),
+            rank=rank,
+            passages=tuple(Span(passage.first + down, passage.last + down) for passage in passages),
+            citation_state=anchor.state,
+        )
 
 
 def _heading_of(node: Node, tree: StoredTree) -> str:

@@ -37,12 +37,18 @@ def _group(pieces: Sequence[Piece]) -> Group:
 def _pieces(family: Iterable[Excerpt]) -> list[Piece]:
     """Excerpts of one document, joined where they touch."""
     runs: list[list[Excerpt]] = []
-    for excerpt in sorted(family, key=attrgetter("span")):
-        if runs and excerpt.span.first <= max(other.span.last for other in runs[-1]) + 1:
+    for excerpt in sorted(family, key=lambda item: (item.section.is_held, item.span)):
+        if runs and _touches(excerpt, runs[-1]):
             runs[-1].append(excerpt)
         else:
             runs.append([excerpt])
-    return [_piece(run) for run in runs]
+    return sorted(map(_piece, runs), key=attrgetter("span"))
+
+
+def _touches(excerpt: Excerpt, run: Sequence[Excerpt]) -> bool:
+    """Whether it goes on where the run ends; never, where the file holds the one and no longer the other."""
+    is_near = excerpt.span.first <= max(other.span.last for other in run) + 1
+    return is_near and excerpt.section.is_held == run[-1].section.is_held
 
 
 def _piece(run: Sequence[Excerpt]) -> Piece:

@@ -11,6 +11,8 @@ from retriever.context.grouping import common_titles
 from retriever.context.sections import Group, LeftOut, Piece
 from retriever.display.code_spans import code, fence
 from retriever.display.inert import inert
+from retriever.display.wording import CITATION_STATES
+from retriever.searching.citations import CitationState
 from retriever.types import Verdict
 
 INTRODUCTION = (
@@ -53,7 +55,8 @@ def rendered(groups: Sequence[Group], outline: Sequence[str], verdict: Verdict) 
 def outline_line(item: LeftOut) -> str:
     """One hit that is not quoted: where it stands, its titles, and its length or what stands for it."""
     reason = f"the same text as {code(item.same_as)}" if item.same_as else f"about {item.tokens:,} tokens"
-    return f"- {code(item.section.citation)} {path_of_titles(item.section.titles)}, {reason}"
+    doubt = _doubt(item.section.citation_state)
+    return f"- {code(item.section.citation)} {path_of_titles(item.section.titles)}, {reason}{doubt}"
 
 
 def more_line(count: int) -> str:
@@ -71,8 +74,11 @@ def _place(piece: Piece, above: Sequence[str]) -> str:
     below = piece.titles[len(common_titles([piece.titles, tuple(above)])) :]
     titles = f" {path_of_titles(below)}" if below else ""
     cut = "".join(f", cut: the section has the lines {span}" for span in piece.cut_from)
-    doubt = "" if piece.citation_state == "exact" else f", {piece.citation_state} since it was indexed"
-    return f"{code(piece.citation)}{titles}{cut}{doubt}"
+    return f"{code(piece.citation)}{titles}{cut}{_doubt(piece.citation_state)}"
+
+
+def _doubt(state: CitationState) -> str:
+    return f", {CITATION_STATES[state]}" if CITATION_STATES[state] else ""
 
 
 def _quotation(piece: Piece) -> Iterator[str]:

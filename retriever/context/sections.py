@@ -16,7 +16,7 @@ class Section:
     file: str
     """Relative to `folder`."""
     span: Span
-    """The lines of `text` in the file."""
+    """The lines of `text` in the file: where it has moved, its new ones."""
     titles: tuple[str, ...]
     """The titles above it, outermost first, and its own."""
     text: str
@@ -28,12 +28,17 @@ class Section:
     passages: tuple[Span, ...] = ()
     """The lines of its chunks: the one that matched, then the others, the nearest to it first."""
     citation_state: CitationState = "exact"
-    """Whether the file still holds it there, where it is a hit; `span` is where it was indexed."""
+    """Whether the file holds `text` in the lines of `span`; if it does not, these are where it was indexed."""
 
     @property
     def citation(self) -> str:
         """`file:first-last`."""
         return f"{self.file}:{self.span}"
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the file holds it there; the lines of what it does not hold are of another time."""
+        return self.citation_state in ("exact", "moved")
 
     def lines(self, span: Span) -> list[str]:
         """Some of its lines, without their ends."""
@@ -67,7 +72,7 @@ class Piece:
     cut_from: tuple[Span, ...] = ()
     """The spans of those of its sections that are not quoted whole."""
     citation_state: CitationState = "exact"
-    """As the first of its sections that the file does not hold there any more."""
+    """As the first of its sections that is not `exact`; what the file holds and what it does not are never in one."""
 
     @property
     def citation(self) -> str:

@@ -6,6 +6,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from retriever.types import IndexState
 
+CITATION_STATES = {
+    "exact": "",
+    "moved": "moved here since it was indexed",
+    "stale": "stale: these lines have changed since they were indexed",
+    "gone": "gone: the file can no longer be read",
+}
+"""What is said beside the lines that are cited, by `CitationState`; nothing where they are what was indexed."""
+
 
 def counted(number: int, noun: str) -> str:
     """`1 file`, `1,203 files`."""

@@ -1,13 +1,16 @@
-"""Whether the lines that a hit cites still hold, on the disk, what was indexed; if not, where that has moved."""
+"""Whether the lines that are cited still hold, on the disk, what was indexed; if not, where that has moved."""
 
 import os
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from pageindex.corpus import SourceFile, UnreadableDocumentError, read_document
 from pageindex.node import Span
+from retriever.store import reading
+from retriever.store.files import documents_by_key
 from retriever.store.reading import StoredDocument
 
 CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone"]
@@ -38,7 +41,8 @@ class Anchors:
         self._documents = documents
         self._folders = folders
         self._max_file_bytes = max_file_bytes
-        self._look_at = lru_cache(maxsize=None)(self._look)
+        self.look_at = lru_cache(maxsize=None)(self._look)
+        """By document key: `exact`, `stale` or `gone` for the file as a whole, and its text where it is `stale`."""
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Where the section is.
@@ -48,11 +52,10 @@ class Anchors:
             span: its lines when it was indexed.
             text: exactly these lines.
         """
-        state, now = self._look_at(document_key)
+        state, now = self.look_at(document_key)
         return anchored(span, text, now) if state == "stale" else Anchor(span, state)
 
     def _look(self, document_key: int) -> tuple[CitationState, str]:
-        """Whether the document is what was indexed; where it is another by now, its text."""
         known = self._documents[document_key]
         path = f"{self._folders[document_key]}/{known.path}"
         try:
@@ -67,6 +70,12 @@ class Anchors:
         except UnreadableDocumentError:
             return "gone", ""
         return ("exact", "") if now.digest == known.digest else ("stale", now.text)
+
+
+def anchors_of(connection: sqlite3.Connection, document_keys: Collection[int], max_file_bytes: int) -> Anchors:
+    """Looks at the files of these documents."""
+    folders = reading.folder_of(connection, document_keys)
+    return Anchors(documents_by_key(connection, document_keys), folders, max_file_bytes)
 
 
 def anchored(span: Span, text: str, now: str) -> Anchor:

@@ -1,10 +1,11 @@
 """What a section stands beside: its parent, its children, its siblings, and the links from it and to it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pageindex.node import Node, NodeKind, folder_id
 from retriever.browsing import find_in_documents
+from retriever.searching.citations import Anchor, anchors_of
 from retriever.searching.open_index import View
 
 
@@ -47,3 +48,22 @@ def relations(view: View, reference: str) -> Relations:
         links=tree.links(node_id),
         backlinks=tree.backlinks(node_id),
     )
+
+
+def places(view: View, found: Relations, max_file_bytes: int) -> Callable[[Node], Anchor | None]:
+    """Tells of each of these nodes where it is by now; None of one without lines. To be used within the view.
+
+    Args:
+        view: that they were found in.
+        found: the nodes.
+        max_file_bytes: a larger file is not read to see what it holds by now.
+    """
+    above = [found.parent] if found.parent else []
+    nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
+    keys = {view.tree.document_key(node.id) for node in nodes}
+    anchors = anchors_of(view.connection, keys, max_file_bytes)
+
+    def place(node: Node) -> Anchor | None:
+        return anchors.anchor(view.tree.document_key(node.id), node.span, node.text) if node.span else None
+
+    return place

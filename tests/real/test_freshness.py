@@ -208,7 +208,7 @@ def test_a_citation_says_what_the_file_holds_by_now(shelf: Shelf) -> None:
     assert _cited(shelf, question) == ("mail.md:5-8", "gone")
     with shelf.open(**NEVER_REFRESH) as retriever:
         page = retriever.context(question).context.markdown
-    assert "gone since it was indexed" in page
+    assert "gone: the file can no longer be read" in page
 
 
 def _cited(shelf: Shelf, question: str) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """A section, a file, a folder or some lines, to be read."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import NodeKind, Span
@@ -70,9 +71,8 @@ def _way(entry: Entry, visit: Visit) -> Html:
 
 
 def _place(passage: Passage, visit: Visit) -> Html:
-    cited = f"{passage.file}:{passage.span}"
     back = element("a", "Back to the answer", href=visit.ask(), class_="back") if visit.question else None
-    return element("p", citation(passage.folder, passage.file, passage.span.first, cited, visit), back, class_="foot")
+    return element("p", citation(passage, visit), back, class_="foot")
 
 
 def _shown(passage: Passage) -> Passage:
@@ -82,7 +82,7 @@ def _shown(passage: Passage) -> Passage:
     end = passage.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or passage.text.find("\n") + 1
     text = passage.text[:end]
     span = Span(passage.span.first, passage.span.first + text.count("\n") - 1)
-    return Passage(passage.node_id, passage.folder, passage.file, span, text, passage.title, passage.breadcrumb)
+    return replace(passage, span=span, text=text)
 
 
 def _text(view: View, passage: Passage, title: str, visit: Visit) -> Html:

@@ -12,6 +12,7 @@ COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 LINE: dict[str, Any] = {"type": ["integer", "null"], "minimum": 1}
 TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
 SWITCH: dict[str, Any] = {"type": "boolean"}
+STATE: dict[str, Any] = {"enum": ["exact", "moved", "stale", "gone"]}
 
 FAILURES = {
     "404": "The documents hold no such node, path or line.",
@@ -129,7 +130,7 @@ SCHEMAS: dict[str, Any] = {
             "start_line": COUNT,
             "end_line": COUNT,
             "citation": TEXT,
-            "citation_state": TEXT,
+            "citation_state": STATE,
             "title": TEXT,
             "breadcrumb": TEXTS,
             "snippet": TEXT,
@@ -182,6 +183,7 @@ SCHEMAS: dict[str, Any] = {
             "start_line": COUNT,
             "end_line": COUNT,
             "citation": TEXT,
+            "citation_state": STATE,
             "title": TEXT,
             "breadcrumb": TEXTS,
             "text": TEXT,

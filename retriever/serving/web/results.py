@@ -4,8 +4,10 @@ from collections.abc import Iterator
 
 from pageindex.markdown import count_lines
 from pageindex.node import NodeKind
+from retriever.browsing import Passage
 from retriever.display.editors import editor_link
 from retriever.display.inert import inert_line
+from retriever.display.wording import CITATION_STATES
 from retriever.searching.open_index import View
 from retriever.serving.web.contents import NO_TITLE
 from retriever.serving.web.elements import Content, Html, element, markup
@@ -93,7 +95,7 @@ def _hit(view: View, hit: Hit, stems: frozenset[str], visit: Visit) -> Html:
     )
     section = element("div", _section(view, hit, stems, visit), _rest(hit, visit), class_="text", dir="auto")
     details = element("details", summary, section, open=hit.rank == 1)
-    foot = element("p", citation(hit.folder, hit.file, hit.span.first, hit.citation, visit), _why(hit), class_="foot")
+    foot = element("p", citation(hit, visit), _why(hit), class_="foot")
     article = element("article", breadcrumb(hit.file, hit.breadcrumb), title, details, foot, tabindex="-1")
     return element("li", article, id=f"hit-{hit.rank}")
 
@@ -105,11 +107,21 @@ def breadcrumb(file: str, titles: tuple[str, ...]) -> Html:
     return element("p", parts, above, class_="crumbs", dir="auto")
 
 
-def citation(folder: str, file: str, line: int, cited: str, visit: Visit) -> Html:
-    """The place in the file; following it opens the editor."""
-    address = editor_link(visit.preferences.editor, f"{folder}/{file}", line)
+def citation(place: Hit | Passage, visit: Visit) -> Html:
+    """The place in the file, and what is to be known of it; following it opens the editor, while there is a file."""
+    cited = place.citation
     shown = element("code", inert_line(cited))
-    return element("a", shown, href=address, class_="citation", title=f"Open in the editor: {cited}", data_copy=cited)
+    if place.citation_state == "gone":
+        return markup(element("span", shown, class_="citation", data_copy=cited), doubt(place))
+    address = editor_link(visit.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
+    title = f"Open in the editor: {cited}"
+    return markup(element("a", shown, href=address, class_="citation", title=title, data_copy=cited), doubt(place))
+
+
+def doubt(place: Hit | Passage) -> Content:
+    """What is to be known of a place that no longer holds what was indexed, in words."""
+    said = CITATION_STATES[place.citation_state]
+    return element("span", said, class_="doubt") if said else None
 
 
 def _section(view: View, hit: Hit, stems: frozenset[str], visit: Visit) -> Html:

@@ -6,7 +6,7 @@ from itertools import accumulate
 from retriever.serving.web.contents import Contents
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.expansion import expansion
-from retriever.serving.web.results import ARM_NAMES, heading
+from retriever.serving.web.results import ARM_NAMES, doubt, heading
 from retriever.serving.web.site import Timed, Visit
 from retriever.serving.web.tree_view import title_of
 from retriever.types import Answer, Hit, Ranked, Ranking, Signals, Stage
@@ -95,6 +95,7 @@ def _place(hit: Hit, visit: Visit) -> Html:
     return markup(
         element("span", str(hit.rank), class_="rank"),
         element("a", hit.title.strip() or hit.file, href=visit.read(hit.node_id), title=hit.citation),
+        doubt(hit),
     )
 
 

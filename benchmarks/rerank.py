@@ -1,0 +1,208 @@
+r"""What reranking and expansions can win and lose at most: scripted ones in the real pipeline, on questions with gold.
+
+    uv run python benchmarks/rerank.py ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
+        ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook
+
+QUESTIONS:DOCS for each set. The scripted rerankers know the gold: `perfect` puts right sections first, `last` puts them
+last, `shuffled` puts all in an order that is drawn from the question. They score by rank, as a language model's order
+is scored, and see what a profile gives them. Where QUESTIONS.expansions.jsonl lies beside QUESTIONS.jsonl, the
+questions are asked with their own expansions too, and each with those of the question after it. Prints means over the
+sets.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import mean
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.quality import Benchmark
+from retriever.evaluation.asking import DEPTH, sections_of
+from retriever.evaluation.jsonl import read_expansions, read_questions
+from retriever.evaluation.measures import Rankings, measured
+from retriever.evaluation.questions import Question
+from retriever.evaluation.relevance import Judgements, right_sections
+from retriever.expansion.values import Expansion
+from retriever.library import open_retriever
+from retriever.rerank import Judgement, Shown
+from retriever.rerank.ranks import worth
+from retriever.retrieving import Retriever
+from retriever.settings.layers import DEFAULT_PROFILE
+from retriever.settings.profile import merged
+
+MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
+PROFILES = ("fast", "balanced", "recall")
+BLENDS = (0.0, 0.3)
+ONCE = {"refresh_seconds": 1e6}
+"""The folders are looked at once."""
+
+Order = Callable[[str, Sequence[str], Judgements], Sequence[str]]
+"""(question id, node ids as they come, what is right) -> the node ids, best first."""
+Expansions = Mapping[str, Expansion]
+"""By question id."""
+Means = dict[str, dict[str, float]]
+"""Rows to the means of their measures."""
+
+
+def perfect(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
+    """Right sections first, those of the largest gain before the others."""
+    return sorted(pool, key=lambda node_id: -right.get(node_id, 0))
+
+
+def last(_: str, pool: Sequence[str], right: Judgements) -> Sequence[str]:
+    """Right sections last."""
+    return sorted(pool, key=lambda node_id: right.get(node_id, 0))
+
+
+def shuffled(key: str, pool: Sequence[str], _: Judgements) -> Sequence[str]:
+    """In any order, always the same one."""
+    return Random(key).sample(pool, len(pool))
+
+
+ORDERS: dict[str, Order] = {"perfect": perfect, "shuffled": shuffled, "last": last}
+
+
+@dataclass
+class Scripted:
+    """A reranker that is told what it is shown, and what to say of it."""
+
+    scale: str = "scripted"
+    start_s: float = 0.0
+    pool: Sequence[str] = ()
+    """Node ids in the order in which they are shown."""
+    order: Sequence[str] = ()
+    """The same, best first."""
+
+    def judge(self, question: str, shown: Sequence[Shown], seconds: float | None = None) -> Judgement:
+        """By rank."""
+        assert len(shown) == len(self.pool), "the same question gives the same candidates"
+        ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}
+        return Judgement(tuple(worth(ranks[node_id]) for node_id in self.pool), "scripted")
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """One set, and the index of its documents."""
+
+    docs: Path
+    index: str
+    questions: Sequence[Question]
+    right: Mapping[str, Judgements]
+    """By question id."""
+    expansions: Expansions
+    """Empty where none are recorded."""
+
+    @classmethod
+    def of(cls, benchmark: Benchmark, index: str) -> "Questions":
+        """Indexes the documents."""
+        questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
+        recorded = read_expansions(benchmark.expansions) if benchmark.expansions.is_file() else {}
+        with open_retriever([benchmark.docs], index) as retriever:
+            sections = sections_of(retriever)
+        right = {question.id: right_sections(question, sections) for question in questions}
+        return cls(benchmark.docs, index, questions, right, recorded)
+
+    def open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:
+        """With as many hits as there are candidates, or more."""
+        with open_retriever([self.docs], self.index, profile, settings=settings) as retriever:
+            depth = max(DEPTH, retriever.profile.candidate_cap)
+        return open_retriever([self.docs], self.index, profile, settings=merged(settings, {**ONCE, "top_k": depth}))
+
+    @property
+    def of_others(self) -> Expansions:
+        """To each question the expansions of the one after it."""
+        ids = [question.id for question in self.questions]
+        return {key: self.expansions[other] for key, other in zip(ids, [*ids[1:], ids[0]], strict=True)}
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How the questions of a set are asked."""
+
+    profile: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    expanded: str = ""
+    """`own`, `of others`, or not at all."""
+
+    def found(self, asked: Questions, script: "Script | None" = None) -> dict[str, list[str]]:
+        """Node ids by question id, best first: as the pipeline puts them, or as the script has them reranked."""
+        recorded = {"": {}, "own": asked.expansions, "of others": asked.of_others if self.expanded else {}}
+        kind = {"rerank": {"kind": "cross-encoder" if script else "none", "blend": script.blend if script else 0.0}}
+        with asked.open(self.profile, merged(self.settings, kind)) as retriever:
+            retriever._reranker = reranker = Scripted()  # in place of the model that would be loaded
+            found = {}
+            for question in asked.questions:
+                if script:
+                    reranker.pool = script.pools[question.id][: retriever.profile.candidate_cap]
+                    reranker.order = script.order(question.id, reranker.pool, asked.right[question.id])
+                hits = retriever.search(question.text, recorded[self.expanded].get(question.id)).hits
+                found[question.id] = [hit.node_id for hit in hits]
+            return found
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What is said of the candidates."""
+
+    pools: Rankings
+    """Node ids by question id, as they come without a reranker."""
+    order: Order
+    blend: float
+
+
+def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Every row with its rankings, on one set."""
+    for profile in PROFILES:
+        way = Way(profile)
+        pools = way.found(asked)
+        yield f"{profile}: no reranking", pools
+        yield f"{profile}: perfect", way.found(asked, Script(pools, perfect, 0.0))
+        for name, order in ORDERS.items() if profile == DEFAULT_PROFILE else ():
+            for blend in BLENDS:
+                yield f"{profile}: {name}, blend {blend:g}", way.found(asked, Script(pools, order, blend))
+    if not asked.expansions:
+        return
+    for whose in ("own", "of others"):
+        for gate in ("auto", "always"):
+            way = Way(DEFAULT_PROFILE, {"hyde": {"gate": gate}}, whose)
+            pools = way.found(asked)
+            yield f"expansions {whose}, gate {gate}", pools
+            if (whose, gate) == ("own", "auto"):
+                yield "expansions own, gate auto: perfect", way.found(asked, Script(pools, perfect, 0.0))
+
+
+def means(asked: Questions, rankings: Rankings) -> dict[str, float]:
+    """The measures over the questions of a set."""
+    values = measured(rankings, asked.right, MEASURES)
+    return {name: mean(one[name] for one in values.values()) for name in MEASURES}
+
+
+def rows(sets: Sequence[Means]) -> Iterator[str]:
+    """The table: means over the sets, of what every set has."""
+    yield f"| | {' | '.join(MEASURES)} |"
+    yield f"|---|{'---|' * len(MEASURES)}"
+    for name in sets[0]:
+        if all(name in one for one in sets):
+            values = [mean(one[name][measure] for one in sets) for measure in MEASURES]
+            yield f"| {name} | {' | '.join(f'{value:.3f}' for value in values)} |"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints the table."""
+    if not arguments:
+        raise SystemExit(__doc__)
+    sets = []
+    for argument in arguments:
+        with TemporaryDirectory() as index:
+            asked = Questions.of(Benchmark(*map(Path, argument.rsplit(":", 1))), index)
+            sets.append({name: means(asked, rankings) for name, rankings in of_set(asked)})
+    print("\n".join(rows(sets)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,224 @@
+"""Files that were edited after they were indexed, with nothing indexed again: whatever cites lines tells the truth."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from hybrid_retrieve import main
+from retriever.display.wording import CITATION_STATES
+from retriever.errors import UsageError
+from retriever.library import index_folders
+from retriever.serving.library import Library
+from retriever.serving.mcp_answers import Answers, Asked
+from retriever.serving.mcp_resources import DOCUMENT, Resources
+from retriever.serving.web import web_app
+from tests.shelf import NEVER_REFRESH, PAGES, Shelf
+
+QUESTION = "which stamp pays for the journey?"
+STAMPS = "mail.md#mail/stamps"
+MAIL = PAGES["mail.md"]
+WORDS_ALONE = {"encoder": {"kind": "none"}}
+
+
+def edited(docs: Path, state: str) -> None:
+    """Changes mail.md so that its section on stamps is in that state."""
+    path = docs / "mail.md"
+    if state == "gone":
+        path.unlink()
+        return
+    contents = {
+        "exact": f"{MAIL}\n## Letters\n\nMore below.\n",
+        "moved": f"Before.\n\n{MAIL}",
+        "stale": MAIL.replace("A stamp pays", "Nobody pays"),
+    }
+    path.write_text(contents[state], encoding="utf-8")
+
+
+EDITS = pytest.mark.parametrize(
+    ("state", "lines"), [("exact", "5-8"), ("moved", "7-10"), ("stale", "5-8"), ("gone", "5-8")]
+)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    return shelf
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Iterator[Library]:
+    """Serves the pages, found by words alone, and never indexes again."""
+    docs = tmp_path / "docs"
+    for name, text in PAGES.items():
+        path = docs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    index_folders([docs], tmp_path / "index", settings=WORDS_ALONE)
+    with Library(index=str(tmp_path / "index"), settings={**WORDS_ALONE, **NEVER_REFRESH}) as library:
+        yield library
+
+
+def on_disk(folder: str, file: str, first: int, last: int) -> str:
+    lines = Path(folder, file).read_text(encoding="utf-8").splitlines(keepends=True)
+    return "".join(lines[first - 1 : last])
+
+
+@EDITS
+def test_a_context_cites_the_lines_where_the_text_is_now(shelf: Shelf, state: str, lines: str) -> None:
+    edited(shelf.docs, state)
+    with shelf.open(**NEVER_REFRESH, top_k=1) as retriever:
+        context = retriever.context(QUESTION).context
+    (piece,) = context.pieces
+    assert (piece.citation, piece.citation_state) == (f"mail.md:{lines}", state)
+    assert piece.text == "## Stamps\n\nA stamp pays for the journey of a letter.\n\n"
+    if state in ("exact", "moved"):
+        assert piece.text == on_disk(piece.folder, piece.file, piece.span.first, piece.span.last)
+    for name, said in CITATION_STATES.items():
+        assert (bool(said) and said in context.markdown) == (state == name != "exact")
+
+
+def test_what_moved_is_not_joined_with_what_went_stale(shelf: Shelf) -> None:
+    """The first section shrinks: its old lines overlap the new ones of those below it."""
+    changed = MAIL.replace("\n\nHow letters leave the house.\n\n", "\n\n", 1)
+    shelf.write("mail.md", changed)
+    with shelf.open(**NEVER_REFRESH, top_k=3) as retriever:
+        context = retriever.context("stamps and parcels of mail").context
+    pieces = [piece for piece in context.pieces if piece.file == "mail.md"]
+    assert {piece.citation_state for piece in pieces} == {"stale", "moved"}
+    for piece in pieces:
+        if piece.citation_state == "moved":
+            assert piece.text == on_disk(piece.folder, "mail.md", piece.span.first, piece.span.last)
+        else:
+            assert piece.text in MAIL
+
+
+def test_a_cut_of_a_moved_section_and_what_is_left_out_have_the_new_lines(tmp_path: Path) -> None:
+    story = "# Ships\n\n" + "".join(
+        f"Ship {number} carries {'a walrus' if number == 70 else 'coal'}.\n\n" for number in range(120)
+    )
+    shelf = Shelf(tmp_path, {"ships.md": story, "more.md": "# More\n\n" + "A walrus and coal. " * 200 + "\n"})
+    shelf.update()
+    for name in ("ships.md", "more.md"):
+        shelf.write(name, "New.\n\n" + (shelf.docs / name).read_text(encoding="utf-8"))
+    with shelf.open(**NEVER_REFRESH, top_k=2) as retriever:
+        context = retriever.context("a walrus", max_tokens=400).context
+    (piece,) = context.pieces
+    assert (piece.citation_state, [str(span) for span in piece.cut_from]) == ("moved", ["3-244"])
+    assert piece.text == on_disk(piece.folder, piece.file, piece.span.first, piece.span.last)
+    (left_out,) = context.left_out
+    assert left_out.section.citation == "more.md:3-5"
+    assert context.markdown.count(CITATION_STATES["moved"]) == 2
+
+
+@EDITS
+def test_reading_a_section_says_where_it_is(shelf: Shelf, state: str, lines: str) -> None:
+    edited(shelf.docs, state)
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        passage = retriever.read(STAMPS)
+        assert (passage.citation, passage.citation_state) == (f"mail.md:{lines}", state)
+        assert passage.text.startswith("## Stamps\n\nA stamp pays")
+        cited = retriever.read(retriever.search(QUESTION).hits[0].citation)
+    if state in ("exact", "moved"):
+        assert cited.text == passage.text, "what a hit cites is what is read there"
+    assert (cited.citation, cited.citation_state) == (f"mail.md:{lines}", "gone" if state == "gone" else "exact")
+
+
+def test_a_file_and_its_lines_are_read_as_they_are(shelf: Shelf) -> None:
+    shelf.write("mail.md", "# Other\n\nWords.")
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        assert retriever.read("mail.md").text == "# Other\n\nWords.\n"
+        assert (retriever.read("mail.md:3").text, retriever.read("mail.md:3").node_id) == ("Words.\n", "mail.md")
+        with pytest.raises(UsageError, match="has the lines 1-3, not 3-4"):
+            retriever.read("mail.md:3-4")
+        shelf.write("mail.md", "")
+        with pytest.raises(UsageError, match="is empty"):
+            retriever.read("mail.md")
+
+
+def test_a_folder_that_became_a_link_to_elsewhere_is_not_followed(shelf: Shelf, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    (shelf.docs / "garden").rename(elsewhere)
+    (elsewhere / "bees.md").write_text("# Secret\n\nNobody may read this.\n", encoding="utf-8")
+    (shelf.docs / "garden").symlink_to(elsewhere, target_is_directory=True)
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        passage = retriever.read("garden/bees.md")
+    assert (passage.text, passage.citation_state) == (PAGES["garden/bees.md"], "gone")
+
+
+@EDITS
+def test_the_web_page_says_it_in_words_and_links_to_the_lines(
+    library: Library, tmp_path: Path, state: str, lines: str
+) -> None:
+    edited(tmp_path / "docs", state)
+
+    async def fetched(*addresses: str) -> list[httpx.Response]:
+        transport = httpx.ASGITransport(web_app(library))
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+            return [await client.get(address) for address in addresses]
+
+    node = STAMPS.replace("#", "%23")
+    asked = f"?question={QUESTION}"
+    answers = anyio.run(
+        fetched, f"/{asked}", f"/read?node={node}", f"/api/search{asked}", f"/api/node?reference={node}"
+    )
+    pages, objects = [one.text for one in answers[:2]], [one.json() for one in answers[2:]]
+    for page in pages:
+        assert f"<code>mail.md:{lines}</code>" in page
+        assert (f'<span class="doubt">{CITATION_STATES[state]}</span>' in page) == (state != "exact")
+        assert (f'/docs/mail.md:{lines.split("-")[0]}"' in page) == (state != "gone"), "the editor opens what is there"
+    for found in (objects[0]["hits"][0], objects[1]):
+        assert (found["citation"], found["citation_state"]) == (f"mail.md:{lines}", state)
+
+
+@EDITS
+def test_an_agent_is_told(library: Library, tmp_path: Path, state: str, lines: str) -> None:
+    edited(tmp_path / "docs", state)
+    answers = Answers(library)
+    found: Any = answers.search(Asked(QUESTION, 1, "", "", 2000)).values
+    assert found["hits"][0]["citation"] == f"mail.md:{lines}"
+    for reply in (answers.read(STAMPS, 2000), answers.related(STAMPS, 2000)):
+        first = reply.text.split("\n")[0]
+        said = f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
+        assert f"`mail.md:{lines}`{said} " in first
+    (content,) = Resources(library).read(f"{DOCUMENT}mail.md").contents
+    text = MAIL if state == "gone" else (tmp_path / "docs" / "mail.md").read_text(encoding="utf-8")
+    assert getattr(content, "text", "") == text
+
+
+def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: Library, tmp_path: Path) -> None:
+    path = tmp_path / "docs" / "mail.md"
+    path.write_text(f"{MAIL}{'A long story. ' * 40}\n" * 20, encoding="utf-8")
+    answers = Answers(library)
+    cursor = answers.read("mail.md", 300).page["next_cursor"]
+    assert answers.read("mail.md", 300, cursor).text
+    path.write_text("Another story.\n" * 400, encoding="utf-8")
+    with pytest.raises(UsageError, match="call without cursor"):
+        answers.read("mail.md", 300, cursor)
+
+
+@EDITS
+def test_the_command_line_says_it(
+    library: Library, tmp_path: Path, state: str, lines: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edited(tmp_path / "docs", state)
+    words = ["--index", str(tmp_path / "index"), "--encoder-kind", "none", "--refresh-max-files", "0"]
+    capsys.readouterr()
+    assert main(["read", STAMPS, "--index", str(tmp_path / "index")]) == 0
+    said = capsys.readouterr().err
+    assert f"mail.md:{lines}" in said
+    assert (CITATION_STATES[state] in said) == bool(state)
+    assert main(["ask", QUESTION, *words, "--context", "--top-k", "1", "--json"]) == 0
+    piece = json.loads(capsys.readouterr().out)["pieces"][0]
+    assert (piece["citation"], piece["citation_state"]) == (f"mail.md:{lines}", state)
+    assert main(["ask", QUESTION, *words, "--explain", "--record"]) == 0
+    explained = capsys.readouterr().out
+    assert main(["history", "1", "--index", str(tmp_path / "index")]) == 0
+    for page in (explained, capsys.readouterr().out):
+        assert f"mail.md:{lines}" in page
+        assert (f"mail.md:{lines}  {state}" in page) == (state != "exact")
