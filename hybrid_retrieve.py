@@ -6,8 +6,6 @@ Nothing heavy is imported before that is known; the commands are in retriever/co
 import sys
 from collections.abc import Sequence
 
-from retriever.serving.resident_client import asked_of_resident
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line: that of the process, or `arguments` in this process whatever else runs.
@@ -15,16 +13,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         the exit status; see `ExitCode`.
     """
-    code = _answered_elsewhere(sys.argv[1:]) if arguments is None else None
-    if code is not None:
-        return code
-    from retriever.command_line.program import main as run
+    try:
+        code = _answered_elsewhere(sys.argv[1:]) if arguments is None else None
+        if code is not None:
+            return code
+        from retriever.command_line.program import main as run
 
-    return run(sys.argv[1:] if arguments is None else arguments)
+        return run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:  # while modules are loaded: what else would say so may not be there yet
+        sys.stderr.write("interrupted\n")
+        return 130
 
 
 def _answered_elsewhere(words: Sequence[str]) -> int | None:
     """Prints what the resident process answers, and gives its exit status; None when there is no answer."""
+    from retriever.serving.resident_client import asked_of_resident
+
     try:
         answer = asked_of_resident(words)
         if answer is None:

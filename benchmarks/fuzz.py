@@ -32,6 +32,8 @@ SUBJECTS = {
     "context": ("test_context",),
     "front matter and YAML": ("test_front_matter", "test_fuzz_yaml"),
     "terminal": ("test_command_line_output", "test_fuzz_documents:shown"),
+    "replies of a model": ("test_rerank_llm", "test_summaries"),
+    "reranking": ("test_rerank",),
     "words and snippets": ("test_tokens", "test_summary", "test_passages"),
 }
 """Modules of tests/unit, and what stands in the names of the tests that are meant."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SHORT_FLAGS = {
+    "top_k": "-k",
     "context_tokens": "--max-tokens",
     "documents.ignore": "--ignore",
     "llm.url": "--ollama-url",

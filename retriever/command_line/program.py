@@ -22,6 +22,7 @@ from retriever.command_line.forget import forget
 from retriever.command_line.history import history
 from retriever.command_line.index import index
 from retriever.command_line.init import init
+from retriever.command_line.interrupts import noted_interrupts
 from retriever.command_line.mcp import mcp
 from retriever.command_line.profiles import profiles
 from retriever.command_line.questions import questions
@@ -98,12 +99,13 @@ def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) 
     Returns:
         the exit status; see `ExitCode`.
     """
-    try:
-        code = _invoked(arguments, program, opener)
-        sys.stdout.flush()
-        return code
-    except (Exception, KeyboardInterrupt) as error:
-        return ended_by(error)
+    with noted_interrupts() as interrupts:
+        try:
+            code = _invoked(arguments, program, opener)
+            sys.stdout.flush()
+            return code
+        except (Exception, KeyboardInterrupt) as error:
+            return ended_by(KeyboardInterrupt() if interrupts else error)
 
 
 def ended_by(error: Exception | KeyboardInterrupt) -> int:

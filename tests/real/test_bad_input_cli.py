@@ -166,3 +166,30 @@ def test_references_to_nothing(index: Path, capsys: pytest.CaptureFixture[str]) 
         out, err = capsys.readouterr()
         assert out == ""
         assert err.startswith("error: ")
+
+
+def test_names_that_look_alike_are_documents_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """They differ in case, or in how an accent is written; where the file system takes them for one, they are one."""
+    Path("docs").mkdir()
+    for name in ("zebra.md", "Zebra.md", "caf\xe9.md", "cafe\u0301.md"):
+        Path("docs", name).write_text(PAGE, encoding="utf-8")
+    written = sorted(path.name for path in Path("docs").iterdir())
+    found = []
+    for _ in range(2):
+        assert main(["index", "docs", "--index", "index", "--encoder-kind", "none", "-q"]) == 0
+        capsys.readouterr()
+        assert main(["zebra", "--index", "index", "--json", "--top-k", "100"]) == 0
+        found.append([hit["node_id"] for hit in json.loads(capsys.readouterr().out)["hits"]])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == len(found[0])
+    assert sorted({node_id.partition("#")[0] for node_id in found[0]}) == written
+
+
+def test_an_index_in_the_folder_of_its_documents_is_none_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("docs").mkdir()
+    Path("docs", "a.md").write_text(PAGE, encoding="utf-8")
+    for counts in ("1 added, 0 changed, 0 moved, 0 removed, 0 unchanged, 0 skipped", "0 skipped"):
+        assert main(["index", "docs", "--index", "docs", "--encoder-kind", "none"]) == 0
+        assert counts in capsys.readouterr().out
+    assert main(["status", "--index", "docs", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["index"]["documents"] == 1

@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,20 +82,39 @@ def test_a_question_asked_again_gives_the_same_bytes(index: Path, profile: str, 
     assert answers(index, profile, **settings) == answers(index, profile, **settings)
 
 
-def test_an_index_made_in_another_order_finds_the_same(index: Path, tmp_path: Path) -> None:
-    """Its keys are others: what is shown of it, and in which order, is not."""
-    other = tmp_path / "index"
-    docs = tmp_path / "docs"
-    docs.mkdir()
+def in_another_order(place: Path) -> Path:
+    """An index of the same documents, added in two steps and in another order; its keys are others."""
+    docs = place / "docs"
+    docs.mkdir(parents=True)
     files = sorted(LARDER.iterdir())
     random.Random(5).shuffle(files)
     for some in (files[:5], files[5:]):
         for file in some:
             (docs / file.name).write_bytes(file.read_bytes())
-        index_folders([docs], other)
-    for one, two in zip(answers(index), answers(other), strict=True):
-        assert _found(one) == _found(two)
+        index_folders([docs], place / "index")
+    return place / "index"
 
 
-def _found(answer: str) -> list[dict[str, Any]]:
-    return [{key: value for key, value in hit.items() if key != "folder"} for hit in json.loads(answer)["hits"]]
+def test_an_index_made_in_another_order_finds_the_same(index: Path, tmp_path: Path) -> None:
+    assert shown(answers(index)) == shown(answers(in_another_order(tmp_path)))
+
+
+def shown(found: list[str]) -> list[list[dict[str, Any]]]:
+    """What is shown of the hits, but for the folder that the documents lie in."""
+    return [
+        [{key: value for key, value in hit.items() if key != "folder"} for hit in json.loads(answer)["hits"]]
+        for answer in found
+    ]
+
+
+def runs(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
+    """Processes with three hash seeds and one or four threads, for two orders in which the documents came."""
+    index_folders([LARDER], place / "index")
+    indexes = place / "index", in_another_order(place / "other")
+    first, second = (answers(index) for index in indexes)
+    same = shown(first) == shown(second)
+    for turn in range(count):
+        hash_seed, threads, order = (0, 1, 4321 + seed)[turn % 3], (1, 4)[turn % 2], turn // 2 % 2
+        found = answers_elsewhere(indexes[order], hash_seed, threads)
+        wrong = [] if found == (first, second)[order] else ["other bytes"]
+        yield f"seed {hash_seed}, {threads} threads, order {order}", wrong if same else [*wrong, "another list"]

@@ -129,6 +129,33 @@ def test_ablation_measures_each_part(index: str, tmp_path: Path, capsys: pytest.
     assert {item["second"] for item in content["comparisons"]} == {"fast"}
 
 
+@pytest.mark.timeout(300)
+def test_status_tells_what_expansions_were_measured_to_be_worth(
+    index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, expansions = tmp_path / "few.jsonl", tmp_path / "expansions.jsonl"
+    lines = (SET / "larder.jsonl").read_text(encoding="utf-8").splitlines()[:4]
+    few.write_text("\n".join(lines), encoding="utf-8")
+    made = []
+    for question in map(json.loads, lines):
+        gold = question["gold"][0]
+        page = (DOCS / gold["file"]).read_text(encoding="utf-8").splitlines()
+        answer = " ".join(page[gold["start_line"] - 1 : gold["end_line"]])
+        made.append(json.dumps({"id": question["id"], "hyde": [answer]}))
+    expansions.write_text("\n".join(made), encoding="utf-8")
+    ask = ["eval", str(few), "--index", index, "--profiles", "fast", "--expansions", str(expansions), "--json"]
+    few_parts = ["--rank-weighting", "constant", "--page-prior", "0", "--rewording-weight", "0"]
+    assert main([*ask, *few_parts, "--ablate"]) == 0
+    systems = {item["name"]: item for item in json.loads(capsys.readouterr().out)["systems"]}
+    plain, expanded = (systems[name]["measures"]["nDCG@10"]["mean"] for name in ("fast - expansion", "fast"))
+    assert plain < expanded, "or with and without could be confused"
+    assert main(["status", "--index", index, "--metrics", "--json"]) == 0
+    (gain,) = json.loads(capsys.readouterr().out)["expansion"]["gains"]
+    assert gain == {"questions": "few, fast", "plain": pytest.approx(plain), "expanded": pytest.approx(expanded)}
+    assert main(["status", "--index", index, "--metrics"]) == 0
+    assert f"nDCG@10 {plain:.3f} without, {expanded:.3f} with" in capsys.readouterr().out
+
+
 def test_why_a_section_is_not_a_hit(index: str, capsys: pytest.CaptureFixture[str]) -> None:
     question = "keep the program from hogging our internet connection"
     ask = ["explain", question, "--index", index, "--json", "--why-not"]

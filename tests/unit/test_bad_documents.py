@@ -7,6 +7,7 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.markdown import parse_markdown
+from retriever.indexing.chunking import ChunkSettings, chunk_node
 
 BAD = {
     "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),
@@ -50,6 +51,18 @@ def test_read_without_loss(name: str) -> None:
     document = parse_document("a.md", text)
     assert len(document.nodes) == nodes
     assert "".join(placed.node.text for placed in document.nodes) == text
+
+
+@pytest.mark.parametrize("mark", ["- ", "> "])
+def test_containers_in_one_another_lose_nothing(mark: str) -> None:
+    """However deep: what is below the level at which the parser gives up is in a chunk as well."""
+    for depth in range(1, 201):
+        text = f"# A\n\n{mark * depth}deep{depth}\n\nAfter.\n"
+        _, section = parse_document("a.md", text).nodes
+        chunks = chunk_node(section.node, lambda texts: [len(text) // 3 + 2 for text in texts], ChunkSettings())
+        held = [line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)]
+        assert {1, 3, 5} <= set(held)
+        assert sum(f"deep{depth}" in chunk.text for chunk in chunks) == 1
 
 
 def test_a_long_heading_gives_a_short_id() -> None:

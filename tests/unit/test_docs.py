@@ -52,6 +52,19 @@ def commands(text: str) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if "hybrid_retrieve.py" in line]
 
 
+def parts_of(package: str) -> set[str]:
+    """The modules and packages right inside a package."""
+    modules = {path.stem for path in (PROJECT / package).glob("*.py")} - {"__init__"}
+    return modules | {path.parent.name for path in (PROJECT / package).glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("package", ["pageindex", "retriever"])
+def test_the_layout_names_every_part_of_the_code_and_no_other(package: str) -> None:
+    _, chapter = TEXTS["docs/architecture.md"].split(f": {package}/\n")
+    named = re.findall(r"^\| `(\w+)` \|", chapter.split("\n## ")[0], re.MULTILINE)
+    assert sorted(named) == sorted(parts_of(package))
+
+
 @pytest.mark.parametrize("line", commands(TEXTS["README.md"]))
 def test_every_command_of_the_readme_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)

@@ -94,6 +94,12 @@ def test_a_path_that_leaves_the_folder_is_not_opened(tmp_path: Path, path: str) 
         read_document(status)
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a regular file that cannot be read, as Linux has one")
+def test_a_file_that_fails_while_it_is_read_is_named() -> None:
+    with pytest.raises(UnreadableDocumentError, match=r"mem: input/output error"):
+        read_document(SourceFile("mem", "/proc/self/mem", 0, 0))
+
+
 def test_many_reads_leave_no_descriptor_open(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "page.md").write_text("text")

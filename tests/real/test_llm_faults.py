@@ -1,0 +1,140 @@
+"""Whatever goes wrong with the language model, in expansion, reranking or both: the answer is the one without it.
+
+Asked as people ask, by the command line; what each fault is to the client alone is in test_llm.py.
+"""
+
+import contextlib
+import io
+import json
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.library import index_folders
+from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama
+from tests.real.test_expanding import HELPFUL
+from tests.real.test_llm import FAULTS, SLOW
+from tests.shelf import PAGES, Shelf
+
+QUESTION = "who pays for the journey when I put something into the red box?"
+STAGES = {
+    "expand": ["--hyde-gate", "always"],
+    "rerank": ["--hyde-gate", "never", "--rerank-kind", "llm"],
+    "both": ["--hyde-gate", "always", "--rerank-kind", "llm"],
+}
+MODES = {name: fault for name, (fault, *_) in FAULTS.items()} | SLOW
+SECONDS = "0.5"
+"""The longest wait for a model that does not come to an end."""
+BUDGET_S = 2.0
+LATER_S = 1.0
+"""So much later than its budget an answer may come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a command line said."""
+
+    code: int
+    content: Any
+    """Its JSON."""
+    seconds: float
+
+    @property
+    def hits(self) -> list[tuple[str, float]]:
+        return [(hit["node_id"], hit["score"]) for hit in self.content["hits"]]
+
+    @property
+    def named(self) -> set[str]:
+        """The stages that say why the model took no part in them."""
+        stages = {sentence.partition(":")[0] for sentence in self.content["degraded"]}
+        return stages | ({"expand"} if "nothing to search with" in self.content["expansion"]["note"] else set())
+
+
+def say(index: Path, *arguments: str) -> Said:
+    """Asks the question in this process, with words alone."""
+    begun = time.perf_counter()
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        code = main([QUESTION, "--json", "--index", str(index), "--encoder-kind", "none", *arguments])
+    printed.seek(0)
+    return Said(code, json.load(printed), time.perf_counter() - begun)
+
+
+def model(ollama: ScriptedOllama, *arguments: str) -> list[str]:
+    return ["--use-llm", "--llm-url", ollama.url, "--hyde-cache-entries", "0", *arguments]
+
+
+def faulty(index: Path, plain: Said, fault: Fault, stage: str, *limits: str) -> tuple[list[str], float]:
+    """What is wrong with an answer when this goes wrong, and how many seconds it took."""
+    with scripted_ollama(lambda asked: fault) as ollama:
+        said = say(index, *model(ollama, *STAGES[stage], *limits))
+    wrong = [] if said.code == 0 else [f"exit status {said.code}"]
+    wrong += [] if limits or ollama.asked else ["the model was not asked"]
+    wrong += [] if said.hits == plain.hits else ["the list is not the one without the model"]
+    named = {"expand", "rerank"} if stage == "both" else {stage}
+    return wrong + ([] if said.named == named else [f"{sorted(said.named)} are named"]), said.seconds
+
+
+def within_budget(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
+    """Every fault in every stage, at most so many: the answer is there a second after its budget."""
+    index = indexed(place)
+    plain = say(index, "--no-use-llm")
+    faulty(index, plain, MODES["nothing"], "both")  # loads the modules that all of them need
+    pairs = [(name, stage) for name in MODES for stage in STAGES]
+    random.Random(seed).shuffle(pairs)
+    for name, stage in pairs[:count]:
+        wrong, seconds = faulty(index, plain, MODES[name], stage, "--budget", f"{BUDGET_S}s")
+        late = [f"it took {seconds:.2f} s"] if seconds > BUDGET_S + LATER_S else []
+        yield f"{name}, {stage}, {seconds:.2f} s", wrong + late
+
+
+def indexed(place: Path) -> Path:
+    shelf = Shelf(place, PAGES)
+    index_folders([shelf.docs], shelf.index, settings={"encoder": {"kind": "none"}})
+    return shelf.index
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("faults"))
+
+
+@pytest.fixture(scope="module")
+def plain(index: Path) -> Said:
+    return say(index, "--no-use-llm")
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_the_answer_is_the_one_without_the_model(index: Path, plain: Said, name: str) -> None:
+    """The short form of the kind `models` of benchmarks/invariants.py."""
+    limits = ("--llm-seconds", SECONDS, "--llm-load-seconds", SECONDS, "--llm-idle-seconds", SECONDS)
+    assert faulty(index, plain, MODES[name], "both", *(limits if name in SLOW else ()))[0] == []
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_budget_is_kept(index: Path, plain: Said, name: str) -> None:
+    """The model's own settings give it longer: the budget ends it. How soon is measured in the long form."""
+    wrong, seconds = faulty(index, plain, SLOW[name], "both", "--budget", "400ms")
+    assert wrong == []
+    assert seconds < 30
+
+
+def test_a_model_that_works_changes_the_list(index: Path, plain: Said) -> None:
+    """Otherwise the tests above would show nothing."""
+
+    def answered(asked: Asked) -> object:
+        if "queries" in asked.properties:
+            return HELPFUL
+        return {"best_first": list(range(8, 0, -1))}
+
+    for stage, flags in STAGES.items():
+        with scripted_ollama(answered) as ollama:
+            said = say(index, *model(ollama, *flags))
+        assert said.hits != plain.hits, stage
+        assert said.content["degraded"] == []

@@ -1,0 +1,121 @@
+"""`index` is told to end at any moment: it does so at once, with its own exit status, and nothing is lost by it."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from retriever.doctor.index_parts import examine_index
+from retriever.library import index_folders, open_retriever
+from tests.real.served import command, environment
+from tests.scenarios import pages
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS
+
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="signals of POSIX"),
+    pytest.mark.timeout(240),  # ten seconds alone; others may be at work on the machine
+]
+
+STATUS = {signal.SIGINT: {130, -signal.SIGINT}, signal.SIGTERM: {-signal.SIGTERM}}
+"""What `wait` says: to a shell 130 and 143. Python itself ends by SIGINT until it has begun to run the program."""
+OF_PYTHON = b"Fatal Python error: init"
+"""So it ends when it is told before it can run any program, with the status 1."""
+END_S = 2.0
+Answers = list[list[tuple[str, int, int]]]
+
+
+@dataclass(frozen=True)
+class Interruptible:
+    """A folder that is indexed, and what is known of doing it in one go."""
+
+    place: Path
+    before: Answers
+    after: Answers
+    seconds: float
+    """From the start of the process to its end."""
+
+    @property
+    def index(self) -> Path:
+        return self.place / "index"
+
+
+def answers(index: Path) -> Answers:
+    with open_retriever(index=index, settings=NEVER_REFRESH) as retriever:
+        found = [retriever.search(question) for question in QUESTIONS]
+    assert not [answer.degraded for answer in found if answer.degraded]
+    return [[(hit.node_id, hit.span.first, hit.span.last) for hit in answer.hits] for answer in found]
+
+
+def prepared(place: Path) -> Interruptible:
+    """Pages that were indexed, then changed."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with `&` ignores it, and all below
+    docs, index = place / "docs", place / "index"
+    for name, text in (PAGES | pages(12, "first")).items():
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text(text, encoding="utf-8")
+    index_folders([docs], index)
+    before = answers(index)
+    shutil.copytree(index, place / "before")
+    for name, text in pages(40, "second").items():
+        (docs / name).write_text(text, encoding="utf-8")
+    (docs / "kitchen.md").write_text("# Kitchen\n\nStamps and bread over night.\n", encoding="utf-8")
+    begun = time.perf_counter()
+    subprocess.run(started(place), env=environment(place), check=True, capture_output=True)
+    return Interruptible(place, before, answers(index), time.perf_counter() - begun)
+
+
+def started(place: Path) -> list[str]:
+    return command("index", place / "docs", "--index", place / "index", "-q")
+
+
+def interrupted(stage: Interruptible, share: float, number: signal.Signals) -> tuple[float, list[str]]:
+    """Ends `index` by a signal after this share of its time; how long it then took to end, and what was wrong."""
+    shutil.rmtree(stage.index)
+    shutil.copytree(stage.place / "before", stage.index)
+    with subprocess.Popen(
+        started(stage.place), env=environment(stage.place), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        time.sleep(share * stage.seconds)
+        process.send_signal(number)
+        told = time.perf_counter()
+        out, err = process.communicate(timeout=60)
+        seconds = time.perf_counter() - told
+    wrong = []
+    if process.returncode and OF_PYTHON not in err:  # otherwise it came to its own end before, or had not begun
+        said = {b"interrupted\n"} if process.returncode > 0 else {b""}
+        wrong += [] if out == b"" and err in said else [f"it said {(out + err).decode()[-300:]}"]
+        wrong += [] if process.returncode in STATUS[number] else [f"exit status {process.returncode}"]
+    wrong += [] if answers(stage.index) in (stage.before, stage.after) else ["an answer is of no state"]
+    index_folders([stage.place / "docs"], stage.index)
+    wrong += [] if answers(stage.index) == stage.after else ["the next index is another"]
+    return seconds, wrong + [finding.says for finding in examine_index(stage.index) if finding.level != "well"]
+
+
+def interruptions(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
+    """Both signals, once in each part of the time; what is late is wrong."""
+    chance = random.Random(seed)
+    stage = prepared(place)
+    for turn in range(count):
+        number, share = list(STATUS)[turn % 2], (turn + chance.random()) / count
+        seconds, wrong = interrupted(stage, share, number)
+        late = [f"it ended after {seconds:.2f} s"] if seconds > END_S else []
+        yield f"{number.name} at {share:.0%}, ended after {seconds:.2f} s", wrong + late
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Interruptible:
+    return prepared(tmp_path_factory.mktemp("signals"))
+
+
+@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("share", [0.15, 0.7])
+def test_it_ends_and_nothing_is_lost(stage: Interruptible, share: float, number: signal.Signals) -> None:
+    """The short form of the kind `signals` of benchmarks/invariants.py, which times the end as well."""
+    assert interrupted(stage, share, number)[1] == []
