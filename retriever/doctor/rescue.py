@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.disk import writing_to
-from retriever.store.checking import NORM_TOLERANCE
+from retriever.store.by_text import NORM_TOLERANCE
 from retriever.store.checksums import COVERED, crc32, register
 from retriever.store.database import FILE_NAME, create_database, kept_aside, transaction
 

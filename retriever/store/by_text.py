@@ -12,6 +12,9 @@ from operator import itemgetter
 from retriever.store.reading import keys_as_json, meta
 from retriever.types import FloatMatrix, TokenBits
 
+NORM_TOLERANCE = 1e-3
+"""How far from 1 the length of a stored vector may be: float32 rounds, and an encoder may round more."""
+
 
 def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:
     """Hashes of the texts whose vectors are there."""
@@ -74,7 +77,11 @@ def embedded_share(connection: sqlite3.Connection) -> float:
 def chunk_vectors(
     connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
-    """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None."""
+    """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None.
+
+    Raises:
+        sqlite3.DatabaseError: a vector is not of length 1: it was damaged.
+    """
     if chunk_keys is None:
         return _as_matrix(connection.execute(f"{_VECTORS} ORDER BY chunk_key", (fingerprint,)))
     query = f"{_VECTORS} WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key"
@@ -132,4 +139,10 @@ def _as_matrix(found: Iterator[tuple[int, str, bytes]]) -> tuple[list[int], list
 
     rows = list(found)
     data = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4")
-    return [row[0] for row in rows], [row[1] for row in rows], data.reshape(len(rows), -1 if rows else 0)
+    matrix = data.reshape(len(rows), -1 if rows else 0)
+    with np.errstate(all="ignore"):
+        squares = np.einsum("ij,ij->i", matrix, matrix)
+    # A flipped bit that this lets through changes no cosine by more than the tolerance; `doctor` finds it.
+    if not (np.abs(squares - 1) <= 2 * NORM_TOLERANCE).all():
+        raise sqlite3.DatabaseError("a vector is not of length 1, as it was written")
+    return [row[0] for row in rows], [row[1] for row in rows], matrix

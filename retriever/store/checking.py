@@ -11,6 +11,7 @@ from contextlib import closing
 
 from pageindex.links import LinkKind
 from pageindex.node import NodeKind
+from retriever.store.by_text import NORM_TOLERANCE
 from retriever.store.checksums import COVERED, DamagedRow, rows_that_differ
 from retriever.store.migrating import made_in_memory
 
@@ -18,8 +19,6 @@ MAX_NAMED = 5
 """So many broken rows of a kind are named; more of them say nothing new."""
 MAX_CHARS = 160
 """SQLite lists every cell of a broken page."""
-NORM_TOLERANCE = 1e-3
-"""How far from 1 the length of a stored vector may be: float32 rounds, and an encoder may round more."""
 
 
 def find_damage(connection: sqlite3.Connection) -> Iterator[str]:

@@ -146,10 +146,9 @@ def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
 
 
 def test_an_empty_file_has_nothing_to_read(retriever: Retriever) -> None:
-    with pytest.raises(UsageError, match=r"empty.md is empty"):
-        retriever.read("empty.md")
-    with pytest.raises(UsageError, match=r"has the lines 1-0, not 1-1"):
-        retriever.read("empty.md:1")
+    for reference in ("empty.md", "empty.md:1"):
+        with pytest.raises(UsageError, match=r"empty.md is empty"):
+            retriever.read(reference)
 
 
 def test_the_tree_below_a_reference(retriever: Retriever) -> None:

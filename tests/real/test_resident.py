@@ -460,7 +460,7 @@ def test_it_starts_by_itself_and_leaves_when_its_program_changes(desk: Desk, tmp
     assert os.getsid(pid) == pid
     assert ask("--resident", "auto") == first
     assert sockets()
-    os.utime(tmp_path / "retriever" / "fusion.py")
+    os.utime(tmp_path / "retriever" / "searching" / "fusion.py")
     assert ask() == first
     until(lambda: not sockets())
     log = Path(str(note).replace(".pid", ".log"))
