@@ -8,6 +8,8 @@ from retriever.types import Candidate
 
 SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
+_REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
+"""`[text][label]` and `[text][]`, whose definition mostly stands outside of the passage; not `rows[i][j]`."""
 _MARKS = ("#", "```", "~~~")
 """What begins a line that says nothing by itself."""
 
@@ -46,7 +48,7 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
     from pageindex.summary import prose_sentences
 
     lines = [line for line in passage.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]
-    pieces = list(prose_sentences(passage, References()))
+    pieces = list(prose_sentences(_REFERENCE.sub(r"\1", passage), References()))
     matched = _matches(pieces, words, words_of)
     if not any(matched):
         of_lines = _matches(lines, words, words_of)

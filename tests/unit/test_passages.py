@@ -41,6 +41,14 @@ def test_a_table_without_prose_is_shown_without_its_ruler() -> None:
     assert snippet("## A heading\n", {"heading"}, words_of) == ""
 
 
+def test_links_whose_definition_is_elsewhere_are_shown_as_their_text() -> None:
+    passage = "See [`fs.open()`][] and [the *other* page][other]; not [optional], `rows[i][j]` or f(x)[i][j]."
+    assert (
+        snippet(passage, set(), words_of)
+        == "See fs.open() and the other page; not [optional], rows[i][j] or f(x)[i][j]."
+    )
+
+
 def test_cut_at_a_word() -> None:
     assert cut("one two three", 13) == "one two three"
     assert cut("one two three", 12) == "one two…"
