@@ -89,10 +89,12 @@ def interrupted(stage: Interruptible, share: float, number: signal.Signals) -> t
         seconds = time.perf_counter() - told
     wrong = []
     if process.returncode and OF_PYTHON not in err:  # otherwise it came to its own end before, or had not begun
-        said = {b"interrupted\n"} if process.returncode > 0 else {b""}
-        wrong += [] if out == b"" and err in said else [f"it said {(out + err).decode()[-300:]}"]
+        said = b"interrupted\n" if process.returncode > 0 else b""
+        wrong += [] if err == said else [f"it said {err.decode()[-300:]}"]
         wrong += [] if process.returncode in STATUS[number] else [f"exit status {process.returncode}"]
-    wrong += [] if answers(stage.index) in (stage.before, stage.after) else ["an answer is of no state"]
+    # What has told on standard output that it is done, is done, and was on its way out.
+    states = (stage.after,) if out else (stage.before, stage.after)
+    wrong += [] if answers(stage.index) in states else ["an answer is of no state"]
     index_folders([stage.place / "docs"], stage.index)
     wrong += [] if answers(stage.index) == stage.after else ["the next index is another"]
     return seconds, wrong + [finding.says for finding in examine_index(stage.index) if finding.level != "well"]
