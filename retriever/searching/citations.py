@@ -4,7 +4,6 @@ import os
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from pageindex.corpus import SourceFile, UnreadableDocumentError, read_document
@@ -41,8 +40,7 @@ class Anchors:
         self._documents = documents
         self._folders = folders
         self._max_file_bytes = max_file_bytes
-        self.look_at = lru_cache(maxsize=None)(self._look)
-        """By document key: `exact`, `stale` or `gone` for the file as a whole, and its text where it is `stale`."""
+        self._seen: dict[int, tuple[CitationState, str]] = {}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
         """Where the section is.
@@ -54,6 +52,12 @@ class Anchors:
         """
         state, now = self.look_at(document_key)
         return anchored(span, text, now) if state == "stale" else Anchor(span, state)
+
+    def look_at(self, document_key: int) -> tuple[CitationState, str]:
+        """`exact`, `stale` or `gone` for the file as a whole, and its text where it is `stale`."""
+        if document_key not in self._seen:
+            self._seen[document_key] = self._look(document_key)
+        return self._seen[document_key]
 
     def _look(self, document_key: int) -> tuple[CitationState, str]:
         known = self._documents[document_key]
