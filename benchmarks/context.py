@@ -128,7 +128,7 @@ def main(arguments: Sequence[str]) -> None:
     sets = []
     for argument in arguments:
         with TemporaryDirectory() as index:
-            sets.append(measured(Benchmark(*map(Path, argument.rsplit(":", 1))), index))
+            sets.append(measured(Benchmark.named(argument), index))
     print("\n".join(rows(sets)))
 
 

@@ -41,6 +41,11 @@ class Benchmark:
     questions: Path
     docs: Path
 
+    @classmethod
+    def named(cls, argument: str) -> "Benchmark":
+        """That of an argument QUESTIONS:DOCS."""
+        return cls(*map(Path, argument.rsplit(":", 1)))
+
     @property
     def expansions(self) -> Path:
         """Where they are if there are any."""
@@ -74,7 +79,7 @@ def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Prints the tables."""
-    benchmarks = [Benchmark(*map(Path, argument.rsplit(":", 1))) for argument in arguments]
+    benchmarks = [Benchmark.named(argument) for argument in arguments]
     if not benchmarks:
         raise SystemExit(__doc__)
     page = Page.on(sys.stdout)

@@ -199,7 +199,7 @@ def main(arguments: Sequence[str]) -> None:
     sets = []
     for argument in arguments:
         with TemporaryDirectory() as index:
-            asked = Questions.of(Benchmark(*map(Path, argument.rsplit(":", 1))), index)
+            asked = Questions.of(Benchmark.named(argument), index)
             sets.append({name: means(asked, rankings) for name, rankings in of_set(asked)})
     print("\n".join(rows(sets)))
 

@@ -1,6 +1,7 @@
 """A folder of documents, its index, and an encoder that counts: what the tests of indexing and asking work on."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -101,6 +102,13 @@ class Shelf:
         with closing(sqlite3.connect(self.index / "index.sqlite", isolation_level=None)) as connection:
             register(connection)
             yield connection
+
+    def copied(self, place: Path) -> "Shelf":
+        """A copy of the index, of the same documents, which are not to be changed."""
+        copy = Shelf(place)
+        copy.docs = self.docs
+        shutil.copytree(self.index, copy.index)
+        return copy
 
     def generations(self) -> list[str]:
         """The names of the generation folders."""

@@ -6,6 +6,7 @@ from rich.text import Text
 
 from retriever.command_line.page import CITED, QUIET, Page
 from retriever.display.inert import inert_line
+from retriever.display.wording import doubt
 from retriever.timing import Spent
 
 if TYPE_CHECKING:
@@ -60,9 +61,10 @@ def _show_sums(page: Page, answer: "Answer") -> None:
     _heading(page, "fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
         parts = " + ".join(f"{item.share:.5f} {item.arm}" for item in hit.evidence)
-        doubt = "" if hit.citation_state == "exact" else f"  {hit.citation_state}"
         cited = (inert_line(hit.citation), CITED)
-        page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", cited, (doubt, QUIET)))
+        page.line(
+            Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", cited, (doubt(hit.citation_state), QUIET))
+        )
 
 
 def _show_verdict(page: Page, answer: "Answer") -> None:

@@ -10,7 +10,7 @@ from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
 from retriever.display.inert import inert_line
-from retriever.display.wording import counted
+from retriever.display.wording import counted, doubt
 from retriever.errors import UsageError
 
 if TYPE_CHECKING:
@@ -97,9 +97,9 @@ def record_lines(record: dict[str, Any]) -> "Iterator[str]":
         yield f"degraded    {inert_line(sentence)}"
     for hit in record["hits"]:
         arms = ", ".join(f"{item['arm']} #{item['rank']}" for item in hit["evidence"])
-        state = hit.get("citation_state", "exact")  # as it was then; the oldest records have none
-        doubt = "" if state == "exact" else f"  {inert_line(state)}"
-        yield f"{hit['rank']:>3}  {inert_line(hit['citation'])}{doubt}  {hit['scale']} {hit['score']:.4g} ({arms})"
+        state = inert_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
+        cited = f"{inert_line(hit['citation'])}{doubt(state)}"
+        yield f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({arms})"
         yield f"     {inert_line(hit['snippet'])}"
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     yield f"searched    generation {record['index']['generation']}, {spent:.1f} ms"

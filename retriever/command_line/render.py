@@ -9,6 +9,7 @@ from retriever.command_line.page import MATCHED, QUIET, Page
 from retriever.command_line.terminal import openable
 from retriever.display.inert import inert, inert_line
 from retriever.display.marking import matched_places
+from retriever.display.wording import doubt
 
 if TYPE_CHECKING:
     from retriever.types import Answer, Evidence, Hit
@@ -40,8 +41,7 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
 
 def _show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     cited = page.cited(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
-    doubt = "" if hit.citation_state == "exact" else f"  {hit.citation_state}"
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt, QUIET)))
+    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET)))
     page.paragraph(Text(page.path_of_titles((*hit.breadcrumb, hit.title))), INDENT)
     if full:
         page.quotation(marked(inert(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)

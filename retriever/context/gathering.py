@@ -1,6 +1,6 @@
 """The hits of an answer, and what completes their families, with their whole texts from the index."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -27,8 +27,7 @@ def gathered(view: View, answer: Answer, max_file_bytes: int) -> tuple[Section, 
     view.tree.load_nodes(ids)
     others = completing(ids, view.tree)
     keys = {view.tree.document_key(node_id) for node_id in (*ids, *others)}
-    anchors = anchors_of(view.connection, keys, max_file_bytes)
-    sources = _Sources(view.tree, reading.folder_of(view.connection, keys), anchors)
+    sources = _Sources(view.tree, anchors_of(view.connection, keys, max_file_bytes))
     passages = _passages(view, answer)
     ranks = {hit.node_id: hit.rank for hit in answer.hits}
     return tuple(
@@ -41,8 +40,6 @@ class _Sources:
     """What sections are made of."""
 
     tree: StoredTree
-    folders: Mapping[int, str]
-    """By document key."""
     anchors: Anchors
 
     def section(self, node_id: str, rank: int | None, passages: tuple[Span, ...]) -> Section:
@@ -53,7 +50,7 @@ class _Sources:
         down = anchor.span.first - node.span.first
         return Section(
             node_id=node_id,
-            folder=self.folders[key],
+            folder=self.anchors.folders[key],
             file=node.path,
             span=anchor.span,
             titles=(*node.breadcrumb, node.title),

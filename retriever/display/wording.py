@@ -15,6 +15,11 @@ CITATION_STATES = {
 """What is said beside the lines that are cited, by `CitationState`; nothing where they are what was indexed."""
 
 
+def doubt(state: str) -> str:
+    """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
+    return "" if state == "exact" else f"  {state}"
+
+
 def counted(number: int, noun: str) -> str:
     """`1 file`, `1,203 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -37,8 +37,9 @@ class Anchors:
     def __init__(
         self, documents: Mapping[int, StoredDocument], folders: Mapping[int, str], max_file_bytes: int
     ) -> None:
+        self.folders = folders
+        """As they were given."""
         self._documents = documents
-        self._folders = folders
         self._max_file_bytes = max_file_bytes
         self._seen: dict[int, tuple[CitationState, str]] = {}
 
@@ -61,7 +62,7 @@ class Anchors:
 
     def _look(self, document_key: int) -> tuple[CitationState, str]:
         known = self._documents[document_key]
-        path = f"{self._folders[document_key]}/{known.path}"
+        path = f"{self.folders[document_key]}/{known.path}"
         try:
             status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a third of the time of Path
         except OSError:

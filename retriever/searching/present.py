@@ -4,12 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from retriever.lexical.tokens import tokenize
-from retriever.searching.citations import Anchors
+from retriever.searching.citations import Anchors, anchors_of
 from retriever.searching.open_index import View
 from retriever.searching.passages import cut, matched_chunk, snippet
 from retriever.settings.profile import Profile
 from retriever.store import reading
-from retriever.store.files import documents_by_key
 from retriever.store.reading import StoredChunk
 from retriever.types import Candidate, Hit
 
@@ -22,8 +21,6 @@ class Surroundings:
     profile: Profile
     words: Collection[str]
     """The question's, as BM25 reads them."""
-    folders: Mapping[int, str]
-    """By document key."""
     anchors: Anchors
     """What the disk says of the citations."""
     chunks: Mapping[str, Sequence[StoredChunk]]
@@ -38,10 +35,8 @@ def hits_of(view: View, candidates: Sequence[Candidate], words: Collection[str],
     for chunk in reading.chunks_of_nodes(view.connection, ids):
         chunks[chunk.node_id].append(chunk)
     keys = {view.tree.document_key(node_id) for node_id in ids}
-    folders = reading.folder_of(view.connection, keys)
-    documents = documents_by_key(view.connection, keys)
-    anchors = Anchors(documents, folders, profile.documents.max_file_bytes)
-    around = Surroundings(view, profile, words, folders, anchors, chunks)
+    anchors = anchors_of(view.connection, keys, profile.documents.max_file_bytes)
+    around = Surroundings(view, profile, words, anchors, chunks)
     return tuple(_hit(rank, candidate, around) for rank, candidate in enumerate(candidates, start=1))
 
 
@@ -55,7 +50,7 @@ def _hit(rank: int, candidate: Candidate, around: Surroundings) -> Hit:
     return Hit(
         rank=rank,
         node_id=node.id,
-        folder=around.folders[document_key],
+        folder=around.anchors.folders[document_key],
         file=node.path,
         span=anchor.span,
         title=node.title,

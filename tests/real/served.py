@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,9 +24,9 @@ PAGES = {
 }
 
 
-def indexed(folder: Path) -> Path:
-    """The index of `PAGES` in that folder, made with the bundled model."""
-    for name, text in PAGES.items():
+def indexed(folder: Path, pages: Mapping[str, str] = PAGES) -> Path:
+    """The index of these pages in that folder, made with the bundled model."""
+    for name, text in pages.items():
         path = folder / "docs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -1,7 +1,6 @@
 """Each row of index.sqlite has a checksum: flipped bits are found and repaired, and all that writes keeps it right."""
 
 import random
-import shutil
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -42,11 +41,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.fixture
 def shelf(good: Shelf, tmp_path: Path) -> Shelf:
-    """A copy of that index, of copies of its documents."""
-    copy = Shelf(tmp_path)
-    copy.docs = good.docs
-    shutil.copytree(good.index, copy.index)
-    return copy
+    return good.copied(tmp_path)
 
 
 def flip(rows: sqlite3.Connection, table: str, column: str, place: int = -1, bit: int = 1) -> None:

@@ -7,11 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from tests.real.terminals import chunks
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 
@@ -189,17 +190,6 @@ def in_terminal(run: CommandLine, *arguments: str, **environment: str) -> bytes:
     output = b"".join(chunks(main))
     assert process.wait() == 0, output
     return output
-
-
-def chunks(descriptor: int) -> Iterator[bytes]:
-    """All that comes until the other side is closed."""
-    try:
-        while data := os.read(descriptor, 65536):
-            yield data
-    except OSError:  # Linux says EIO at the end of a terminal
-        pass
-    finally:
-        os.close(descriptor)
 
 
 OUR_OWN = re.compile(r"\x1b\[[0-9;]*m")

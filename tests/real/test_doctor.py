@@ -42,11 +42,7 @@ def good(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 @pytest.fixture
 def shelf(good: Shelf, tmp_path: Path) -> Shelf:
-    """A copy of that index, of the same documents."""
-    copy = Shelf(tmp_path)
-    copy.docs = good.docs
-    shutil.copytree(good.index, copy.index)
-    return copy
+    return good.copied(tmp_path)
 
 
 def examined(shelf: Shelf, *, repair: bool = False) -> CheckUp:

@@ -7,13 +7,14 @@ import re
 import subprocess
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.real.scripted_ollama import Asked, scripted_ollama
+from tests.real.terminals import chunks
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 PAYLOADS = {
@@ -86,7 +87,7 @@ class Place:
             command, cwd=self.folder, env=environment, stdin=side, stdout=side, stderr=side
         ) as process:
             os.close(side)
-            output = b"".join(_all_of(main))
+            output = b"".join(chunks(main))
         return process.returncode, output.decode("utf-8")
 
     def run(self, *arguments: str) -> str:
@@ -94,16 +95,6 @@ class Place:
         return subprocess.run(
             command, check=True, cwd=self.folder, env=self.environment, capture_output=True, encoding="utf-8"
         ).stdout
-
-
-def _all_of(descriptor: int) -> Iterator[bytes]:
-    try:
-        while data := os.read(descriptor, 65536):
-            yield data
-    except OSError:  # Linux says EIO at the end of a terminal
-        pass
-    finally:
-        os.close(descriptor)
 
 
 @pytest.fixture(scope="module")

@@ -20,15 +20,15 @@ from retriever.serving.web import web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
 from tests.real.scripted_ollama import scripted_ollama
-from tests.real.served import served
-from tests.real.web_documents import indexed
+from tests.real.served import indexed, served
+from tests.real.web_documents import PAGES
 
 QUESTION = "what pays for a letter?"
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("web"))
+    return indexed(tmp_path_factory.mktemp("web"), PAGES)
 
 
 @pytest.fixture(scope="module")

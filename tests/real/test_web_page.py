@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
-from tests.real.served import Served, served
-from tests.real.web_documents import indexed
+from tests.real.served import Served, indexed, served
+from tests.real.web_documents import PAGES
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
@@ -53,7 +53,7 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(indexed(tmp_path_factory.mktemp("web")), "--web", "--record") as server:
+    with served(indexed(tmp_path_factory.mktemp("web"), PAGES), "--web", "--record") as server:
         yield server
 
 

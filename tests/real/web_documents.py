@@ -1,9 +1,5 @@
 """Documents for the tests of the web page: an outline of some depth, a large family, and one that means harm."""
 
-from pathlib import Path
-
-from retriever.library import index_folders
-
 EVIL = "https://evil.example"
 LONG_WORD = "supercalifragilistic" * 12
 HOSTILE = f"""# Hostile <script>document.title = "owned"</script> {LONG_WORD}
@@ -45,13 +41,3 @@ PAGES = {
     "hostile.md": HOSTILE,
     "empty.md": "",
 }
-
-
-def indexed(folder: Path) -> Path:
-    """The index of `PAGES` in that folder, made with the bundled model."""
-    for name, text in PAGES.items():
-        path = folder / "docs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    index_folders([folder / "docs"], folder / "index")
-    return folder / "index"
