@@ -22,8 +22,8 @@ from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
 from pageindex.ignore import IgnoreRules, read_ignore_file
 from pageindex.node import Node
-from retriever.display.inert import inert
-from retriever.display.marking import matched_places
+from retriever.display.phrases import find_highlights
+from retriever.display.sanitize import sanitize
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 from retriever.lexical.tokens import _remembered_terms, tokenize
@@ -73,7 +73,7 @@ def ignore(text: str) -> object:
 
 def show(text: str) -> object:
     """What is shown of a passage: its snippet, its marks, its signs."""
-    return snippet(text, WORDS, tokenize), matched_places(text, WORDS), inert(text)
+    return snippet(text, WORDS, tokenize), find_highlights(text, WORDS), sanitize(text)
 
 
 STAGES: dict[str, Callable[[str], object]] = {

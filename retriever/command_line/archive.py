@@ -11,8 +11,8 @@ from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted, size
+from retriever.display.phrases import counted, size
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.archive.exporting import Manifest
@@ -56,7 +56,9 @@ def export(file: str, index: str | None, **given: Any) -> ExitCode:  # noqa: ANN
 
 def export_line(file: str, manifest: "Manifest") -> str:
     """What was written."""
-    return f"exported {counted(manifest.documents, 'document')}, {size(manifest.bytes)} unpacked, to {inert_line(file)}"
+    return (
+        f"exported {counted(manifest.documents, 'document')}, {size(manifest.bytes)} unpacked, to {sanitize_line(file)}"
+    )
 
 
 @click.command(
@@ -121,6 +123,6 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
 def import_line(status: "Status") -> str:
     """What there is now."""
     state = status.index
-    folders = ", ".join(map(inert_line, state.folders))
+    folders = ", ".join(map(sanitize_line, state.folders))
     counts = f"{counted(state.documents, 'document')}, {counted(state.sections, 'section')}"
-    return f"imported {counts} of {folders} into {inert_line(state.path)}"
+    return f"imported {counts} of {folders} into {sanitize_line(state.path)}"

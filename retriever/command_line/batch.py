@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from retriever.command_line.as_json import json_line
 from retriever.command_line.exit_codes import ExitCode
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.errors import RetrieverError, UsageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.remarks import make_remarks
 from retriever.command_line.terminal import write_line
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 
 if TYPE_CHECKING:
     from retriever.command_line.ask import Request

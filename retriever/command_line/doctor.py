@@ -10,7 +10,7 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.doctor import Finding
@@ -49,7 +49,7 @@ def doctor(index: str | None, repair: bool, llm: bool, **given: Any) -> ExitCode
 
         write_json(findings_object(found.findings, found.repairs))
     else:
-        for line in (*(f"repaired  {inert_line(text)}" for text in found.repairs), *finding_lines(found.findings)):
+        for line in (*(f"repaired  {sanitize_line(text)}" for text in found.repairs), *finding_lines(found.findings)):
             write_line(sys.stdout, line)
     return ExitCode.ERROR if any(item.level == "problem" for item in found.findings) else ExitCode.OK
 
@@ -59,8 +59,8 @@ def finding_lines(findings: "Sequence[Finding]") -> list[str]:
     width = max((len(item.name) for item in findings), default=0)
     lines = []
     for item in findings:
-        lines.append(f"{SIGNS[item.level]:<8} {inert_line(item.name):<{width}}  {inert_line(item.says)}")
-        lines += [f"{'':<8} {'':<{width}}  -> {inert_line(item.cure)}"] if item.cure else []
+        lines.append(f"{SIGNS[item.level]:<8} {sanitize_line(item.name):<{width}}  {sanitize_line(item.says)}")
+        lines += [f"{'':<8} {'':<{width}}  -> {sanitize_line(item.cure)}"] if item.cure else []
     return lines
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from retriever.command_line.page import QUIET, Page
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
+from retriever.display.sanitize import sanitize_line
 from retriever.evaluation.losses import Stage
 from retriever.evaluation.measures import BUDGET_NAMES
 
@@ -25,7 +25,7 @@ def show_summary(page: Page, summary: "Summary") -> None:
     """All tables, a blank line between two."""
     questions = summary.questions
     unanswerable = sum(not item.is_answerable for item in questions.questions)
-    text = f"{inert_line(questions.name)}: {counted(len(questions.questions), 'question')}"
+    text = f"{sanitize_line(questions.name)}: {counted(len(questions.questions), 'question')}"
     without = f", {unanswerable:,} of them without an answer" if unanswerable else ""
     page.line(Text.assemble((text, "bold"), (f"{without}; means with 95 % intervals", QUIET)))
     _show(page, ["", *summary.headlines], ([name, *_headline_cells(summary, name)] for name in _names(summary)))
@@ -129,7 +129,7 @@ def _pair_cells(item: "Comparison") -> list[str]:
 
 def _show(page: Page, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns as wide as their longest cell, the first one left, the others right; rows are never broken."""
-    cells = [[inert_line(str(cell)) for cell in row] for row in (titles, *rows)]
+    cells = [[sanitize_line(str(cell)) for cell in row] for row in (titles, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for number, row in enumerate(cells):
         first, *others = zip(row, widths, strict=True)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from retriever.command_line.page import CITED, QUIET, Page
-from retriever.display.inert import inert_line
-from retriever.display.wording import doubt
+from retriever.display.phrases import SIGNALS, doubt
+from retriever.display.sanitize import sanitize_line
 from retriever.timing import Spent
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _show_stages(page: Page, answer: "Answer", spent: Spent) -> None:
 
 
 def _row(page: Page, milliseconds: float, name: str, note: str) -> None:
-    page.line(Text.assemble(f"{milliseconds:>9.1f}  ", name, "  ", (inert_line(note), QUIET)))
+    page.line(Text.assemble(f"{milliseconds:>9.1f}  ", name, "  ", (sanitize_line(note), QUIET)))
 
 
 def _show_ranking(page: Page, ranking: "Ranking", parts: dict[tuple[str, str], str]) -> None:
@@ -52,16 +52,16 @@ def _show_ranking(page: Page, ranking: "Ranking", parts: dict[tuple[str, str], s
     _heading(page, ranking.arm, f"{found}; rank, score, part in the answer")
     for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
         part = parts.get((ranking.arm, item.node_id), "-")
-        page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", (inert_line(item.node_id), CITED)))
+        page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", (sanitize_line(item.node_id), CITED)))
         if item.origin:
-            page.line(Text(f"{'':36}{inert_line(item.origin)}", QUIET))
+            page.line(Text(f"{'':36}{sanitize_line(item.origin)}", QUIET))
 
 
 def _show_sums(page: Page, answer: "Answer") -> None:
     _heading(page, "fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
         parts = " + ".join(f"{item.share:.5f} {item.arm}" for item in hit.evidence)
-        cited = (inert_line(hit.citation), CITED)
+        cited = (sanitize_line(hit.citation), CITED)
         page.line(
             Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", cited, (doubt(hit.citation_state), QUIET))
         )
@@ -70,13 +70,8 @@ def _show_sums(page: Page, answer: "Answer") -> None:
 def _show_verdict(page: Page, answer: "Answer") -> None:
     _heading(page, "verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}")
     signals = answer.trace.signals
-    explained = (
-        (signals.coverage, "coverage", "of the question, by the rarity of its words, in one section"),
-        (signals.known, "known", "of it in words that the documents use"),
-        (signals.margin, "margin", "of the nearest chunk over unrelated questions, in deviations"),
-        (signals.agreement, "agreement", "of the two arms on the best section, beyond chance"),
-    )
-    for value, name, meaning in explained:
+    for name, meaning in SIGNALS:
+        value: float | None = getattr(signals, name)
         shown = "-" if value is None else f"{value:.2f}"
         page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
 
@@ -87,10 +82,10 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
     page.blank()
     _heading(page, "hypothetical", "written by a language model to search with, found in no document")
     for text in (*report.rewordings, *report.passages) if report else ():
-        page.line(Text(f"  searched with  {inert_line(text)}", QUIET))
+        page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))
     for item in report.dropped if report else ():
-        page.line(Text(f"  dropped        {inert_line(item.text)} ({inert_line(item.reason)})", QUIET))
+        page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
 
 
 def _heading(page: Page, title: str, explanation: str) -> None:
-    page.line(Text.assemble((title, "bold"), (f"  {inert_line(explanation)}", QUIET)))
+    page.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))

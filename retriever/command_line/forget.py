@@ -9,8 +9,8 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.command_line.notes import Notes
@@ -47,7 +47,7 @@ def forget(paths: tuple[str, ...], index: str | None, undo: bool, **given: Any) 
         write_json(report_object(report))
     else:
         for name in report.forgotten:
-            write_line(sys.stdout, f"{'taken back' if undo else 'forgot'} {inert_line(name)}")
+            write_line(sys.stdout, f"{'taken back' if undo else 'forgot'} {sanitize_line(name)}")
     _remark(report, notes, undo=undo)
     return ExitCode.ERROR if report.remaining else ExitCode.OK
 

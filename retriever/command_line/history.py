@@ -9,8 +9,8 @@ from retriever.command_line import options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted, doubt
+from retriever.display.phrases import counted, doubt
+from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,25 +82,25 @@ def _delete(recorded: "History", which: str, notes: "Notes", *, as_json: bool) -
 
 def _list_lines(queries: "tuple[StoredQuery, ...]") -> "Iterator[str]":
     for query in queries:
-        place = f"  {inert_line(query.citation)}" if query.citation else ""
-        yield f"{query.key:>5}  {query.asked_at}  {query.verdict:<8}  {inert_line(query.question)}{place}"
+        place = f"  {sanitize_line(query.citation)}" if query.citation else ""
+        yield f"{query.key:>5}  {query.asked_at}  {query.verdict:<8}  {sanitize_line(query.question)}{place}"
 
 
 def record_lines(record: dict[str, Any]) -> "Iterator[str]":
     """One question with what it was expanded to and what was found, for people."""
-    yield f"question    {inert_line(record['question'])}"
-    yield f"asked       {record['asked_at']}, profile {inert_line(record['profile'])}"
+    yield f"question    {sanitize_line(record['question'])}"
+    yield f"asked       {record['asked_at']}, profile {sanitize_line(record['profile'])}"
     yield f"verdict     {record['verdict']}, confidence {record['confidence']:.2f}"
     for expansion in record["expansions"]:
-        yield f"expansion   {inert_line(expansion['text'])}"
+        yield f"expansion   {sanitize_line(expansion['text'])}"
     for sentence in record["degraded"]:
-        yield f"degraded    {inert_line(sentence)}"
+        yield f"degraded    {sanitize_line(sentence)}"
     for hit in record["hits"]:
         arms = ", ".join(f"{item['arm']} #{item['rank']}" for item in hit["evidence"])
-        state = inert_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
-        cited = f"{inert_line(hit['citation'])}{doubt(state)}"
+        state = sanitize_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
+        cited = f"{sanitize_line(hit['citation'])}{doubt(state)}"
         yield f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({arms})"
-        yield f"     {inert_line(hit['snippet'])}"
+        yield f"     {sanitize_line(hit['snippet'])}"
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     yield f"searched    generation {record['index']['generation']}, {spent:.1f} ms"
 

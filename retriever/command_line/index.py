@@ -7,7 +7,7 @@ import click
 from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.settings.profile import INDEX_SECTIONS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.profiles import Shown, shown_settings, yaml_value
 from retriever.command_line.terminal import write_line
 from retriever.disk import writing_to
-from retriever.display.inert import inert_line
+from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 from retriever.settings.layers import DEFAULT_PROFILE
 
@@ -53,14 +53,14 @@ def init(file: str, profile: str, *, force: bool) -> ExitCode:
     path = Path(file)
     if path.suffix not in {".yaml", ".yml"}:
         raise UsageError(f"{file}: a profile's name ends with .yaml")
-    text = "\n".join([HEADING.format(name=inert_line(file)), *_lines(shown_settings(profile, {}))])
+    text = "\n".join([HEADING.format(name=sanitize_line(file)), *_lines(shown_settings(profile, {}))])
     with writing_to(path):
         try:
             with path.open("w" if force else "x", encoding="utf-8") as out:
                 out.write(f"{text}\n")
         except FileExistsError as error:
             raise UsageError(f"{file} is there already; --force writes over it") from error
-    write_line(sys.stdout, f"wrote {inert_line(file)}; use it with --profile {inert_line(file)}")
+    write_line(sys.stdout, f"wrote {sanitize_line(file)}; use it with --profile {sanitize_line(file)}")
     return ExitCode.OK
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import click
 
-from retriever.display.inert import inert, inert_line
+from retriever.display.sanitize import sanitize, sanitize_line
 
 MAX_NAMED = 20
 """How many skipped files are named one by one; `status` names them all."""
@@ -24,12 +24,12 @@ class Notes:
 
     def say(self, text: str) -> None:
         """One line, unless quiet."""
-        self._write(inert(text))
+        self._write(sanitize(text))
 
     def aside(self, text: str) -> None:
         """One dim line, unless quiet."""
         can_dim = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-        line = inert_line(text)
+        line = sanitize_line(text)
         self._write(click.style(line, dim=True) if can_dim else line)
 
     def skipped(self, files: tuple[tuple[str, str], ...]) -> None:
@@ -56,4 +56,4 @@ class _InertFormatter(logging.Formatter):
     """Log lines may quote documents and file names."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return inert(super().format(record))
+        return sanitize(super().format(record))

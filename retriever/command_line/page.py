@@ -9,7 +9,7 @@ from rich.text import Text
 
 from retriever.command_line.terminal import columns, is_unicode
 from retriever.display.editors import NO_EDITOR, chosen_template, editor_link
-from retriever.display.inert import inert_line
+from retriever.display.sanitize import sanitize_line
 
 MAX_WIDTH = 110
 """Columns: longer lines of prose are hard to read."""
@@ -72,7 +72,7 @@ class Page:
 
     def cited(self, citation: str, absolute_path: str, line: int) -> Text:
         """A citation, which opens that line in the editor where it is followed."""
-        text = Text(inert_line(citation), CITED)
+        text = Text(sanitize_line(citation), CITED)
         if not self.links:
             return text
         # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
@@ -90,4 +90,4 @@ class Page:
 
     def path_of_titles(self, titles: tuple[str, ...]) -> str:
         """A breadcrumb as one line."""
-        return self.crumb.join(map(inert_line, titles))
+        return self.crumb.join(map(sanitize_line, titles))

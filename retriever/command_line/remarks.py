@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from retriever.command_line.notes import Notes
 from retriever.command_line.terminal import openable
-from retriever.display.wording import counted, freshness, refresh_command
+from retriever.display.phrases import counted, freshness, refresh_command
 from retriever.timing import Spent
 
 if TYPE_CHECKING:

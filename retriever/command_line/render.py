@@ -7,31 +7,20 @@ from rich.text import Text
 
 from retriever.command_line.page import MATCHED, QUIET, Page
 from retriever.command_line.terminal import openable
-from retriever.display.inert import inert, inert_line
-from retriever.display.marking import matched_places
-from retriever.display.wording import doubt
+from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
+from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
     from retriever.types import Answer, Evidence, Hit
 
 INDENT = 4
 
-ARM_WORDS = {"lexical": "words", "neighbors": "near"}
-"""What people read for the name of an arm that is not a word of theirs."""
-
-
-DOUBTS = {
-    "weak": "It is not sure that a section answers this; the nearest are:",
-    "none": "No section answers this; the nearest are:",
-}
-"""What people read before the hits, by the verdict."""
-
 
 def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
     """Every hit, best first, a blank line between two; before them what is to be thought of them, unless it is good."""
     stems = frozenset(answer.matched_words)
-    if answer.hits and answer.verdict in DOUBTS:
-        page.line(Text(DOUBTS[answer.verdict]))
+    if answer.hits and answer.verdict != "answered":
+        page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
         page.blank()
     for hit in answer.hits:
         if hit.rank > 1:
@@ -44,18 +33,20 @@ def _show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> N
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET)))
     page.paragraph(Text(page.path_of_titles((*hit.breadcrumb, hit.title))), INDENT)
     if full:
-        page.quotation(marked(inert(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
+        page.quotation(marked(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
-            page.line(Text(f"cut here; all of it: hybrid_retrieve.py read {inert_line(hit.node_id)!r}", QUIET), INDENT)
+            page.line(
+                Text(f"cut here; all of it: hybrid_retrieve.py read {sanitize_line(hit.node_id)!r}", QUIET), INDENT
+            )
     elif hit.snippet:  # a heading alone has none
-        page.paragraph(marked(inert_line(hit.snippet), stems), INDENT)
+        page.paragraph(marked(sanitize_line(hit.snippet), stems), INDENT)
     page.paragraph(Text(page.dot.join(reasons(hit.evidence)), QUIET), INDENT)
 
 
 def marked(text: str, stems: frozenset[str]) -> Text:
-    """The text, which is inert, with the question's words marked."""
+    """The text, which is sanitized, with the question's words marked."""
     result = Text(text)
-    for start, end in matched_places(text, stems):
+    for start, end in find_highlights(text, stems):
         result.stylize(MATCHED, start, end)
     return result
 
@@ -64,5 +55,5 @@ def reasons(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
     """Why a hit was found: each arm with its rank and score, the largest share first."""
     for item in evidence:
         score = f"{item.scale} {item.score:.3g}"
-        origin = f", {inert_line(item.origin)}" if item.arm == "neighbors" and item.origin else ""
-        yield f"{ARM_WORDS.get(item.arm, item.arm)} #{item.rank} ({score}{origin})"
+        origin = f", {sanitize_line(item.origin)}" if item.arm == "neighbors" and item.origin else ""
+        yield f"{SOURCES.get(item.arm, item.arm)} #{item.rank} ({score}{origin})"

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from retriever.command_line.exit_codes import ExitCode
-from retriever.display.wording import counted, size
+from retriever.display.phrases import counted, size
 from retriever.errors import ServingError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.resident import known_state, state_line, state_object
 from retriever.command_line.terminal import openable, write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import CITATION_STATES, counted, refresh_command, size
+from retriever.display.phrases import CITATION_STATES, counted, refresh_command, size
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.metrics import ExpansionMetrics
@@ -87,7 +87,7 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
 
         write_json(passage_object(passage))
         return ExitCode.OK
-    titles = " > ".join(map(inert_line, (*passage.breadcrumb, passage.title)))
+    titles = " > ".join(map(sanitize_line, (*passage.breadcrumb, passage.title)))
     doubt = f", {said}" if (said := CITATION_STATES[passage.citation_state]) else ""
     notes.aside(f"{openable(passage.folder, passage.file)}:{passage.span}{doubt} | {titles}")
     write_line(sys.stdout, passage.text.rstrip("\n"))
@@ -143,7 +143,7 @@ def metrics_lines(metrics: "ExpansionMetrics") -> list[str]:
         f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed",
         f"  dropped     {share(metrics.drop_rate)} of the texts",
         *(
-            f"  measured    {inert_line(gain.questions)}: nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
+            f"  measured    {sanitize_line(gain.questions)}: nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
             for gain in metrics.gains
         ),
     ]
@@ -157,20 +157,20 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
         freshness = f"{counted(len(status.changed_files), 'file')} changed; run: {refresh_command(state, index)}"
     passages = f"{counted(state.chunks, 'passage')} ({status.coverage:.0%} with a vector)"
     return [
-        f"index         {inert_line(state.path)}",
-        *(f"folder        {inert_line(folder)}" for folder in state.folders),
+        f"index         {sanitize_line(state.path)}",
+        *(f"folder        {sanitize_line(folder)}" for folder in state.folders),
         f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {passages}",
-        f"encoder       {inert_line(status.encoder)}",
+        f"encoder       {sanitize_line(status.encoder)}",
         *([_former_line(status)] if status.former_encoder else []),
         f"size          {size(status.size_bytes)}, generation {state.generation}",
         f"freshness     {freshness}",
-        *(f"  changed     {inert_line(file)}" for file in status.changed_files),
+        *(f"  changed     {sanitize_line(file)}" for file in status.changed_files),
         f"skipped       {counted(len(status.skipped), 'file')}",
-        *(f"  skipped     {inert_line(path)}: {inert_line(reason)}" for path, reason in status.skipped),
+        *(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}" for path, reason in status.skipped),
         f"broken links  {status.broken_links:,}",
     ]
 
 
 def _former_line(status: "Status") -> str:
     share = f"has read {status.former_coverage:.0%} of the sections"
-    return f"  former      {inert_line(status.former_encoder)}, {share} and stands in until the new one has read all"
+    return f"  former      {sanitize_line(status.former_encoder)}, {share} and stands in until the new one has read all"

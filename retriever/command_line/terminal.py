@@ -11,7 +11,7 @@ import shutil
 import sys
 from typing import TextIO
 
-from retriever.display.inert import inert
+from retriever.display.sanitize import sanitize
 
 
 def prepare_streams() -> None:
@@ -32,8 +32,8 @@ def abandon_output() -> None:
 
 
 def write_line(stream: TextIO, text: str) -> None:
-    """One or more lines, made inert."""
-    stream.write(f"{inert(text)}\n")
+    """One or more lines, sanitized."""
+    stream.write(f"{sanitize(text)}\n")
 
 
 def columns() -> int:

@@ -13,8 +13,8 @@ from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.index import report_object
 from retriever.command_line.terminal import openable
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
+from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.settings.profile import INDEX_SECTIONS
 
@@ -82,13 +82,13 @@ def _tell(runs: "Iterator[Run | RetrieverError]", given: dict[str, Any], notes: 
 
 def first_line(run: "Run") -> str:
     """What is watched."""
-    folders = ", ".join(map(inert_line, run.report.folders))
+    folders = ", ".join(map(sanitize_line, run.report.folders))
     return f"indexed {counted(run.report.documents, 'file')} in {run.report.seconds:.1f} s; watching {folders}"
 
 
 def run_line(run: "Run") -> str:
     """What changed, and how long it took."""
-    names = ", ".join(inert_line(openable(*file)) for file in run.files)
+    names = ", ".join(sanitize_line(openable(*file)) for file in run.files)
     what = names if 0 < len(run.files) <= MAX_NAMED else counted(len(run.files), "file")
     counts = {"added": run.report.added, "changed": run.report.changed, "removed": run.report.removed}
     done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "nothing new"

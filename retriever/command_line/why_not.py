@@ -140,15 +140,15 @@ def show_why_not(page: "Page", found: "WhyNot") -> None:
     from rich.text import Text
 
     from retriever.command_line.page import CITED
-    from retriever.display.inert import inert_line
+    from retriever.display.sanitize import sanitize_line
 
-    page.line(Text.assemble((inert_line(found.node.citation), CITED), f"  {inert_line(found.node.id)}"))
+    page.line(Text.assemble((sanitize_line(found.node.citation), CITED), f"  {sanitize_line(found.node.id)}"))
     page.paragraph(Text(verdict(found)), 2)
     width = max(map(len, ["fused", *(arm.arm for arm in found.arms)]))
     reranked = [("rerank", f"#{found.reranked:,} after the reranking")] if found.reranked else []
     arms = [(arm.arm, arm_text(arm)) for arm in found.arms]
     for name, text in [*reranked, ("fused", fused_text(found)), *arms]:
-        page.line(Text(f"{name:<{width}}  {inert_line(text)}"), 2)
+        page.line(Text(f"{name:<{width}}  {sanitize_line(text)}"), 2)
 
 
 def verdict(found: "WhyNot") -> str:

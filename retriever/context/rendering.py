@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from retriever.context.grouping import common_titles
 from retriever.context.sections import Group, LeftOut, Piece
-from retriever.display.code_spans import code, fence
-from retriever.display.inert import inert
-from retriever.display.wording import CITATION_STATES
+from retriever.display.phrases import CITATION_STATES
+from retriever.display.sanitize import code, fence, sanitize
 from retriever.searching.citations import CitationState
 from retriever.types import Verdict
 
@@ -82,6 +81,6 @@ def _doubt(state: CitationState) -> str:
 
 
 def _quotation(piece: Piece) -> Iterator[str]:
-    text = inert(piece.text)
+    text = sanitize(piece.text)
     marks = fence(text)
     yield from (marks, *text.split("\n")[:-1], marks)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from retriever.display.wording import size
+from retriever.display.phrases import size
 from retriever.doctor.finding import Finding
 from retriever.embedding.model_card import BUNDLED_MODEL, read_card
 from retriever.errors import EncoderError

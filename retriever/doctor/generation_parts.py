@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.doctor.finding import Finding
 from retriever.errors import GenerationError
 from retriever.indexing.generation import Generation, folder_of

@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from retriever.archive.importing import drafts
-from retriever.display.wording import counted, size
+from retriever.display.phrases import counted, size
 from retriever.doctor.finding import Finding, Level
 from retriever.doctor.generation_parts import examine_generation
 from retriever.errors import DocumentsError, IndexUnusableError, NoIndexError

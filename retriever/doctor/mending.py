@@ -8,7 +8,7 @@ from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.errors import IndexDamagedError
 from retriever.indexing.generation import renew_generation
 from retriever.store import reading, writing

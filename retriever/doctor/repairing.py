@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.doctor.generation_parts import examine_generation
 from retriever.doctor.mending import mend
 from retriever.doctor.rescue import rescue

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.remembered import Remembered, digest

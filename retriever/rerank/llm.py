@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.errors import GeneratorTimeoutError, WrongAnswerError
 from retriever.llm.fence import fenced, new_nonce
 from retriever.llm.generator import Generator, Task, size

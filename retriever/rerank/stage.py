@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.errors import GeneratorError, OutOfTimeError, RerankerError
 from retriever.expansion.entities import adjusted_for_intent, matched_entities
 from retriever.lexical.tokens import tokenize

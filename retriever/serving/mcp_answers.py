@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from retriever.browsing import find_node, read_passage, whole_tree
-from retriever.display.code_spans import code
+from retriever.display.sanitize import code
 from retriever.serving.mcp_text import (
     DATA,
     Reply,

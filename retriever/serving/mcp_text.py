@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.as_json import expansion_object
-from retriever.display.code_spans import code, fence
-from retriever.display.wording import CITATION_STATES
+from retriever.display.phrases import CITATION_STATES
+from retriever.display.sanitize import code, fence
 from retriever.searching.passages import cut
 from retriever.serving.paging import estimated_tokens
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hybrid_retrieve import main
-from retriever.display.wording import CITATION_STATES
+from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
 from retriever.library import index_folders
 from retriever.serving.library import Library

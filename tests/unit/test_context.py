@@ -17,8 +17,7 @@ from retriever.context import Context, Excerpt, LeftOut, Section, assembled, bun
 from retriever.context.grouping import grouped
 from retriever.context.merging import completing, without_repeats
 from retriever.context.rendering import outline_line
-from retriever.display.code_spans import code
-from retriever.display.inert import inert
+from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError
 from retriever.types import Verdict
 
@@ -135,8 +134,8 @@ def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int)
 def test_what_is_quoted_stands_in_fences_and_nothing_else_does(found: Found, max_tokens: int) -> None:
     context = assembled(found.sections, "weak", max_tokens, words)
     fences = [token.content for token in MarkdownIt().parse(context.markdown) if token.type == "fence"]
-    assert fences == [inert(piece.text) for piece in context.pieces]
-    assert inert(context.markdown) == context.markdown
+    assert fences == [sanitize(piece.text) for piece in context.pieces]
+    assert sanitize(context.markdown) == context.markdown
 
 
 @settings(max_examples=40)
@@ -276,7 +275,7 @@ def test_two_folders_are_told_apart() -> None:
 def test_a_code_span_is_one_line_that_holds_just_that_text(text: str) -> None:
     (inline,) = [token for token in MarkdownIt().parse(f"x {code(text)}") if token.type == "inline"]
     spans = [child.content for child in inline.children or () if child.type == "code_inline"]
-    assert spans == ([inert(text).replace("\n", "\\x0a")] if text else [])
+    assert spans == ([sanitize(text).replace("\n", "\\x0a")] if text else [])
 
 
 def test_long_words_count_by_their_length() -> None:

@@ -15,7 +15,7 @@ from pageindex.decoding import NotTextError, decode
 from pageindex.document import parse_document
 from pageindex.markdown import Heading, count_lines
 from pageindex.outline import outline
-from retriever.display.inert import MAX_MARKS, inert, inert_line
+from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
 from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 from retriever.lexical.tokens import tokenize
 from retriever.searching.passages import snippet
@@ -98,6 +98,6 @@ def test_what_is_shown_is_inert_and_short(raw: bytes, words: frozenset[str]) -> 
     shown = snippet(text, words, tokenize)
     assert len(shown) <= 302
     assert "\n" not in shown
-    for safe in inert(shown), inert(text), inert_line(text):
+    for safe in sanitize(shown), sanitize(text), sanitize_line(text):
         assert safe.encode("utf-8").decode("utf-8") == safe
         assert "\u0301" * (MAX_MARKS + 1) not in safe

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.errors import GeneratorError, GeneratorTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.generator import Task, Written, size
 from retriever.rerank import Shown, prompt

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-from retriever.display.inert import inert
+from retriever.display.sanitize import sanitize
 
 _VOID = frozenset({"br", "hr", "input", "link", "meta", "rect", "line"})
 """Elements without content, those of SVG among them that are drawn here; the slash matters to the latter."""
@@ -24,7 +24,7 @@ Attribute: TypeAlias = str | int | float | bool | None
 
 def text(value: str) -> Html:
     """The value as it may stand in an element or an attribute."""
-    return Html(escape(inert(value)))
+    return Html(escape(sanitize(value)))
 
 
 def markup(*contents: Content) -> Html:

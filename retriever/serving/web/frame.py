@@ -5,7 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from retriever.display.editors import EDITOR_TEMPLATES
-from retriever.display.wording import counted, freshness
+from retriever.display.phrases import counted, freshness
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.site import THEMES, Site, Visit
 from retriever.types import IndexState

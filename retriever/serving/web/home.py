@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from retriever.display.wording import counted, size
+from retriever.display.phrases import counted, size
 from retriever.serving.web.addresses import address
 from retriever.serving.web.elements import Content, Html, element, markup
 from retriever.serving.web.frame import note

@@ -20,7 +20,7 @@ from markdown_it.token import Token
 
 from pageindex.links import LinkKind
 from pageindex.markdown import split_attributes
-from retriever.display.marking import matched_places
+from retriever.display.phrases import find_highlights
 from retriever.serving.web.elements import Html, element, markup, text
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def marked(value: str, words: frozenset[str]) -> Html:
     """The text with the question's words marked."""
     pieces: list[Html] = []
     position = 0
-    for start, end in matched_places(value, words) if words else ():
+    for start, end in find_highlights(value, words) if words else ():
         if start >= position:
             pieces += [text(value[position:start]), element("mark", value[start:end])]
             position = end

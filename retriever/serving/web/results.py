@@ -6,8 +6,8 @@ from pageindex.markdown import count_lines
 from pageindex.node import NodeKind
 from retriever.browsing import Passage
 from retriever.display.editors import editor_link
-from retriever.display.inert import inert_line
-from retriever.display.wording import CITATION_STATES
+from retriever.display.phrases import CITATION_STATES
+from retriever.display.sanitize import sanitize_line
 from retriever.searching.open_index import View
 from retriever.serving.web.contents import NO_TITLE
 from retriever.serving.web.elements import Content, Html, element, markup
@@ -110,7 +110,7 @@ def breadcrumb(file: str, titles: tuple[str, ...]) -> Html:
 def citation(place: Hit | Passage, visit: Visit) -> Html:
     """The place in the file, and what is to be known of it; following it opens the editor, while there is a file."""
     cited = place.citation
-    shown = element("code", inert_line(cited))
+    shown = element("code", sanitize_line(cited))
     if place.citation_state == "gone":
         return markup(element("span", shown, class_="citation", data_copy=cited), doubt(place))
     address = editor_link(visit.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
