@@ -28,7 +28,7 @@ from retriever.embedding import bundled_counter
 from retriever.indexing.chunking import ChunkSettings, chunk_nodes
 from retriever.lexical.tokens import _remembered_terms, tokenize
 from retriever.searching.passages import snippet
-from retriever.serving.web.rendering import Surroundings, rendered
+from retriever.serving.web.render import RenderOptions, render_markdown
 
 RATIO = 4
 SUSPICIOUS = 1.6
@@ -83,7 +83,7 @@ STAGES: dict[str, Callable[[str], object]] = {
     "words": tokenize,
     "ignore": ignore,
     "show": show,
-    "web page": lambda text: rendered(text, Surroundings()),
+    "web page": lambda text: render_markdown(text, RenderOptions()),
 }
 
 CASES = [

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from retriever.disk import writing_to
-from retriever.display.as_json import hit_object, index_object
 from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
 from retriever.store import migrating, recorded
 from retriever.store.database import create_database, foreign_errors, kept_aside, open_database, transaction
@@ -131,6 +130,8 @@ def _writing(index: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
+    from retriever.display.json import IndexJson, StageJson, hit_object  # pydantic, where answers are recorded
+
     return {
         "asked_at": asked_at,
         "question": answer.question,
@@ -140,12 +141,9 @@ def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
         "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
         "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
         "hits": [hit_object(hit, full=True) for hit in answer.hits],
-        "index": index_object(answer.index),
+        "index": IndexJson.dump(answer.index),
         "degraded": list(answer.degraded),
-        "stages": [
-            {"name": stage.name, "milliseconds": round(stage.milliseconds, 3), "note": stage.note}
-            for stage in answer.trace.stages
-        ],
+        "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
     }
 
 

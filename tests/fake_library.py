@@ -13,7 +13,7 @@ import pytest
 from pageindex.node import Node, NodeKind, Span
 from retriever.archive.exporting import Manifest
 from retriever.context import AnswerInContext, Section, assembled
-from retriever.display.as_json import hit_object
+from retriever.display.json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.errors import RetrieverError
 from retriever.expansion.metrics import ExpansionMetrics, Gain

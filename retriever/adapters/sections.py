@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.display.as_json import hit_object
+from retriever.display.json import hit_object
 from retriever.library import open_retriever
 from retriever.retrieving import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE

@@ -109,9 +109,9 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
         status = retriever.status()
     if given["as_json"]:
         from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import status_object
+        from retriever.display.json import StatusJson
 
-        write_json(status_object(status))
+        write_json(StatusJson.dump(status))
     else:
         write_line(sys.stdout, import_line(status))
     for folder in status.index.folders:

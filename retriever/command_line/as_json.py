@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from retriever.command_line.terminal import is_unicode
-from retriever.display.as_json import SCHEMA_VERSION
+from retriever.display.json import SCHEMA_VERSION
 
 
 def write_json(content: dict[str, Any]) -> None:

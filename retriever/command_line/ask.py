@@ -178,7 +178,7 @@ def _show(answer: "Answer", request: Request, notes: "Notes", spent: Spent) -> N
 
     if request.as_json:
         from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import answer_object
+        from retriever.display.json import answer_object
 
         write_json(
             answer_object(

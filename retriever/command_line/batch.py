@@ -70,16 +70,9 @@ def answer_batch(request: "Request", notes: "Notes") -> ExitCode:
 
 def run_object(question: Question, answer: "Answer") -> dict[str, Any]:
     """One line of a run: the question's id, the verdict, and its hits, best first."""
-    hits = [
-        {
-            "node_id": hit.node_id,
-            "file": hit.file,
-            "start_line": hit.span.first,
-            "end_line": hit.span.last,
-            "score": hit.score,
-        }
-        for hit in answer.hits
-    ]
+    from retriever.display.json import FoundJson
+
+    hits = [FoundJson.dump(hit) for hit in answer.hits]
     return {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
 
 

@@ -229,10 +229,10 @@ def _write_files(request: Request, summary: "Summary") -> None:
             for run in summary.runs:
                 out.writelines(f"{line}\n" for line in run_lines(run, len(summary.runs)))
     if request.report:
-        from retriever.evaluation.report import report_page
+        from retriever.evaluation.report import render_report
 
         with written_whole(request.report) as out:
-            out.write(report_page(summary))
+            out.write(render_report(summary))
     if request.save_baseline:
         from retriever.evaluation.baseline import baseline_text
 

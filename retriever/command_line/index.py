@@ -49,8 +49,9 @@ def index(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the
     notes.skipped(report.skipped)
     if given["as_json"]:
         from retriever.command_line.as_json import write_json
+        from retriever.display.json import IndexReportJson
 
-        write_json(report_object(report))
+        write_json(IndexReportJson.dump(report))
     else:
         import sys
 
@@ -79,29 +80,3 @@ def _summaries_line(summaries: "SummaryReport") -> str:
     first = f"{summaries.unusable:,} could not be used, so the first sentences stay" if summaries.unusable else ""
     left = f"{summaries.missing:,} missing, `index` goes on with them: {summaries.reason}" if summaries.missing else ""
     return f"  summaries {'; '.join(filter(None, (counts, first, left)))}"
-
-
-def report_object(report: "IndexReport") -> dict[str, Any]:
-    """What was done, for programs."""
-    from dataclasses import asdict
-
-    from retriever.display.as_json import skipped_objects
-
-    return {
-        "path": report.path,
-        "folders": list(report.folders),
-        "generation": report.generation,
-        "added": report.added,
-        "changed": report.changed,
-        "moved": report.moved,
-        "removed": report.removed,
-        "unchanged": report.unchanged,
-        "documents": report.documents,
-        "sections": report.sections,
-        "chunks": report.chunks,
-        "embedded": report.embedded,
-        "reused_vectors": report.reused_vectors,
-        "summaries": asdict(report.summaries) if report.summaries else None,
-        "skipped": skipped_objects(report.skipped),
-        "seconds": round(report.seconds, 3),
-    }

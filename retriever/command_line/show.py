@@ -43,9 +43,9 @@ def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | 
     with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
         if given["as_json"]:
             from retriever.command_line.as_json import write_json
-            from retriever.display.as_json import node_object
+            from retriever.display.json import NodeJson
 
-            write_json({"nodes": [node_object(node) for node in retriever.nodes(reference, depth)]})
+            write_json({"nodes": [NodeJson.dump(node) for node in retriever.nodes(reference, depth)]})
         else:
             write_line(sys.stdout, retriever.tree(reference, depth).rstrip("\n"))
     return ExitCode.OK
@@ -83,9 +83,9 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
         passage = retriever.read(reference)
     if given["as_json"]:
         from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import passage_object
+        from retriever.display.json import PassageJson
 
-        write_json(passage_object(passage))
+        write_json(PassageJson.dump(passage))
         return ExitCode.OK
     titles = " > ".join(map(sanitize_line, (*passage.breadcrumb, passage.title)))
     doubt = f", {said}" if (said := CITATION_STATES[passage.citation_state]) else ""
@@ -118,10 +118,10 @@ def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the s
         metrics = retriever.metrics() if given["metrics"] else None
     if given["as_json"]:
         from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import status_object
+        from retriever.display.json import StatusJson
 
         expansion = {"expansion": asdict(metrics)} if metrics else {}
-        write_json(status_object(state) | {"resident": state_object(resident)} | expansion)
+        write_json(StatusJson.dump(state) | {"resident": state_object(resident)} | expansion)
     else:
         for line in (*status_lines(state, index), state_line(resident), *(metrics_lines(metrics) if metrics else ())):
             write_line(sys.stdout, line)

@@ -11,7 +11,6 @@ import click
 from retriever.command_line import completing, options
 from retriever.command_line.exit_codes import ExitCode
 from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.index import report_object
 from retriever.command_line.terminal import openable
 from retriever.display.phrases import counted
 from retriever.display.sanitize import sanitize_line
@@ -75,8 +74,9 @@ def _tell(runs: "Iterator[Run | RetrieverError]", given: dict[str, Any], notes: 
             notes.say(run_line(run) if number else first_line(run))
         if given["as_json"]:
             from retriever.command_line.as_json import write_json
+            from retriever.display.json import IndexReportJson
 
-            write_json(report_object(run.report))
+            write_json(IndexReportJson.dump(run.report))
             sys.stdout.flush()
 
 

@@ -71,7 +71,7 @@ def _explain_answer(question: str, given: dict[str, Any], settings: dict[str, An
         spent = Spent(opening, milliseconds_since(begun))
     if given["as_json"]:
         from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import answer_object
+        from retriever.display.json import answer_object
 
         write_json(answer_object(answer, spent, full=False, explain=True))
     else:

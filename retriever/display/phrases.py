@@ -33,7 +33,7 @@ SIGNALS = (
     ("coverage", "share of the question, by the rarity of its words, that one section covers"),
     ("known", "share of the question in words that the documents use"),
     ("margin", "deviations of the nearest passage above what unrelated questions find"),
-    ("agreement", "of meaning and words on the best section, beyond chance"),
+    ("agreement", "how far meaning and words agree on the best section, beyond chance"),
 )
 
 # What each ranking found a section by, by the ranking's name.

@@ -65,16 +65,13 @@ class Run:
 
 def run_lines(run: Run, systems: int) -> Iterator[str]:
     """One line for each question: id and hits, best first; with the system's name where a file holds several."""
+    from retriever.display.json import FoundJson
+
     for outcome in run.outcomes.values():
         name = {"system": run.system} if systems > 1 else {}
-        hits = [_hit_object(item) for item in outcome.found]
+        hits = [FoundJson.dump(item, set() if item.span else {"start_line", "end_line"}) for item in outcome.found]
         failed = {"failures": list(outcome.failures)} if outcome.failures else {}
         yield json.dumps({"id": outcome.question_id, **name, "hits": hits, **failed}, ensure_ascii=False)
-
-
-def _hit_object(found: Found) -> dict[str, Any]:
-    lines = {"start_line": found.span.first, "end_line": found.span.last} if found.span else {}
-    return {"node_id": found.node_id, "file": found.file, **lines, "score": found.score}
 
 
 def read_runs(path: Path) -> tuple[Run, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.display.as_json import expansion_object
+from retriever.display.json import expansion_object
 from retriever.display.phrases import CITATION_STATES
 from retriever.display.sanitize import code, fence
 from retriever.searching.passages import cut

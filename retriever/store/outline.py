@@ -2,40 +2,25 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from pageindex.node import NodeKind, Span
-
-
-@dataclass(frozen=True, slots=True)
-class OutlineRow:
-    """A file or a section, as the table of contents needs it."""
-
-    node_id: str
-    parent_id: str | None
-    """None for the file's own node."""
-    folder: str
-    """The indexed folder, absolute."""
-    prefix: str
-    """Of its node ids."""
-    path: str
-    """The file, relative to the indexed folder."""
-    kind: NodeKind
-    title: str
-    span: Span | None
+from pageindex.node import Node, NodeKind, Span
+from pageindex.tree import DocumentTree
 
 
-def outline_rows(connection: sqlite3.Connection) -> Iterator[OutlineRow]:
-    """Every file and section, by folder and path, in document order: parents before their children."""
+def outline_tree(connection: sqlite3.Connection) -> DocumentTree:
+    """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
+    tree = DocumentTree()
     rows = connection.execute(
-        "SELECT node_id, parent_id, folders.path, prefix, documents.path, kind, nodes.title, first_line, last_line"
+        "SELECT node_id, parent_id, prefix, documents.path, kind, nodes.title, level, first_line, last_line"
         " FROM folders JOIN documents USING (folder_key) JOIN nodes USING (document_key)"
         " ORDER BY folder_key, documents.path, node_key"
     )
-    for node_id, parent_id, folder, prefix, path, kind, title, first, last in rows:
+    for node_id, parent_id, prefix, path, kind, title, level, first, last in rows:
         span = None if first is None else Span(first, last)
-        yield OutlineRow(node_id, parent_id, folder, prefix, path, NodeKind(kind), title, span)
+        node = Node(node_id, NodeKind(kind), path, title, level, (), span, "")
+        tree.add(node, parent_id or tree.add_folders(prefix, path))
+    return tree
 
 
 def link_ids(connection: sqlite3.Connection, document_key: int) -> dict[tuple[str, str, str], str]:
@@ -58,10 +43,10 @@ def backlinks(connection: sqlite3.Connection, node_id: str, limit: int) -> list[
     return [row[0] for row in rows]
 
 
-def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Node ids to (heading level, summary); ids that are not there are left out."""
+def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+    """Node ids -> summaries; ids that are not there are left out."""
     rows = connection.execute(
-        "SELECT node_id, level, summary FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
+        "SELECT node_id, summary FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(node_ids)),),
     )
-    return {node_id: (level, summary) for node_id, level, summary in rows}
+    return dict(rows)

@@ -261,7 +261,7 @@ class Silent(CountingEncoder):
 ASK = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from retriever.display.as_json import answer_object
+from retriever.display.json import answer_object
 from retriever.timing import Spent
 from tests.fake_encoder import FakeEncoder
 from retriever.library import open_retriever

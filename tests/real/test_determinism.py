@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from retriever.display.as_json import answer_object
+from retriever.display.json import answer_object
 from retriever.library import index_folders, open_retriever
 from retriever.timing import Spent
 

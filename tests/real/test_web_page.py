@@ -161,8 +161,8 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
     shares = page.locator(".shares tbody tr").first
     assert shares.locator("rect").count() >= 2, "the parts of the first hit's score"
     assert "#1" in shares.inner_text()
-    arms = page.locator(".arms h3").all_inner_texts()
-    assert {"meaning", "words"} <= set(arms)
+    rankings = page.locator(".rankings h3").all_inner_texts()
+    assert {"near in meaning", "words"} <= set(rankings)
     assert page.locator(".signals tbody tr").count() == 4
     page.go_back()
     page.locator(".hits article").first.wait_for()
@@ -175,7 +175,7 @@ def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page.locator(".hits article").first.wait_for()
     page.get_by_role("link", name="Why these").click()
     page.locator(".time-line").wait_for()
-    assert "neighbours" not in page.locator(".arms h3").all_inner_texts()
+    assert "near in the tree" not in page.locator(".rankings h3").all_inner_texts()
     assert page.get_by_label("Profile").input_value() == "fast"
 
 
