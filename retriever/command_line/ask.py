@@ -12,7 +12,7 @@ from retriever.command_line.default_command import refuse_misplaced_command
 from retriever.command_line.exit_codes import EXIT_CODES_HELP, ExitCode
 from retriever.command_line.help_pages import WithExamples
 from retriever.command_line.opening import chosen_opener, resident_option, start_resident
-from retriever.display.editors import chosen_template
+from retriever.display.editors import choose_template
 from retriever.errors import QuestionError
 from retriever.timing import Spent, milliseconds_since
 
@@ -40,7 +40,7 @@ class Request:
     run: str | None
     fail_on_none: bool
     editor: str
-    """What citations open on a terminal: see `chosen_template`."""
+    """What citations open on a terminal: see `choose_template`."""
     resident: str
     """Whether a resident process may answer (use), answers and is started for it (auto), or is left alone (never)."""
     recent_context: str
@@ -130,7 +130,7 @@ def _check(request: Request) -> None:
         QuestionError: there is no question.
     """
     refuse_misplaced_command(request.words)
-    chosen_template(request.editor, {})  # a mistake in it is named now, not behind the answer
+    choose_template(request.editor, {})  # a mistake in it is named now, not behind the answer
     if request.batch is None and request.run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
     if request.batch is None and not request.question.strip():

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from retriever.command_line.terminal import columns, is_unicode
-from retriever.display.editors import NO_EDITOR, chosen_template, editor_link
+from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
 from retriever.display.sanitize import sanitize_line
 
 MAX_WIDTH = 110
@@ -49,13 +49,13 @@ class Page:
         """A page on that stream; no colours where it is no terminal, or with NO_COLOR, and links on a terminal alone.
 
         Raises:
-            UsageError: there is no such editor (see `chosen_template`).
+            UsageError: there is no such editor (see `choose_template`).
         """
         width = max(MIN_WIDTH, columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = _Console(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
         signs = (" \u203a ", " \u00b7 ", "\u2502 ") if is_unicode(stream) else (" > ", " | ", "| ")
-        links = chosen_template(editor, os.environ)
+        links = choose_template(editor, os.environ)
         can_link = stream.isatty() and os.environ.get("TERM") != "dumb"
         return cls(console, min(width, MAX_WIDTH), *signs, links if can_link else "")
 
@@ -76,7 +76,7 @@ class Page:
         if not self.links:
             return text
         # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
-        address = editor_link(self.links, absolute_path, line)
+        address = make_editor_link(self.links, absolute_path, line)
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
 
     def quotation(self, text: Text, indent: int = 0) -> None:

@@ -20,11 +20,13 @@ HEAVY = (
     "rich",
     "tokenizers",
     "httpx",
+    "jinja2",
 )
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
     "ollama": "retriever/llm/ollama_client.py",
+    "jinja2": "retriever/display/sanitize.py",
     "watchfiles": "retriever/watching.py",
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",
@@ -42,6 +44,7 @@ DOORS: dict[str, str | tuple[str, ...]] = {
         "import pageindex",
         "import pageindex.corpus, pageindex.document, pageindex.tree",
         "import retriever.errors, retriever.types, retriever.settings.profile, retriever.indexing.locations",
+        "import retriever.display.phrases, retriever.display.sanitize, retriever.evaluation.runs",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['ask', '--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--version']) in (0, 2)",

@@ -13,13 +13,15 @@ from markupsafe import Markup
 from pageindex.links import LinkKind
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
-from retriever.display.editors import EDITOR_TEMPLATES, editor_link
+from retriever.display.editors import EDITOR_TEMPLATES, make_editor_link
 from retriever.display.sanitize import open_templates
 from retriever.errors import UsageError
 from retriever.serving.web.render import RenderOptions, render_markdown
 from retriever.serving.web.site import EDITOR_NAMES, STATIC
 from retriever.serving.web.tree import Branch, Gap, Outline, draw_branch, draw_tree, join_only_section, shorten
 
+PACKAGE = Path(__file__).parents[2] / "retriever"
+TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))
 HOSTILE = "\"'><script>&\u202e\x1b\udcff"
 
 
@@ -31,6 +33,15 @@ def test_what_a_template_prints_is_escaped_and_sanitized(tmp_path: Path) -> None
     page = open_templates(tmp_path).get_template("a.html").render(x=HOSTILE, trusted=Markup("<b>"))
     safe = "&#34;&#39;&gt;&lt;script&gt;&amp;\ufffd\ufffd\\xff"
     assert page == f'<a href="{safe}" title="{safe}"><i>{safe}</i>{safe}.</a><b>'
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\|\s*(safe|e|escape|forceescape|xmlattr|tojson)\b|autoescape|Markup", text)
+    assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
+    if path.parent.parent.name == "web":
+        assert not re.search(r"<script(?! src=)|<style", text), "the policy of the page forbids it"
 
 
 def test_a_template_that_names_what_is_not_there_fails(tmp_path: Path) -> None:
@@ -215,10 +226,10 @@ def test_static_files_refer_to_nothing_elsewhere() -> None:
     ],
 )
 def test_an_editor_opens_a_file_at_a_line(editor: str, path: str, address: str) -> None:
-    assert editor_link(editor, path, 7) == address
+    assert make_editor_link(editor, path, 7) == address
 
 
 def test_an_editor_that_nobody_knows_is_refused() -> None:
     with pytest.raises(UsageError, match="there are vscode, vim"):
-        editor_link("ed", str(Path("/a.md")), 1)
+        make_editor_link("ed", str(Path("/a.md")), 1)
     assert EDITOR_NAMES.keys() == EDITOR_TEMPLATES.keys()

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from retriever.browsing import Passage
-from retriever.display.editors import editor_link
+from retriever.display.editors import make_editor_link
 from retriever.searching.open_index import View
 from retriever.serving.library import Library
 from retriever.serving.web.tree import Outline, read_outline
@@ -62,7 +62,7 @@ class Visit:
 
     def open_in_editor(self, place: Hit | Passage) -> str:
         """The address that opens a file at a line in the reader's editor."""
-        return editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
+        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
 
 
 def address(path: str, **parameters: str | int | None) -> str:
