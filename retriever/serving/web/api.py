@@ -147,6 +147,8 @@ def _describe(model: type[Parameters], name: str, kind: str, context: Mapping[st
         return "is missing"
     if kind == "too_long":
         return f"must have at most {context['max_length']:,} characters, not {context['actual_length']:,}"
+    if kind == "literal_error":
+        return f"must be {context['expected']}"
     if known[name].annotation is int:
         bounds = {type(bound).__name__: bound for bound in known[name].metadata}
         return f"must be a whole number from {bounds['Ge'].ge:,} to {bounds['Le'].le:,}"
