@@ -309,6 +309,10 @@ class ContextJson(JsonObject):
     timings_ms: dict[str, float] = Field(default_factory=dict)
 
 
+# What a language model made up stays out where it is not asked for, so that nothing quotes it.
+MADE_UP: Mapping[str, Any] = {"passages": True, "dropped": {"__all__": {"text"}}}
+
+
 def answer_object(
     answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False, hypothetical: bool = False
 ) -> dict[str, Any]:
@@ -319,10 +323,6 @@ def answer_object(
     if not hypothetical:
         hidden["expansion"] = MADE_UP
     return AnswerJson.dump(answer, hidden) | {"timings_ms": timings(answer, spent)}
-
-
-# What a language model made up stays out where it is not asked for, so that nothing quotes it.
-MADE_UP: Mapping[str, Any] = {"passages": True, "dropped": {"__all__": {"text"}}}
 
 
 def expansion_object(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
