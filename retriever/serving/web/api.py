@@ -42,7 +42,7 @@ def _read_digits(given: object) -> int:
 
 
 # A name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
-Text: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_TEXT_CHARS)]
+ShortText: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_TEXT_CHARS)]
 QuestionText: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_QUESTION_CHARS)]
 Number: TypeAlias = Annotated[int, BeforeValidator(_read_digits)]  # its field has the bounds
 Switch: TypeAlias = Annotated[bool, BeforeValidator(_read_switch)]
@@ -58,7 +58,7 @@ class QuestionParameters(Parameters):
     """A question, where there is one, and the profile to answer it with: what every page keeps."""
 
     question: QuestionText = ""
-    profile: Text = Field("", description="The recall mode.")
+    profile: ShortText = Field("", description="The recall mode.")
 
 
 class SearchParameters(QuestionParameters):
@@ -79,7 +79,7 @@ class SearchParameters(QuestionParameters):
 class TreeParameters(Parameters):
     """Of /api/tree."""
 
-    reference: Text = Field("", description="A node id, or the path of a file or a folder; all documents when empty.")
+    reference: ShortText = Field("", description="A node id, a path of a file or a folder; all documents when empty.")
     depth: Number = Field(MAX_DEPTH, ge=0, le=MAX_DEPTH, description="How many levels down; all of them by default.")
     offset: Number = Field(0, ge=0, le=MAX_NUMBER, description="How many nodes to leave out first.")
     limit: Number = Field(200, ge=1, le=MAX_NODES, description="How many nodes at most.")
@@ -88,7 +88,7 @@ class TreeParameters(Parameters):
 class NodeParameters(Parameters):
     """Of /api/node."""
 
-    reference: Text = Field(
+    reference: ShortText = Field(
         description="A node id, a path, `path:line` or `path:first-last`.", json_schema_extra={"minLength": 1}
     )
 
@@ -105,7 +105,7 @@ def with_profiles(site: Site, model: type[PageQuery]) -> type[PageQuery]:
             raise ValueError(f"must be one of {', '.join(site.profiles)}{_nearest(str(given), site.profiles)}")
         return given
 
-    choices = Annotated[Text, BeforeValidator(read)]
+    choices = Annotated[ShortText, BeforeValidator(read)]
     described = model.model_fields["profile"].description
     field = Field(site.library.profile, description=described, json_schema_extra={"enum": list(site.profiles)})
     return create_model(model.__name__, __base__=model, profile=(choices, field))

@@ -24,8 +24,8 @@ from retriever.serving.web.api import (
     MAX_NUMBER,
     Number,
     QuestionParameters,
+    ShortText,
     Switch,
-    Text,
     read_parameters,
     with_profiles,
 )
@@ -55,19 +55,19 @@ MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
 
 
-class AskParameters(QuestionParameters):
+class AskPageParameters(QuestionParameters):
     """Of /."""
 
     view: Literal["", "why"] = ""
 
 
-class ReadParameters(QuestionParameters):
+class ReadPageParameters(QuestionParameters):
     """Of /read."""
 
-    node: Text
+    node: ShortText
 
 
-class TreeParameters(ReadParameters):
+class TreePageParameters(ReadPageParameters):
     """Of /tree."""
 
     first: Number = Field(0, ge=0, le=MAX_NUMBER)
@@ -86,9 +86,9 @@ class Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._ask = with_profiles(site, AskParameters)
-        self._read = with_profiles(site, ReadParameters)
-        self._tree = with_profiles(site, TreeParameters)
+        self._ask = with_profiles(site, AskPageParameters)
+        self._read = with_profiles(site, ReadPageParameters)
+        self._tree = with_profiles(site, TreePageParameters)
         own = "A file of your own."
         known = profile_names()
         self._templates = open_templates(Path(__file__).parent / "templates")
