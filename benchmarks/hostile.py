@@ -26,7 +26,7 @@ from retriever.display.inert import inert
 from retriever.display.marking import matched_places
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunking import ChunkSettings, chunk_nodes
-from retriever.lexical.tokens import _remembered_terms, tokenize
+from retriever.lexical.tokens import _cached_terms, tokenize
 from retriever.searching.passages import snippet
 from retriever.serving.web.rendering import Surroundings, rendered
 
@@ -265,7 +265,7 @@ def _least(work: Callable[[str], object], text: str) -> float:
     times: list[float] = []
     while len(times) < 3 and sum(times) < ENOUGH_S:
         re.purge()
-        _remembered_terms.cache_clear()
+        _cached_terms.cache_clear()
         begun = time.process_time()
         work(text)
         times.append(time.process_time() - begun)

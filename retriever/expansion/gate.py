@@ -6,7 +6,7 @@ Docs/ranking.md has what each rule saves and costs.
 from collections.abc import Mapping, Sequence
 
 from retriever.expansion.exact import exact_names
-from retriever.lexical.tokens import tokenize, word_count
+from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
 from retriever.settings.profile import Profile
 
@@ -49,7 +49,7 @@ def _holding(tokens: Sequence[str], view: View) -> int:
 
 def short(question: str, profile: Profile) -> str:
     """A few words name a thing; what else could be meant by them, nobody knows."""
-    words = word_count(question)
+    words = count_words(question)
     if words <= profile.hyde_skip_max_words:
         return f"the question has {words} words"
     return f"the question has {len(question)} characters" if len(question) < profile.min_query_length else ""

@@ -17,15 +17,20 @@ import numpy.typing as npt
 
 from retriever.disk import writing_to
 from retriever.errors import GenerationError
-from retriever.lexical import postings as storage
 from retriever.lexical import tokens as tokenizer
-from retriever.lexical.postings import IntArray, Postings
+from retriever.lexical.postings import (
+    IntArray,
+    Postings,
+    load_column,
+    load_postings,
+    merge_postings,
+    no_postings,
+    save_column,
+    save_postings,
+)
 
-FORMAT = 1
-"""Rises when the files change."""
-
-_STRIPES = 64
-"""How many rows share one maximum while the best are looked for; any number gives the same result."""
+FORMAT = 1  # rises when the files change
+_STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -36,11 +41,11 @@ class QuestionTerm:
 
     term: str
     documents: int
-    """How many nodes hold it; 0 for a word that nobody wrote."""
+    """How many nodes hold it; 0 for a word that no document has."""
     rarity: float
     """ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no
-    word makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that nobody
-    wrote counts like one written once: it is at least as rare, and a typo must not outweigh the rest of a question."""
+    word makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
+    document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,11 @@ class LexicalIndex:
         Raises:
             GenerationError: a file is missing or cut, the parts do not fit together, or they were made by other rules.
         """
-        version = storage.load_column(folder, "version", np.int64)
+        version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
             raise GenerationError(f"{folder}: made by another version of this program; index the documents again")
-        postings = storage.load(folder)
-        weights = storage.load_column(folder, "weights", np.float64)
+        postings = load_postings(folder)
+        weights = load_column(folder, "weights", np.float64)
         if len(weights) != len(postings.rows):
             raise GenerationError(f"{folder}: the lexical index does not add up; index the documents again")
         return cls(postings, weights.view(np.float64))
@@ -104,7 +109,7 @@ class LexicalIndex:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         numbers = {token: self._number(token) for token in counts}
-        terms = tuple(self._described(token, number) for token, number in numbers.items())
+        terms = tuple(self._describe(token, number) for token, number in numbers.items())
         columns = [(self._column(numbers[token]), count) for token, count in counts.items()]
         scores = np.zeros(-(-len(self) // _STRIPES) * _STRIPES)
         try:
@@ -112,7 +117,12 @@ class LexicalIndex:
                 weights = self._weights[column]
                 np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
             rows = self._candidates(scores, [column for column, _ in columns], limit)
-            return LexicalResult(self._best(scores, rows, limit), terms, self._ceiling(columns))
+            # Equal scores in the order of the rows, which is that of the keys.
+            order = np.argsort(-scores[rows], kind="stable")[:limit]
+            best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)
+            # The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0.
+            ceiling = sum(count * self._weights[column].max(initial=0.0) for column, count in columns)
+            return LexicalResult(tuple(best), terms, float(ceiling))
         except IndexError as error:
             raise GenerationError("the lexical index is damaged; index the documents again") from error
 
@@ -126,13 +136,13 @@ class LexicalIndex:
             node_keys: any keys; one that is not in the index covers nothing.
         """
         wanted = np.array(node_keys, np.int64)
-        there, rows = _found(wanted, self._postings.keys)
+        there, rows = _locate(wanted, self._postings.keys)
         covered = np.zeros(len(rows))
         total = 0.0
         for token in dict.fromkeys(tokens):
             number = self._number(token)
-            rarity = self._described(token, number).rarity
-            covered += rarity * _found(rows, self._postings.rows[self._column(number)])[0]
+            rarity = self._describe(token, number).rarity
+            covered += rarity * _locate(rows, self._postings.rows[self._column(number)])[0]
             total += rarity
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
@@ -148,7 +158,9 @@ class LexicalIndex:
         """
         self._postings.check_contents()
         keys = np.array(sorted(node_keys), np.int64)
-        if not (np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, _weights(self._postings))):
+        if not (
+            np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, compute_weights(self._postings))
+        ):
             raise GenerationError("the lexical index is damaged; index the documents again")
 
     def _number(self, token: str) -> int | None:
@@ -169,18 +181,13 @@ class LexicalIndex:
             return slice(0, 0)
         return slice(self._starts[number], self._starts[number + 1])
 
-    def _described(self, token: str, number: int | None) -> QuestionTerm:
+    def _describe(self, token: str, number: int | None) -> QuestionTerm:
         column = self._column(number)
         documents = column.stop - column.start
         nodes = max(1, len(self))
         frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
         rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))
         return QuestionTerm(token, documents, rarity)
-
-    def _ceiling(self, columns: Sequence[tuple[slice, float]]) -> float:
-        """The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0."""
-        highest = (count * self._weights[column].max(initial=0.0) for column, count in columns)
-        return float(sum(highest))
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
         """Rows among which the `limit` best are, ascending; each holds a word of the question.
@@ -196,11 +203,6 @@ class LexicalIndex:
         rows = [self._postings.rows[column] for column in columns]
         return np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
 
-    def _best(self, scores: FloatArray, rows: IntArray, limit: int) -> tuple[tuple[int, float], ...]:
-        """The best of some rows; equal scores in the order of the rows, which is that of the keys."""
-        order = np.argsort(-scores[rows], kind="stable")[:limit]
-        return tuple(zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True))
-
 
 def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
     """Make the index of these documents in a new folder.
@@ -212,7 +214,7 @@ def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
-    _save(folder, storage.merged(storage.no_postings(), (), documents))
+    _save(folder, merge_postings(no_postings(), (), documents))
 
 
 def patch_lexical(source: Path, target: Path, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> None:
@@ -228,10 +230,10 @@ def patch_lexical(source: Path, target: Path, removed: Collection[int], added: M
         GenerationError: `source` cannot be opened, or holds other nodes than the change says.
         StorageError: the disk is full or the folder cannot be written.
     """
-    _save(target, storage.merged(LexicalIndex.open(source)._postings, removed, added))
+    _save(target, merge_postings(LexicalIndex.open(source)._postings, removed, added))
 
 
-def _found(
+def _locate(
     wanted: npt.NDArray[np.integer], ascending: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Whether each value is in an ascending array, and where it is or would be."""
@@ -243,19 +245,19 @@ def _found(
 
 
 def _save(folder: Path, postings: Postings) -> None:
-    weights = _weights(postings)
+    weights = compute_weights(postings)
     with writing_to(folder):
         folder.mkdir(parents=True)
-    storage.save(postings, folder)
-    storage.save_column(folder, "weights", weights)
-    storage.save_column(folder, "version", _version())
+    save_postings(postings, folder)
+    save_column(folder, "weights", weights)
+    save_column(folder, "version", _version())
 
 
 def _version() -> IntArray:
     return np.array([FORMAT, tokenizer.RULES], np.int64)
 
 
-def _weights(postings: Postings) -> FloatArray:
+def compute_weights(postings: Postings) -> FloatArray:
     """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question.
 
     The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,
