@@ -355,16 +355,16 @@ def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pageindex.regular_file import read_regular
+    from pageindex.regular_file import Seen, read_regular
 
-    def unlucky(root: str, path: str, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
+    def unlucky(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
         page = Path(root, path)
         if page.name == "kitchen.md":
             page.unlink(missing_ok=True)
         elif page.name == "mail.md":
             page.write_bytes(page.read_bytes() + b"more\n")
             raw, _, after = read_regular(root, path, limit)
-            return raw, (0, 0), after
+            return raw, (0, 0, 0, 0), after
         return read_regular(root, path, limit)
 
     for name in ("kitchen.md", "mail.md"):
