@@ -10,8 +10,6 @@ _FOLDER = os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0)
 
 Seen = tuple[int, int, int, int]
 """A file's (size, mtime_ns, ctime_ns, inode): what tells, without reading it, whether it is as it was."""
-_LARGEST = 2**63 - 1
-"""SQLite keeps no larger number; some file systems have larger inodes, and times after the year 2262."""
 
 
 def identify(status: os.stat_result) -> Seen:
@@ -20,10 +18,10 @@ def identify(status: os.stat_result) -> Seen:
     ctime is when the content or anything else of the file last changed: nobody can set it. Windows has the time of
     creation in its place, which says nothing, and no inode in listings: mtime and 0 stand for these there.
     """
-    mtime_ns = min(status.st_mtime_ns, _LARGEST)
     if os.name == "nt":
-        return status.st_size, mtime_ns, mtime_ns, 0
-    return status.st_size, mtime_ns, min(status.st_ctime_ns, _LARGEST), status.st_ino & _LARGEST
+        return status.st_size, status.st_mtime_ns, status.st_mtime_ns, 0
+    inode = status.st_ino & (2**63 - 1)  # SQLite keeps no larger number; some file systems have larger ones
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
 
 
 def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:

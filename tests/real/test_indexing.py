@@ -13,7 +13,17 @@ from retriever.indexing.recipe import IndexRequest
 from retriever.library import index_folders
 from retriever.settings.layers import given_settings
 from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, TOO_YOUNG_NS, CountingEncoder, Shelf, found, same_hits
+from tests.shelf import (
+    NEVER_REFRESH,
+    PAGES,
+    QUESTIONS,
+    TOO_YOUNG_NS,
+    CountingEncoder,
+    Shelf,
+    found,
+    same_hits,
+    wait_until_trusted,
+)
 
 
 @pytest.fixture
@@ -41,6 +51,7 @@ def test_what_is_unchanged_is_not_touched(shelf: Shelf) -> None:
 
 
 def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_until_trusted(monkeypatch)
     shelf.touch("mail.md")
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
     assert shelf.generations() == ["gen-1"]
