@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pageindex.decoding import NotTextError, decode, digest_of
 from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
-from pageindex.regular_file import read_regular
+from pageindex.regular_file import identify, read_regular
 
 DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".txt")
 MAX_FILE_BYTES = 10_000_000
@@ -64,7 +64,11 @@ class SourceFile:
     size: int
     """Bytes."""
     mtime_ns: int
-    """Nanoseconds since 1970."""
+    """When it says that it was written, in nanoseconds since 1970: anybody can set it."""
+    ctime_ns: int = 0
+    """When it was last changed, likewise: the system alone sets it. 0: not known."""
+    inode: int = 0
+    """Another one: it is another file under the same path, or the file system gives no lasting ones."""
 
     @property
     def root(self) -> str:
@@ -106,7 +110,9 @@ class DocumentText:
     size: int
     """Bytes on disk."""
     mtime_ns: int
-    """As it was when these bytes were read."""
+    """This and the next two as they were when these bytes were read, and as `SourceFile` has them."""
+    ctime_ns: int
+    inode: int
     warnings: tuple[str, ...]
     """What was replaced to make it text, as clauses."""
 
@@ -212,7 +218,7 @@ def _note_file(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
     elif status.st_size > walk.options.max_file_bytes:
         walk.skip(path, f"{status.st_size:,} bytes, more than the limit of {walk.options.max_file_bytes:,}")
     else:
-        walk.files.append(SourceFile(path, entry.path, status.st_size, status.st_mtime_ns))
+        walk.files.append(SourceFile(path, entry.path, *identify(status)))
 
 
 def _note_link(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:

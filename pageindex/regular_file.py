@@ -8,8 +8,20 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FOLDER = os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0)
 
-Seen = tuple[int, int]
-"""A file's (size, mtime_ns)."""
+Seen = tuple[int, int, int, int]
+"""A file's (size, mtime_ns, ctime_ns, inode): what tells, without reading it, whether it is as it was."""
+
+
+def identify(status: os.stat_result) -> Seen:
+    """What tells one state of a file from another.
+
+    ctime is when the content or anything else of the file last changed: nobody can set it. Windows has the time of
+    creation in its place, which says nothing, and no inode in listings: mtime and 0 stand for these there.
+    """
+    if os.name == "nt":
+        return status.st_size, status.st_mtime_ns, status.st_mtime_ns, 0
+    inode = status.st_ino & (2**63 - 1)  # SQLite keeps no larger number; some file systems have larger ones
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, inode
 
 
 def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
@@ -33,7 +45,7 @@ def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
             raise OSError(errno.EFBIG, f"{status.st_size:,} bytes, more than the limit of {limit:,}")
         raw = file.read(status.st_size + 1)  # one byte more shows that it grew
         after = os.fstat(file.fileno())
-    return raw, (status.st_size, status.st_mtime_ns), (after.st_size, after.st_mtime_ns)
+    return raw, identify(status), identify(after)
 
 
 def _opened(root: str, path: str) -> int:

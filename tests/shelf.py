@@ -3,11 +3,14 @@
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from retriever.indexing.recipe import IndexRequest
 from retriever.indexing.updating import update_index
@@ -25,6 +28,12 @@ TOO_YOUNG_NS = 4_000_000_000_000_000_000
 """Not trusted, as if the file had been written just now."""
 ALWAYS_LOOK: Mapping[str, Any] = {"refresh_seconds": 0}
 NEVER_REFRESH: Mapping[str, Any] = {"refresh_max_files": 0}
+
+
+def wait_until_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts the clock on by an hour: files that were written just now are old enough for their times to be trusted."""
+    now_ns = time.time_ns
+    monkeypatch.setattr("time.time_ns", lambda: now_ns() + 3600 * 10**9)
 
 
 class CountingEncoder(FakeEncoder):

@@ -10,7 +10,7 @@ from retriever.display.wording import counted, size
 from retriever.doctor.finding import Finding, Level
 from retriever.doctor.generation_parts import examine_generation
 from retriever.errors import DocumentsError, IndexUnusableError, NoIndexError
-from retriever.indexing.changes import find_suspects, list_documents
+from retriever.indexing.changes import find_suspects, list_documents, without_doubt
 from retriever.indexing.forgetting import forgotten_files
 from retriever.indexing.locks import is_read, writer_of
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
@@ -112,7 +112,8 @@ def _folders(connection: sqlite3.Connection) -> Iterator[Finding]:
     for folder in reading.folders(connection):
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
-            changed = len(find_suspects(folder, known, list_documents(Path(folder.path), settings)))
+            suspects = find_suspects(folder, known, list_documents(Path(folder.path), settings))
+            changed = len(without_doubt(suspects, settings.max_file_bytes))
         except DocumentsError as error:
             cure = f"bring it back, or run: hybrid_retrieve.py forget {folder.path}"
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)

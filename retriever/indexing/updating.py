@@ -145,7 +145,7 @@ class _Update:
     def _changes(self, folder: StoredFolder, listings: Mapping[str, Listing]) -> Changes:
         known = reading.documents(self._connection, folder.key)
         if self._anew:  # a digest that no content has: every document differs
-            known = {path: replace(document, mtime_ns=-1, digest="") for path, document in known.items()}
+            known = {path: replace(document, size=-1, digest="") for path, document in known.items()}
         listing = listings.get(folder.path)
         try:
             listing = listing or list_documents(Path(folder.path), self._request.profile.documents)

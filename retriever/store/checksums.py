@@ -15,14 +15,14 @@ COVERED = {
     for table, columns in {
         "meta": "key value",
         "folders": "path prefix",
-        "documents": "folder_key path size mtime_ns digest title boilerplate aliases warnings dated",
+        "documents": "folder_key path size mtime_ns ctime_ns inode digest title boilerplate aliases warnings dated",
         "nodes": "node_id document_key parent_id kind level title breadcrumb first_line last_line text"
         " front_matter_lines anchor summary",
         "links": "source_key position line kind target_path target_anchor target_id problem",
         "chunks": "node_key first_line last_line text text_hash former",
         "vectors": "fingerprint text_hash vector",
         "tokens": "fingerprint text_hash bits",
-        "skipped": "folder_key path size mtime_ns reason",
+        "skipped": "folder_key path size mtime_ns ctime_ns inode reason",
         "forgotten": "folder_key path",
         "summaries": "writer text_hash summary",
         "queries": "asked_at question verdict citation record",

@@ -26,7 +26,9 @@ CREATE TABLE documents (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,          -- relative to the folder
     size INTEGER NOT NULL,       -- bytes
-    mtime_ns INTEGER NOT NULL,   -- 0: too young when it was read to be trusted, so compare by digest next time
+    mtime_ns INTEGER NOT NULL,   -- 0: when it was read, too young or too old to be trusted
+    ctime_ns INTEGER NOT NULL,   -- 0: likewise, so compare by digest next time
+    inode INTEGER NOT NULL,
     digest TEXT NOT NULL,
     title TEXT NOT NULL,
     boilerplate REAL NOT NULL,   -- 0 to 1: how much it is a list of links or a log
@@ -102,8 +104,10 @@ CREATE TABLE tokens (
 CREATE TABLE skipped (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,
-    size INTEGER NOT NULL,       -- of a file that could not be read, so that only a change makes it worth a new try;
-    mtime_ns INTEGER NOT NULL,   -- both 0 for what was left out unread
+    size INTEGER,                -- of a file that could not be read, so that only a change makes it worth a new try;
+    mtime_ns INTEGER,            -- all four null for what was left out unread
+    ctime_ns INTEGER,
+    inode INTEGER,
     reason TEXT NOT NULL,
     checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (folder_key, path)

@@ -43,7 +43,7 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
     lists = [json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)]
     nodes = [placed.node for placed in document.nodes]
     said = (document.title, boilerplate(nodes), *lists, document.front_matter.dated)
-    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, *said)
+    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.digest, *said)
     document_key = _insert(connection, "documents", row)
     node_keys = {}
     for placed in document.nodes:
@@ -84,10 +84,10 @@ def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int
 
 
 def set_stat(connection: sqlite3.Connection, stats: Iterable[StoredDocument]) -> None:
-    """New sizes and times of documents whose content is what it was."""
+    """New times and inodes of documents whose content is what it was."""
     connection.executemany(
-        f"{updating('documents', size='?1', mtime_ns='?2')} WHERE document_key = ?3",
-        ((stat.size, stat.mtime_ns, stat.key) for stat in stats),
+        f"{updating('documents', mtime_ns='?1', ctime_ns='?2', inode='?3')} WHERE document_key = ?4",
+        ((stat.mtime_ns, stat.ctime_ns, stat.inode, stat.key) for stat in stats),
     )
 
 
@@ -98,11 +98,14 @@ def set_skipped(
     skipped: Iterable[Skipped],
 ) -> None:
     """What of a folder could not be read, in place of what was noted before; the same once more writes nothing."""
-    rows = {item.path: (folder_key, item.path, item.size, item.mtime_ns, reason) for item, reason in unreadable}
-    rows |= {item.path: (folder_key, item.path, 0, 0, item.reason) for item in skipped}
-    query = "SELECT folder_key, path, size, mtime_ns, reason FROM skipped WHERE folder_key = ? ORDER BY path"
+    rows: dict[str, tuple[object, ...]] = {
+        item.path: (folder_key, item.path, item.size, item.mtime_ns, item.ctime_ns, item.inode, reason)
+        for item, reason in unreadable
+    }
+    rows |= {item.path: (folder_key, item.path, None, None, None, None, item.reason) for item in skipped}
+    query = "SELECT folder_key, path, size, mtime_ns, ctime_ns, inode, reason FROM skipped WHERE folder_key = ?"
     noted = connection.execute(query, (folder_key,)).fetchall()
-    if noted == sorted(rows.values()):
+    if set(noted) == set(rows.values()):
         return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
     connection.executemany(inserting("skipped"), rows.values())

@@ -74,14 +74,13 @@ def anchors(tmp_path: Path) -> Callable[..., Anchors]:
     return lambda most=10_000: Anchors({1: known}, {1: str(tmp_path)}, most)
 
 
-def test_a_file_that_looks_as_it_did_is_not_read(
-    anchors: Callable[..., Anchors], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def unread(*_: object) -> None:
-        raise AssertionError("the file was read")
-
-    monkeypatch.setattr("retriever.searching.citations.read_document", unread)
-    assert anchors().anchor(1, *STAMPS) == Anchor(Span(5, 8), "exact")
+def test_a_file_that_looks_as_it_did_is_compared_by_content(anchors: Callable[..., Anchors], tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    before = path.stat()
+    path.write_text(PAGE.replace("A stamp pays", "Nobody pays!"), encoding="utf-8")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert anchors().anchor(1, *STAMPS) == Anchor(Span(5, 8), "stale")
+    assert anchors().anchor(1, *PARCELS) == Anchor(Span(9, 11), "exact")
 
 
 def test_a_file_with_another_time_is_read_and_only_once(anchors: Callable[..., Anchors], tmp_path: Path) -> None:
