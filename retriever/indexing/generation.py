@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -251,7 +252,7 @@ def _described(path: Path) -> tuple[int, int]:
     """Size and checksum, at 2 GB/s: what a search may do each time it opens the file."""
     checksum = 0
     block = memoryview(bytearray(1 << 20))
-    with open(open_regular(path), "rb", buffering=0) as file:
+    with FileIO(open_regular(path), "r") as file:
         while length := file.readinto(block):
             checksum = crc32(block[:length], checksum)
         return file.tell(), checksum

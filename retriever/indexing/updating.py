@@ -165,7 +165,7 @@ class _Update:
             DocumentsError: everything is made anew, and for that its documents are needed.
         """
         if self._anew:
-            raise DocumentsError(f"{error}; name it or bring it back, or make another index with --index") from error
+            raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
         return Changes(folder, unchanged=known, skipped=(Skipped(".", f"the folder is kept as it was: {error}"),))
 
     def _is_whole(self) -> bool:
