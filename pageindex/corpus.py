@@ -248,6 +248,15 @@ def _name_lost_links(walk: _Walk) -> None:
             walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
 
 
+def _is_document_path(path: str, options: CorpusOptions) -> bool:
+    """Whether no part of a path is hidden or leads out of the folder, and its name is that of a document."""
+    if os.sep != "/" and (os.sep in path or ":" in path):  # Windows
+        return False
+    parts = path.split("/")
+    is_plain = "\0" not in path and all(part and not part.startswith(".") for part in parts)
+    return is_plain and _is_document(parts[-1], options)
+
+
 def _is_document(name: str, options: CorpusOptions) -> bool:
     return name.lower().endswith(options.suffixes)
 
@@ -258,6 +267,42 @@ def _has_utf8_name(walk: _Walk, name: str, path: str) -> bool:
         return True
     walk.skip(path, "its name is not UTF-8")
     return False
+
+
+def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
+    """The document at a path that somebody else names, under the rules of `list_files`.
+
+    Args:
+        root: the folder, absolute.
+        path: the document's below it, with `/`.
+        options: which files are documents.
+
+    Raises:
+        UnreadableDocumentError: `list_files` would not list it; the reason says why.
+        IgnorePatternError: one of `options.ignore` is no pattern.
+    """
+    walk = _Walk(root, options or CorpusOptions())
+    rules = IgnoreRules.of_caller(walk.options.ignore)
+    if not _is_document_path(path, walk.options):
+        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
+    parts = path.split("/")
+    here = ""
+    try:
+        for place, part in enumerate(parts, start=1):
+            if os.path.lexists(f"{root}/{here}/.gitignore"):
+                rules = _with_gitignore(walk, here, rules)
+            here = f"{here}/{part}" if here else part
+            status = os.lstat(f"{root}/{here}")
+            is_file = place == len(parts)
+            if not (stat.S_ISREG if is_file else stat.S_ISDIR)(status.st_mode):
+                raise UnreadableDocumentError(path, "not a regular file")
+            if rules.ignores(here if is_file else f"{here}/"):
+                raise UnreadableDocumentError(path, "it is ignored")
+    except OSError as error:
+        raise UnreadableDocumentError(path, _os_reason(error)) from error
+    if status.st_size > walk.options.max_file_bytes:
+        raise UnreadableDocumentError(path, f"more than the limit of {walk.options.max_file_bytes:,} bytes")
+    return SourceFile(path, f"{root}/{path}", *identify(status))
 
 
 def printable_path(path: str) -> str:

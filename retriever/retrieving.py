@@ -18,6 +18,7 @@ from retriever.expansion.expand_query import Asked, Draft, QuestionExpander
 from retriever.expansion.memory import Memory, default_file
 from retriever.expansion.metrics import ExpansionMetrics, metrics_of, note_event
 from retriever.expansion.values import Expansion
+from retriever.indexing.consent import FolderAccess
 from retriever.indexing.freshness import Freshness, Watch
 from retriever.indexing.generation import condemn
 from retriever.indexing.recipe import IndexRequest, is_made_as
@@ -126,7 +127,7 @@ class Retriever(Closing):
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
         ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus)
-        return ask_for_context(ask, self.view, most, self.profile.documents.max_file_bytes)
+        return ask_for_context(ask, self.view, most, self.access)
 
     def look_again(self) -> None:
         """The next question looks at the folders, however young the last look is."""
@@ -155,7 +156,7 @@ class Retriever(Closing):
             UsageError: there is no such node, path or line.
         """
         with self._lock, self._index.view() as view:
-            passage = read_passage(view.connection, reference, self.profile.documents.max_file_bytes)
+            passage = read_passage(view.connection, reference, self.access)
         if self.profile.record:
             history.note_opened(self._index.path, passage.node_id)
         return passage
@@ -164,6 +165,11 @@ class Retriever(Closing):
         """What is indexed, and which files changed since."""
         with self._lock, self._index.view() as view:
             return status_of(view, self._watch, self.profile)
+
+    @property
+    def access(self) -> FolderAccess:
+        """Which folders this user has named for the index, and which of their files are documents."""
+        return FolderAccess.of(self._index.path, self.profile.documents)
 
     def metrics(self) -> ExpansionMetrics:
         """How the expansion of this user's questions fared with this index."""

@@ -165,7 +165,7 @@ class Hit:
     (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
-    citation_state: Literal["exact", "moved", "stale", "gone"] = "exact"
+    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
 
     @property
@@ -193,6 +193,8 @@ class IndexState:
     """Files that changed on disk and that this answer does not know yet."""
     skipped_files: int = 0
     """Files that could not be read; `status` names them."""
+    unchecked_folders: int = 0
+    """Folders that are not looked at, because nobody has named them for this index."""
 
 
 @dataclass(frozen=True, slots=True)

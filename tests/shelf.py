@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from retriever.indexing.consent import name_folders, named_folders
 from retriever.indexing.recipe import IndexRequest
 from retriever.indexing.updating import update_index
 from retriever.library import open_retriever
@@ -117,6 +118,7 @@ class Shelf:
         copy = Shelf(place)
         copy.docs = self.docs
         shutil.copytree(self.index, copy.index)
+        name_folders(copy.index, [self.docs], named_folders(self.index).documents or {})
         return copy
 
     def generations(self) -> list[str]:

@@ -3,18 +3,21 @@
 import re
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from retriever.archive.exporting import Archive, Manifest
 from retriever.disk import require_space, writing_to
 from retriever.errors import ArchiveError, DocumentsError, IndexDamagedError, NoIndexError, UsageError
+from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.generation import renew_generation
 from retriever.indexing.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 from retriever.indexing.recipe import WAIT_FOR_WRITER_S
 from retriever.llm.transport import is_this_machine
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
 from retriever.store.checksums import updating
@@ -32,7 +35,7 @@ class Wish:
     index: Path
     """The index's folder; there is none yet, unless `replace`."""
     folders: tuple[Path, ...] = ()
-    """Where the folders of the index are on this machine, in the manifest's order; empty: where they were."""
+    """Where the folders of the index are on this machine, in the manifest's order; empty: they are not looked at."""
     replace: bool = False
     encoder_url: str = ""
     """The server on another machine that the index may go on sending texts to."""
@@ -55,8 +58,11 @@ def import_archive(archive: Archive, wish: Wish) -> None:
             _check_wish(wish, archive.manifest)  # again: by now it has the index that a killed import took away
             require_space(wish.index, SPACE_FACTOR * archive.manifest.bytes)
             archive.unpack(draft / FILE_NAME)
-            _prepare(archive, draft, wish)
+            documents = _prepare(archive, draft, wish)
+            forget_named(wish.index)  # what was said of another index at this place
             _put(draft, wish.index, replaced)
+            if wish.folders:
+                name_folders(wish.index, wish.folders, documents)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -80,8 +86,12 @@ def _finish_dead_import(draft: Path, replaced: Path, index: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _prepare(archive: Archive, folder: Path, wish: Wish) -> None:
-    """Brings the unpacked database up to date, checks every row of it, and makes what searches need."""
+def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
+    """Brings the unpacked database up to date, checks every row of it, and makes what searches need.
+
+    Returns:
+        The settings that say which files are documents.
+    """
     try:
         with foreign_errors(folder), closing(open_unmigrated(folder)) as connection:
             _check_schema(connection)
@@ -89,11 +99,12 @@ def _prepare(archive: Archive, folder: Path, wish: Wish) -> None:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
-            _check_server(connection, wish)
+            given = _check_settings(connection, wish)
             with transaction(connection):
                 _place_folders(connection, wish)
                 if reading.generation_number(connection):
                     renew_generation(connection, folder)
+            return dict(given.for_index().get("documents", {}))
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ArchiveError(f"{archive.file} holds no index that can be used: {error.__cause__ or error}") from error
 
@@ -125,14 +136,19 @@ def _check_schema(connection: sqlite3.Connection) -> None:
             raise sqlite3.DatabaseError(f"it holds the {kind} {name}, which is not ours")
 
 
-def _check_server(connection: sqlite3.Connection, wish: Wish) -> None:
-    """Refuse a server on another machine that the index alone names; its settings must be settings, too."""
-    encoder = given_settings(DEFAULT_PROFILE, None, reading.index_settings(connection)).profile().encoder
+def _check_settings(connection: sqlite3.Connection, wish: Wish) -> GivenSettings:
+    """Refuse a server on another machine, and files of other kinds, that the index alone names; the settings."""
+    settings = reading.index_settings(connection)
+    given = given_settings(DEFAULT_PROFILE, None, settings)
+    encoder = given.profile().encoder
     if encoder.url and encoder.url != wish.encoder_url and not is_this_machine(encoder.url):
         raise UsageError(
             f"the index names the server {encoder.url}, which would read questions and documents:"
             f" if that is meant, add: --encoder-url {encoder.url}"
         )
+    if wish.folders:
+        check_documents(wish.index, settings, given, anew=True)
+    return given
 
 
 def _place_folders(connection: sqlite3.Connection, wish: Wish) -> None:

@@ -155,6 +155,8 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
     freshness = "up to date"
     if status.changed_files:
         freshness = f"{counted(len(status.changed_files), 'file')} changed; run: {refresh_command(state, index)}"
+    elif state.unchecked_folders:
+        freshness = f"{counted(state.unchecked_folders, 'folder')} not looked at until named with --docs"
     passages = f"{counted(state.chunks, 'passage')} ({status.coverage:.0%} with a vector)"
     return [
         f"index         {inert_line(state.path)}",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from retriever.context.assembling import Context, assembled, bundled_count
 from retriever.context.gathering import gathered
 from retriever.errors import IndexLockedError
+from retriever.indexing.consent import FolderAccess
 from retriever.searching.open_index import View
 from retriever.types import Answer
 
@@ -26,7 +27,7 @@ def ask_for_context(
     ask: Callable[[], Answer],
     view_of: Callable[[], AbstractContextManager[View]],
     max_tokens: int,
-    max_file_bytes: int,
+    access: FolderAccess,
 ) -> AnswerInContext:
     """Searches, and assembles what was found.
 
@@ -34,7 +35,7 @@ def ask_for_context(
         ask: searches for the question.
         view_of: opens the index in one state.
         max_tokens: of the context.
-        max_file_bytes: a larger file is not read to see what it holds by now.
+        access: which of the folders may be looked at, and which of their files are documents.
 
     Raises:
         UsageError: `max_tokens` is less than `LEAST_CONTEXT_TOKENS`.
@@ -45,6 +46,6 @@ def ask_for_context(
         answer = ask()
         with view_of() as view:
             if view.number == answer.index.generation:
-                sections = gathered(view, answer, max_file_bytes)
+                sections = gathered(view, answer, access)
                 return AnswerInContext(answer, assembled(sections, answer.verdict, max_tokens, bundled_count()))
     raise IndexLockedError("the index changed again and again while it was read; try again when indexing has finished")

@@ -7,6 +7,7 @@ from itertools import chain
 from pageindex.node import Node, Span
 from retriever.context.merging import completing
 from retriever.context.sections import Section
+from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors, anchors_of
 from retriever.searching.open_index import View
@@ -15,19 +16,19 @@ from retriever.store import reading
 from retriever.types import Answer, Hit
 
 
-def gathered(view: View, answer: Answer, max_file_bytes: int) -> tuple[Section, ...]:
+def gathered(view: View, answer: Answer, access: FolderAccess) -> tuple[Section, ...]:
     """What a context of the answer may quote: its hits, best first, then what completes their families.
 
     Args:
         view: of the generation that answered.
         answer: of this view.
-        max_file_bytes: a larger file is not read to see what it holds by now.
+        access: which of the folders may be looked at, and which of their files are documents.
     """
     ids = [hit.node_id for hit in answer.hits]
     view.tree.load_nodes(ids)
     others = completing(ids, view.tree)
     keys = {view.tree.document_key(node_id) for node_id in (*ids, *others)}
-    sources = _Sources(view.tree, anchors_of(view.connection, keys, max_file_bytes))
+    sources = _Sources(view.tree, anchors_of(view.connection, keys, access))
     passages = _passages(view, answer)
     ranks = {hit.node_id: hit.rank for hit in answer.hits}
     return tuple(

@@ -96,7 +96,7 @@ def evidence_object(evidence: "Evidence") -> dict[str, Any]:
 
 
 def index_object(state: "IndexState") -> dict[str, Any]:
-    """What was searched; `fresh` is false while files on disk differ from it."""
+    """What was searched; `fresh` is false while files on disk differ from it, or are not looked at."""
     return {
         "path": state.path,
         "folders": list(state.folders),
@@ -104,10 +104,11 @@ def index_object(state: "IndexState") -> dict[str, Any]:
         "documents": state.documents,
         "sections": state.sections,
         "chunks": state.chunks,
-        "fresh": state.stale_files == 0,
+        "fresh": state.stale_files == 0 and state.unchecked_folders == 0,
         "refreshed_files": state.refreshed_files,
         "stale_files": state.stale_files,
         "skipped_files": state.skipped_files,
+        "unchecked_folders": state.unchecked_folders,
     }
 
 

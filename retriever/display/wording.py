@@ -11,6 +11,7 @@ CITATION_STATES = {
     "moved": "moved here since it was indexed",
     "stale": "stale: these lines have changed since they were indexed",
     "gone": "gone: the file can no longer be read",
+    "unchecked": "unchecked: as it was indexed; its folder is not looked at until named with --docs",
 }
 """What is said beside the lines that are cited, by `CitationState`; nothing where they are what was indexed."""
 
@@ -32,6 +33,8 @@ def freshness(state: "IndexState") -> str:
         words.append(f"{counted(state.refreshed_files, 'file')} re-indexed first")
     if state.stale_files:
         words.append(f"{counted(state.stale_files, 'file')} stale")
+    if state.unchecked_folders:
+        words.append(f"{counted(state.unchecked_folders, 'folder')} not looked at")
     return ", ".join(words) or "up to date"
 
 

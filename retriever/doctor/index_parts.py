@@ -11,6 +11,7 @@ from retriever.doctor.finding import Finding, Level
 from retriever.doctor.generation_parts import examine_generation
 from retriever.errors import DocumentsError, IndexUnusableError, NoIndexError
 from retriever.indexing.changes import find_suspects, list_documents, without_doubt
+from retriever.indexing.consent import named_folders, own_documents, refusal
 from retriever.indexing.forgetting import forgotten_files
 from retriever.indexing.locks import is_read, writer_of
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
@@ -53,7 +54,7 @@ def _examine_rows(connection: sqlite3.Connection, index: Path, repair: str) -> I
     yield from examine_generation(connection, index, repair)
     yield _links(connection)
     yield _duplicates(connection)
-    yield from _folders(connection)
+    yield from _folders(connection, index)
     forgotten = list(forgotten_files(connection))
     if forgotten:
         yield Finding("index", "forgotten", "note", f"{counted(len(forgotten), 'path')} kept out by `forget`")
@@ -107,9 +108,15 @@ def _duplicates(connection: sqlite3.Connection) -> Finding:
     return Finding("index", "duplicates", "note", f"{documents:,} documents have only {texts:,} different texts", cure)
 
 
-def _folders(connection: sqlite3.Connection) -> Iterator[Finding]:
-    settings = given_settings(DEFAULT_PROFILE, None, reading.index_settings(connection)).profile().documents
+def _folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+    given = own_documents(index, reading.index_settings(connection))
+    settings = given_settings(DEFAULT_PROFILE, None, given).profile().documents
+    named = named_folders(index).folders
     for folder in reading.folders(connection):
+        if folder.path not in named:
+            cure = f"if it is meant, run: hybrid_retrieve.py index --index {index} {folder.path}"
+            yield Finding("index", "folder", "note", refusal([folder.path]), cure)
+            continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
             suspects = find_suspects(folder, known, list_documents(Path(folder.path), settings))

@@ -10,6 +10,7 @@ from retriever.doctor.generation_parts import examine_generation
 from retriever.doctor.mending import mend
 from retriever.doctor.rescue import rescue
 from retriever.errors import IndexDamagedError
+from retriever.indexing.consent import named_folders, own_documents
 from retriever.indexing.generation import remove_old_generations, renew_generation
 from retriever.indexing.locks import writer_lock
 from retriever.indexing.recipe import WAIT_FOR_WRITER_S, IndexRequest
@@ -64,7 +65,9 @@ def _indexed_again(index: Path, folders: tuple[Path, ...], progress: Progress | 
 def _request(index: Path, folders: tuple[Path, ...], encoder: Encoder | None) -> IndexRequest:
     """With the settings that were saved."""
     with foreign_errors(index), closing(open_database(index)) as connection:
-        given = given_settings(DEFAULT_PROFILE, None, reading.index_settings(connection))
+        given = given_settings(DEFAULT_PROFILE, None, own_documents(index, reading.index_settings(connection)))
+    named = named_folders(index).folders  # the database itself may name any
+    folders = tuple(folder for folder in folders if str(folder) in named)
     return IndexRequest(index, folders, given.profile(), given.for_index(), encoder)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import Digests, Suspects, find_suspects, list_documents, without_doubt
+from retriever.indexing.consent import named_folders, refusal
 from retriever.indexing.recipe import IndexRequest, is_made_as
 from retriever.indexing.updating import update_index
 from retriever.progress import NoProgress
@@ -63,7 +64,13 @@ class Watch:
 
     def _suspects(self, view: View) -> tuple[list[Suspects], list[tuple[str, str]]]:
         suspects, problems = [], []
-        for folder in reading.folders(view.connection):
+        folders, named = reading.folders(view.connection), named_folders(view.index).folders
+        unnamed = [folder.path for folder in folders if folder.path not in named]
+        if unnamed:
+            problems.append(("folders", refusal(unnamed)))
+        for folder in folders:
+            if folder.path in unnamed:
+                continue
             known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
             try:
                 listing = list_documents(Path(folder.path), self._profile.documents)

@@ -15,6 +15,7 @@ from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, GenerationError
 from retriever.indexing import model_change
 from retriever.indexing.changes import Changes, find_suspects, list_documents, list_folders, read_suspects
+from retriever.indexing.consent import name_folders, named_folders, refusal
 from retriever.indexing.embedding_texts import Embedded, chunks_of, embed_chunks
 from retriever.indexing.generation import Difference, Generation, build_generation, remove_old_generations
 from retriever.indexing.locks import writer_lock
@@ -50,6 +51,8 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
     ):
         if waited:
             listings = list_folders(request.docs, request.profile.documents)
+        if request.docs:
+            name_folders(request.index, request.docs, request.settings.get("documents", {}))
         report = _Update(request, connection, progress).run(listings)
     return replace(report, seconds=time.perf_counter() - started)
 
@@ -148,6 +151,8 @@ class _Update:
             known = {path: replace(document, size=-1, digest="") for path, document in known.items()}
         listing = listings.get(folder.path)
         try:
+            if listing is None and folder.path not in named_folders(self._index).folders:
+                raise DocumentsError(refusal([folder.path]))
             listing = listing or list_documents(Path(folder.path), self._request.profile.documents)
         except DocumentsError as error:
             return self._unlisted(folder, len(known), error)

@@ -13,6 +13,7 @@ from tokenize import TokenError
 import numpy as np
 import numpy.typing as npt
 
+from pageindex.regular_file import require_regular
 from retriever.disk import writing_to
 from retriever.errors import GenerationError
 
@@ -188,6 +189,7 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
     """
     path = folder / f"{name}.npy"
     try:
+        require_regular(path)
         # A plain array over the map: slicing numpy's own class for maps is ten times slower.
         values: npt.NDArray[np.generic] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError) as error:

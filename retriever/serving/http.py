@@ -8,6 +8,7 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
+from pageindex.regular_file import read_file
 from retriever.errors import ServingError, UsageError
 from retriever.serving.admission import DEFAULT_LIMITS, Door, Limits, is_loopback
 from retriever.serving.guard import Guard
@@ -22,6 +23,7 @@ MAX_CONNECTIONS = 64
 KEEP_ALIVE_SECONDS = 5
 SHUTDOWN_SECONDS = 2
 MIN_TOKEN_LENGTH = 16
+MAX_TOKEN_BYTES = 10_000
 EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]", "*"})
 """Addresses that stand for all of a machine's, and that no request names."""
 
@@ -53,7 +55,7 @@ def read_token(path: Path) -> str:
             file.write(f"{token_urlsafe(32)}\n")
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise UsageError(f"others can read {path}; run: chmod 600 {path}")
-    token = path.read_text(encoding="utf-8", errors="replace").strip()
+    token = read_file(path, MAX_TOKEN_BYTES, follow_link=True).decode("utf-8", "replace").strip()
     if len(token) < MIN_TOKEN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
         raise UsageError(f"{path} holds no token: one line of at least {MIN_TOKEN_LENGTH} ASCII characters, no spaces")
     return token

@@ -128,7 +128,7 @@ class Answers:
             UsageError: there is nothing of that name.
         """
         with self._library.retriever() as retriever, retriever.view() as view:
-            passage = read_passage(view.connection, reference, retriever.profile.documents.max_file_bytes)
+            passage = read_passage(view.connection, reference, retriever.access)
             generation = view.number
         call = ("read", reference, hash(passage.text))  # a file that changes makes no new generation at once
         first = self._cursors.offset(cursor, call, generation)
@@ -174,7 +174,7 @@ class Answers:
 
         with self._library.retriever() as retriever, retriever.view() as view:
             found = relations(view, reference)
-            lines = related_lines(found, places(view, found, retriever.profile.documents.max_file_bytes))
+            lines = related_lines(found, places(view, found, retriever.access))
         count = fitting_lines(lines, max_tokens - RESERVED_TOKENS)
         if count < len(lines):
             lines[count:] = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"]

@@ -69,7 +69,7 @@ class Resources:
         with self._library.retriever() as retriever, retriever.view() as view:
             if reading.document_of_node(view.connection, node_id) is None:
                 raise UsageError("there is no such document; list the resources, or call outline")
-            return read_passage(view.connection, node_id, retriever.profile.documents.max_file_bytes).text
+            return read_passage(view.connection, node_id, retriever.access).text
 
 
 def _document(node_id: str, size: int) -> types.Resource:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from pageindex.regular_file import require_regular
 from retriever.errors import (
     IndexDamagedError,
     IndexLockedError,
@@ -27,6 +28,7 @@ def create_database(folder: Path) -> sqlite3.Connection:
         IndexUnusableError: or one of its kinds, with the cure.
     """
     with foreign_errors(folder):
+        _require_files(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / FILE_NAME).touch(mode=0o600)
@@ -62,6 +64,7 @@ def open_unmigrated(folder: Path) -> sqlite3.Connection:
         NoIndexError: there is none in that folder.
         sqlite3.Error: it cannot be opened.
     """
+    _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
     path, last_error = folder / FILE_NAME, None
@@ -100,6 +103,23 @@ def is_index(folder: Path) -> bool:
         return (folder / FILE_NAME).is_file()
     except OSError as error:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
+
+
+def _require_files(folder: Path) -> None:
+    """Look at the files that SQLite is about to open: a pipe would block it, a link lead elsewhere.
+
+    Raises:
+        StorageError: one of them is no regular file.
+    """
+    for name in (FILE_NAME, *(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))):
+        try:
+            require_regular(folder / name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise StorageError(
+                f"the index {folder} cannot be read: {name}: {error.strerror}; remove it, or name another with --index"
+            ) from error
 
 
 def kept_aside(folder: Path) -> list[Path]:

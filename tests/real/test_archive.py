@@ -102,9 +102,12 @@ def test_an_imported_index_answers_alike_and_nothing_is_embedded(shelf: Shelf, a
     for question in QUESTIONS:
         answer = shelf.ask(question, index=index)
         assert same_hits(found(answer), found(shelf.ask(question)))
-        assert answer.degraded == ()
+        assert answer.degraded == (f"refresh: {shelf.docs} is not looked at until you name it with --docs",)
+        assert {hit.citation_state for hit in answer.hits} == {"unchecked"}
     assert shelf.encoder.encoded == before
-    assert shelf.update(index=index).embedded == 0
+    assert shelf.update(index=index).embedded == 0  # which names the folder
+    answer = shelf.ask(QUESTIONS[0], index=index)
+    assert (answer.degraded, answer.hits[0].citation_state) == ((), "exact")
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     assert stat.S_IMODE(index.stat().st_mode) == 0o700
     assert stat.S_IMODE((index / INDEX).stat().st_mode) == 0o600
@@ -163,7 +166,7 @@ def test_it_answers_without_its_folders_and_says_so(tmp_path: Path) -> None:
     brought(tmp_path / "notes.zip", tmp_path / "new")
     answer = shelf.ask("what pays for a letter?", index=tmp_path / "new")
     assert answer.hits[0].citation == "mail.md:5-8"
-    assert any("no such file" in sentence for sentence in answer.degraded)
+    assert any("not looked at" in sentence for sentence in answer.degraded)
 
 
 def test_nothing_is_replaced_unless_that_is_said(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
@@ -386,4 +389,4 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "docs").rename(tmp_path / "gone")
     away = run("import", "notes.zip", "--index", "new", "--json")
     assert json.loads(away.stdout)["index"]["documents"] == 1
-    assert "is not on this machine" in away.stderr
+    assert "not looked at until --docs" in away.stderr

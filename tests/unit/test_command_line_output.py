@@ -170,6 +170,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
             "refreshed_files": 0,
             "stale_files": 2,
             "skipped_files": 0,
+            "unchecked_folders": 0,
         },
         "degraded": ["dense: off"],
         "expansion": None,

@@ -12,7 +12,7 @@ COUNT: dict[str, Any] = {"type": "integer", "minimum": 0}
 LINE: dict[str, Any] = {"type": ["integer", "null"], "minimum": 1}
 TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
 SWITCH: dict[str, Any] = {"type": "boolean"}
-STATE: dict[str, Any] = {"enum": ["exact", "moved", "stale", "gone"]}
+STATE: dict[str, Any] = {"enum": ["exact", "moved", "stale", "gone", "unchecked"]}
 
 FAILURES = {
     "404": "The documents hold no such node, path or line.",
@@ -154,6 +154,7 @@ SCHEMAS: dict[str, Any] = {
             "refreshed_files": COUNT,
             "stale_files": COUNT,
             "skipped_files": COUNT,
+            "unchecked_folders": COUNT,
         }
     ),
     "Trace": _object({"stages": _list_of("Stage"), "rankings": _list_of("Ranking"), "signals": {"type": "object"}}),

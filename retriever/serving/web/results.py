@@ -111,7 +111,7 @@ def citation(place: Hit | Passage, visit: Visit) -> Html:
     """The place in the file, and what is to be known of it; following it opens the editor, while there is a file."""
     cited = place.citation
     shown = element("code", inert_line(cited))
-    if place.citation_state == "gone":
+    if place.citation_state in ("gone", "unchecked"):
         return markup(element("span", shown, class_="citation", data_copy=cited), doubt(place))
     address = editor_link(visit.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
     title = f"Open in the editor: {cited}"
