@@ -69,8 +69,8 @@ FRAMES = (
     "why does my {} not work?", "what does {} do?", "where is {} documented?", "{} error", "can I disable {}?",
 )  # fmt: skip
 """The sentences around a made-up word."""
-ONSETS = tuple("bcdfghjklmnprstvwz") + ("bl", "br", "cr", "dr", "fl", "gl", "gr", "pl", "pr", "st", "tr", "sn")
-VOWELS = ["a", "e", "i", "o", "u", "oo", "ee", "ai"]
+ONSETS = (*tuple("bcdfghjklmnprstvwz"), "bl", "br", "cr", "dr", "fl", "gl", "gr", "pl", "pr", "st", "tr", "sn")
+VOWELS = ("a", "e", "i", "o", "u", "oo", "ee", "ai")
 CODAS = ["", *["x", "n", "r", "t", "k", "sk", "lt", "m", "d"]]
 
 Floats = npt.NDArray[np.float64]

@@ -28,7 +28,7 @@ FORMAT = 1
 _STRIPES = 64
 """How many rows share one maximum while the best are looked for; any number gives the same result."""
 
-SHORTEST_SLIP, TWO_EDITS_FROM, LONGEST_SLIP = 4, 8, 40
+SHORTEST_SLIP, TWO_EDITS_FROM, LONGEST_SLIP = 5, 8, 40
 """Letters of a term: of the shortest that may be a slip, of the shortest with two edits, and of the longest."""
 SHORTEST_FORM = 5
 """Letters of the shortest term of which a longer one may be another form."""
@@ -151,7 +151,7 @@ class LexicalIndex:
 
         A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
         changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
-        `serial`). Below four letters everything is near something.
+        `serial`). Below five letters everything is near something.
 
         Args:
             term: from `tokenize`, of any length.

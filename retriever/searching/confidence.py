@@ -47,6 +47,8 @@ WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.
 KNOWN_FROM = 0.6
 """The share of known words below which the verdict is `none`: 97 % of questions about a made-up word, 3 % of answerable
 paraphrases."""
+NEAR_FROM = 3.5
+"""The margin from which unknown words do not matter: a small folder has few words, and is asked in others."""
 COHERENT_FROM = 1.0
 """Of `coherence`: 6 % of random words of the documents reach it, and 94 % of the questions in the documents' words."""
 
@@ -72,7 +74,8 @@ def judge(signals: Signals) -> Judgement:
     model = WORDS_ALONE if signals.margin is None else BOTH_ARMS
     confidence = probability(signals, model)
     is_far = signals.margin is not None and signals.margin <= 0
-    if confidence < model.none_below or signals.known < KNOWN_FROM or is_far:
+    is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
+    if confidence < model.none_below or is_strange or is_far:
         return Judgement("none", min(confidence, model.none_below))
     if confidence < model.answered_from or coherence(signals) < COHERENT_FROM:
         return Judgement("weak", min(confidence, model.answered_from))
