@@ -68,7 +68,7 @@ def test_the_model_by_hand() -> None:
         (Signals(1.0, 1.0, 0.0, "words", 4.0, 0.1), "weak"),  # all words are there, and nothing holds them together
         (Signals(1.0, 1.0, 0.0, "numbers", 8.0, 1.0), "weak"),
         (Signals(0.3, 0.8, 0.5, "sentence", 2.0, 0.0), "weak"),
-        (Signals(0.5, 0.5, 0.0, "sentence", 4.0, 1.0), "none"),  # it is about a word that the documents do not have
+        (Signals(0.5, 0.5, 0.0, "sentence", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
         (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
         (
             Signals(1.0, 1.0, 1.0, "words", 0.0, 1.0),
