@@ -82,10 +82,11 @@ def _queries(
 
 def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) -> Signals:
     """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
-    if dense is None or dense.cosine is None or view.unrelated is None:
-        return Signals(lexical.coverage, lexical.known, None, None)
-    agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
-    return Signals(lexical.coverage, lexical.known, view.unrelated.margin(dense.cosine), agreed)
+    margin = agreed = None
+    if dense is not None and dense.cosine is not None and view.unrelated is not None:
+        margin = view.unrelated.margin(dense.cosine)
+        agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
+    return Signals(lexical.coverage, lexical.known, lexical.together, lexical.form, margin, agreed)
 
 
 def _found(rankings: Sequence[Ranking]) -> str:

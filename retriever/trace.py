@@ -24,7 +24,7 @@ class Recorder:
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
-    signals: Signals = field(default_factory=lambda: Signals(coverage=0.0, known=0.0, margin=None, agreement=None))
+    signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
     budget: TimeBudget = field(default_factory=TimeBudget)
     order: tuple[str, ...] = ()

@@ -211,6 +211,10 @@ Verdict: TypeAlias = Literal["answered", "weak", "none"]
 """`answered`: a hit probably answers; `weak`: perhaps; `none`: the documents say nothing on it."""
 
 
+QuestionForm: TypeAlias = Literal["sentence", "words", "numbers"]
+"""`sentence`: with words such as `how`, `the` and `of`; `words`: without; `numbers`: no word at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signals:
     """What speaks for an answer, before it is weighed; see `confidence`."""
@@ -218,7 +222,11 @@ class Signals:
     coverage: float
     """The share of the question, by the rarity of its words, that one section covers at most, 0 to 1."""
     known: float
-    """The share of the question, likewise, that is words which any section holds, single letters aside, 0 to 1."""
+    """The share of the question, likewise, that is words which any section holds, or slips of them, 0 to 1."""
+    together: float
+    """The share of its words, pair by pair, that stand side by side in one of the first sections too, 0 to 1."""
+    form: QuestionForm
+    """What the question is made of."""
     margin: float | None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
     agreement: float | None

@@ -73,12 +73,14 @@ def _show_verdict(page: Page, answer: "Answer") -> None:
     explained = (
         (signals.coverage, "coverage", "of the question, by the rarity of its words, in one section"),
         (signals.known, "known", "of it in words that the documents use"),
+        (signals.together, "together", "of its pairs of words stand side by side in a section"),
         (signals.margin, "margin", "of the nearest chunk over unrelated questions, in deviations"),
         (signals.agreement, "agreement", "of the two arms on the best section, beyond chance"),
     )
     for value, name, meaning in explained:
         shown = "-" if value is None else f"{value:.2f}"
         page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
+    page.line(Text.assemble(f"{signals.form:>9}  {'form':<9}  ", ("what the question is made of", QUIET)))
 
 
 def show_hypothetical(page: Page, answer: "Answer") -> None:

@@ -5,6 +5,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 131 ms at 100,000 nodes. The numbers are derived from the class itself; a test holds them to `get_scores`.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,14 @@ from retriever.lexical.postings import (
 
 FORMAT = 1  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
+
+SHORTEST_SLIP, TWO_EDITS_FROM, LONGEST_SLIP = 5, 8, 40
+"""Letters of a term: of the shortest that may be a slip, of the shortest with two edits, and of the longest."""
+SHORTEST_FORM = 5
+"""Letters of the shortest term of which a longer one may be another form."""
+
+LETTER_BITS = np.uint32(1) << (np.arange(256, dtype=np.uint32) & 31)
+"""(256,) uint32: of each byte, one bit; no two letters share one."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -147,6 +156,36 @@ class LexicalIndex:
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
 
+    def resembles(self, term: str) -> bool:
+        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms.
+
+        A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
+        changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
+        `serial`). Below five letters everything is near something.
+
+        Args:
+            term: from `tokenize`, of any length.
+        """
+        if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
+            return False
+        if any(self._number(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
+            return True
+        edits = 1 if len(term) < TWO_EDITS_FROM else 2
+        first, last = self._place(term[0].encode()), self._place(chr(ord(term[0]) + 1).encode())
+        if first == last:
+            return False
+        starts = self._postings.term_starts[first : last + 1]
+        letters = LETTER_BITS[self._postings.vocabulary[starts[0] : starts[-1]]]
+        try:
+            sets = np.bitwise_or.reduceat(letters, starts[:-1] - starts[0])
+        except IndexError as error:
+            raise GenerationError("the lexical index is damaged; index the documents again") from error
+        wanted = term.encode()
+        own = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(wanted, np.uint8)])
+        # An edit changes at most two of the letters that a term has; few terms are left to be compared one by one.
+        alike = (np.bitwise_count(sets ^ own) <= 2 * edits) & (np.abs(np.diff(starts) - len(term)) <= edits)
+        return any(_edits(wanted, self._term(first + place)) <= edits for place in np.flatnonzero(alike).tolist())
+
     def verify(self, node_keys: Collection[int]) -> None:
         """Recompute everything but the spelling of the terms (a checksum of the files covers that).
 
@@ -166,14 +205,15 @@ class LexicalIndex:
     def _number(self, token: str) -> int | None:
         """Where the token stands in the vocabulary, by binary search."""
         wanted = token.encode("utf-8", "surrogatepass")
-        low, high = 0, len(self._term_starts) - 1
-        while low < high:
-            middle = (low + high) // 2
-            term = self._vocabulary[self._term_starts[middle] : self._term_starts[middle + 1]].tobytes()
-            if term == wanted:
-                return middle
-            low, high = (middle + 1, high) if term < wanted else (low, middle)
-        return None
+        place = self._place(wanted)
+        return place if place < len(self._term_starts) - 1 and self._term(place) == wanted else None
+
+    def _place(self, wanted: bytes) -> int:
+        """The first term that is not before `wanted` in the order of bytes."""
+        return bisect_left(range(len(self._term_starts) - 1), wanted, key=self._term)
+
+    def _term(self, number: int) -> bytes:
+        return self._vocabulary[self._term_starts[number] : self._term_starts[number + 1]].tobytes()
 
     def _column(self, number: int | None) -> slice:
         """The postings of a term."""
@@ -242,6 +282,24 @@ def _locate(
     inside = places < len(ascending)
     there[inside] = ascending[places[inside]] == wanted[inside]
     return there, places
+
+
+def _edits(some: bytes, other: bytes) -> int:
+    """How many letters to add, drop, change or swap with their neighbour make one of the other.
+
+    Optimal string alignment: Damerau, "A technique for computer detection and correction of spelling errors", 1964.
+    """
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(some, start=1):
+        above, row, before_above = row, [place], before
+        for column, there in enumerate(other, start=1):
+            cost = min(above[column] + 1, row[-1] + 1, above[column - 1] + (letter != there))
+            if place > 1 and column > 1 and letter == other[column - 2] and some[place - 2] == there:
+                cost = min(cost, before_above[column - 2] + 1)
+            row.append(cost)
+        before = above
+    return row[-1]
 
 
 def _save(folder: Path, postings: Postings) -> None:

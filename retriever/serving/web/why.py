@@ -17,6 +17,7 @@ SKIPPED = "skipped"
 SIGNALS = (
     ("coverage", "of the question, by the rarity of its words, is in one section", 1.0),
     ("known", "of it is in words that the documents use", 1.0),
+    ("together", "of its pairs of words stand side by side in a section", 1.0),
     ("margin", "deviations of the nearest passage above what unrelated questions find", 10.0),
     ("agreement", "of the two arms on the best section, beyond chance", 1.0),
 )
