@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from retriever.display.wording import counted
 from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import writing
@@ -15,16 +16,18 @@ from retriever.store.by_text import NORM_TOLERANCE
 from retriever.store.database import create_database, transaction
 
 SAVED = {
-    "folders": ("folders", ("folder_key",)),
-    "forgotten": ("forgotten paths", ("folder_key", "path")),
-    "queries": ("recorded questions", ("query_id",)),
-    "opened": ("opened sections", ("node_id",)),
-    "vectors": ("vectors", ("rowid",)),
-    "tokens": ("token signs", ("rowid",)),
-    "summaries": ("summaries", ("writer", "text_hash")),
+    "folders": ("folder", ("folder_key",)),
+    "forgotten": ("forgotten path", ("folder_key", "path")),
+    "queries": ("recorded question", ("query_id",)),
+    "opened": ("opened section", ("node_id",)),
+    "vectors": ("vector", ("rowid",)),
+    "tokens": ("token list", ("rowid",)),
+    "summaries": ("summary text", ("writer", "text_hash")),
 }
-"""Tables, what a report calls their rows, and the order in which SQLite stores these. Indexing makes the other tables
-again; of `meta` only the settings are saved."""
+"""Tables, what a report calls one of their rows, and the order in which SQLite stores these.
+
+Indexing makes the other tables again; of `meta` only the settings are saved.
+"""
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)  # the second where an error message quotes a damaged schema
 Row = tuple[object, ...]
 
@@ -60,12 +63,12 @@ def salvage(damaged: Path, draft: Path) -> Salvaged:
             for table, (name, _) in SAVED.items():
                 before = target.total_changes
                 if not _copy_table(source, target, table):
-                    broken.append(name)
+                    broken.append(f"{name}s")
                 saved[name] = target.total_changes - before
             _remove_odd_vectors(target)
             target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
         folders = tuple(path for (path,) in target.execute("SELECT path FROM folders ORDER BY folder_key"))
-    counts = ", ".join(f"{count:,} {name}" for name, count in saved.items() if count) or "nothing"
+    counts = ", ".join(counted(count, name) for name, count in saved.items() if count) or "nothing"
     lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
     return Salvaged(folders, f"saved of the damaged one: {counts}{lost}")
 

@@ -183,7 +183,7 @@ def test_what_no_document_gives_back_is_saved(shelf: Shelf) -> None:
         rows.execute("UPDATE nodes SET kind = 'none'")
     repaired = examined(shelf, repair=True)
     assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
-    assert "1 folders, 1 forgotten paths, 1 recorded questions" in repaired.repairs[1]
+    assert "1 folder, 1 forgotten path, 1 recorded question" in repaired.repairs[1]
     assert "could be read" not in repaired.repairs[1]
     with shelf.rows() as rows:
         assert [rows.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables] == before
