@@ -19,7 +19,6 @@ from retriever.library import open_retriever
 from retriever.progress import NoProgress
 from retriever.retrieving import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
-from retriever.store.checksums import register
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
 
@@ -110,7 +109,6 @@ class Shelf:
     def rows(self) -> Iterator[sqlite3.Connection]:
         """index.sqlite, to look into or to hurt."""
         with closing(sqlite3.connect(self.index / "index.sqlite", isolation_level=None)) as connection:
-            register(connection)
             yield connection
 
     def copied(self, place: Path) -> "Shelf":

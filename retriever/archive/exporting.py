@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import zipfile
 import zlib
@@ -25,8 +26,8 @@ from typing import Any
 from retriever.disk import writing_to
 from retriever.errors import ArchiveError, IndexLockedError, IndexVersionError, StorageError, UsageError
 from retriever.indexing.locks import HOLDER_NAME, LOCK_NAME, writer_lock
-from retriever.store import migrating, reading
-from retriever.store.database import FILE_NAME, foreign_errors, open_database, open_unmigrated
+from retriever.store import reading
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, foreign_errors, open_database
 
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
@@ -49,7 +50,7 @@ class Manifest:
 
     archive_format: int
     index_format: int
-    """Of index.sqlite, as `migrating` counts them."""
+    """Of index.sqlite."""
     folders: tuple[str, ...]
     """The indexed folders as the exporting machine named them, in the order in which they came."""
     documents: int
@@ -125,10 +126,10 @@ def _described(folder: Path) -> Manifest:
     database = folder / FILE_NAME
     with database.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with foreign_errors(folder), closing(open_unmigrated(folder)) as connection:
+    with foreign_errors(folder), closing(open_database(folder)) as connection:
         return Manifest(
             FORMAT,
-            migrating.format_of(connection),
+            INDEX_FORMAT,
             tuple(found.path for found in reading.folders(connection)),
             reading.counts(connection).documents,
             connection.execute("SELECT count(*) FROM queries").fetchone()[0],
@@ -149,7 +150,7 @@ def open_archive(file: Path) -> Iterator["Archive"]:
 
     Raises:
         ArchiveError: it is none, or a damaged one, or one that somebody made to do harm.
-        IndexVersionError: a newer version made it.
+        IndexVersionError: a version with another format made it.
     """
     with _foreign(file), zipfile.ZipFile(file) as archive:
         yield Archive(file, archive)
@@ -195,12 +196,16 @@ def _read_manifest(data: bytes, file: Path) -> Manifest:
 
     Raises:
         ArchiveError: it is none.
-        IndexVersionError: a newer version made it.
+        IndexVersionError: a version with another format made it.
     """
     try:
         content = json.loads(data)
-        if content["archive_format"] > FORMAT or content["index_format"] > migrating.newest_format():
-            raise IndexVersionError(f"{file} was made by a newer version; update hybrid-retrieve")
+        if content["archive_format"] != FORMAT or content["index_format"] != INDEX_FORMAT:
+            folders = " ".join(shlex.quote(_path_text(path)) for path in content["folders"]) or "FOLDER"
+            raise IndexVersionError(
+                f"{file} was made by a version with another format of the index; make it again from the documents:"
+                f" hybrid_retrieve.py index {folders}"
+            )
         return Manifest(**{**content, "folders": tuple(map(_path_text, content["folders"]))} | _numbers(content))
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{file} is no exported index: its manifest makes no sense") from error

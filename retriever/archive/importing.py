@@ -20,9 +20,15 @@ from retriever.llm.transport import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
-from retriever.store.checksums import updating
-from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, open_unmigrated, transaction
-from retriever.store.migrating import newest_schema
+from retriever.store.database import (
+    FILE_NAME,
+    create_database,
+    foreign_errors,
+    is_index,
+    open_database,
+    read_schema,
+    transaction,
+)
 
 SPACE_FACTOR = 3
 """The disk needs so many times the database: itself, its log, and the generation that is made of it."""
@@ -87,13 +93,13 @@ def _finish_dead_import(draft: Path, replaced: Path, index: Path) -> None:
 
 
 def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
-    """Brings the unpacked database up to date, checks every row of it, and makes what searches need.
+    """Checks the unpacked database, and makes what searches need.
 
     Returns:
         The settings that say which files are documents.
     """
     try:
-        with foreign_errors(folder), closing(open_unmigrated(folder)) as connection:
+        with foreign_errors(folder), closing(open_database(folder)) as connection:
             _check_schema(connection)
         with foreign_errors(folder), closing(create_database(folder)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
@@ -129,7 +135,7 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     Raises:
         sqlite3.DatabaseError: it does.
     """
-    known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", newest_schema(), re.MULTILINE))
+    known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", read_schema(), re.MULTILINE))
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         is_ours = name in known or name.startswith("sqlite_")
         if kind not in {"table", "index"} or not is_ours or re.match(r"\s*CREATE\s+VIRTUAL", sql or "", re.IGNORECASE):
@@ -156,7 +162,7 @@ def _place_folders(connection: sqlite3.Connection, wish: Wish) -> None:
     folders = reading.folders(connection)
     if len(wish.folders) not in {0, len(folders)}:
         raise sqlite3.DatabaseError("its folders are not those of its manifest")
-    place_folder = f"{updating('folders', path='?1')} WHERE folder_key = ?2"
+    place_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
     # In two steps, so that two folders may change places.
     for folder in folders if wish.folders else ():
         connection.execute(place_folder, (f"\0{folder.key}", folder.key))

@@ -1,7 +1,7 @@
 """Looks whether everything is well, says what to do about what is not, and repairs what can be repaired.
 
-`environment` and `index_parts` look, `repairing` makes derived parts anew, `rescue` saves what a damaged database
-still holds.
+`environment` and `index_parts` look; `repairing` makes derived parts anew, or a new index beside a damaged database;
+`salvaging` reads from that what no document can give back.
 """
 
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from pageindex.node import Node
 from pageindex.regular_file import open_regular, read_file, require_regular
-from retriever.disk import writing_to
+from retriever.disk import sync, writing_to
 from retriever.errors import GenerationError
 from retriever.indexing.locks import READERS_NAME, is_read, share_generation
 from retriever.store import by_text, reading, writing
@@ -202,7 +202,6 @@ def _build(connection: sqlite3.Connection, folder: Path, fingerprint: str) -> No
     if fingerprint:
         from retriever.vectors import ChunkVectors, build_vectors
 
-        by_text.require_intact(connection, fingerprint)
         build_vectors(folder / "chroma", fingerprint, ChunkVectors(*by_text.distinct_vectors(connection, fingerprint)))
 
 
@@ -218,7 +217,6 @@ def _patch(
     if fingerprint:
         from retriever.vectors import ChunkVectors, patch_vectors
 
-        by_text.require_intact(connection, fingerprint, difference.added_chunks)
         added_chunks = ChunkVectors(*by_text.chunk_vectors(connection, fingerprint, difference.added_chunks))
         patch_vectors(previous / "chroma", folder / "chroma", fingerprint, difference.removed_chunks, added_chunks)
 
@@ -238,7 +236,8 @@ def _finish(folder: Path, fingerprint: str) -> str:
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
         for path in folder.rglob("*"):  # ChromaDB and numpy obey the umask
             path.chmod(0o700 if path.is_dir() else 0o600)
-        _sync(folder)
+        for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
+            sync(path)
         return _seal(folder)
 
 
@@ -256,20 +255,6 @@ def _described(path: Path) -> tuple[int, int]:
         while length := file.readinto(block):
             checksum = crc32(block[:length], checksum)
         return file.tell(), checksum
-
-
-def _sync(folder: Path) -> None:
-    """Makes every file and folder durable: the commit that names them must not be older than they are."""
-    import os
-
-    for path in [*folder.rglob("*"), folder, folder.parent]:
-        if os.name == "nt" and path.is_dir():
-            continue  # Windows syncs folders by itself
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _seal(folder: Path) -> str:

@@ -37,7 +37,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
 
     Raises:
         DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
-        IndexUnusableError: the index is locked, damaged, of a newer format, or the disk is full or read-only.
+        IndexUnusableError: the index is locked, damaged, of another format, or the disk is full or read-only.
         EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
         GenerationError: ChromaDB failed otherwise.
     """

@@ -22,7 +22,6 @@ from retriever.serving.library import Library
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_resources import DOCUMENT, Resources
 from retriever.serving.web import web_app
-from retriever.store import checksums
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 INDEX = "index.sqlite"
@@ -39,13 +38,6 @@ ROWS = {
     "ignored.md": "ignored.md",
 }
 """Documents of the one who means harm, and the files of the victim that their rows name afterwards."""
-
-
-def seal(connection: sqlite3.Connection) -> None:
-    checksums.register(connection)
-    for table, columns in checksums.COVERED.items():
-        with suppress(sqlite3.OperationalError):
-            connection.execute(f"UPDATE {table} SET checksum = crc32({', '.join(columns)})")
 
 
 @pytest.fixture
@@ -72,7 +64,6 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
         (docs / name).write_text(f"# Otters {name}\n\nAn otter holds hands while asleep.\n", encoding="utf-8")
     index_folders([docs], tmp_path / "made", settings=WORDS_ALONE)
     with closing(sqlite3.connect(tmp_path / "made" / INDEX, isolation_level=None)) as rows:
-        checksums.register(rows)
         rows.execute("UPDATE folders SET path = ?", (str(victim),))
         for name, path in ROWS.items():
             name = name if "." in name else f"{name}.md"
@@ -81,7 +72,6 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
             for column in ("parent_id", "node_id"):
                 change = f"UPDATE nodes SET {column} = ? || substr({column}, {len(name) + 1})"
                 rows.execute(f"{change} WHERE {begins} AND {column} NOT NULL", (path, name))
-        seal(rows)
     export_index(tmp_path / "made", tmp_path / "hostile.zip")
     return tmp_path / "hostile.zip"
 
@@ -194,9 +184,7 @@ def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Pa
     import_index(hostile, index)
     with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
         settings = json.dumps(WORDS_ALONE | {"documents": {"suffixes": ["", ".pem"], "ignore": ["!ignored.md"]}})
-        checksums.register(rows)
         rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
-        seal(rows)
     with pytest.raises(RetrieverError, match=r"alone names documents.suffixes"):
         index_folders([victim], index)
     usual = {"suffixes": [".md"], "ignore": []}

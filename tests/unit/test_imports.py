@@ -95,10 +95,11 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/doctor/rescue.py",
+        "retriever/doctor/repairing.py",
+        "retriever/doctor/salvaging.py",
         "retriever/expansion/memory.py",
+        "retriever/store/checking.py",
         "retriever/store/database.py",
-        "retriever/store/migrating.py",
         "retriever/vectors/inventory.py",
         "retriever/vectors/pages.py",
     ]
