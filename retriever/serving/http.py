@@ -9,7 +9,6 @@ import contextlib
 import errno
 import os
 import socket
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -33,7 +32,9 @@ if TYPE_CHECKING:
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8470
 MAX_CONNECTIONS = 256
-"""When there are more, one that waits for its client is closed. Systems let a process open 1,024 files."""
+"""When there are more, some that wait for their clients are closed. Systems let a process open 1,024 files."""
+ROOM = 32
+"""So many are closed at a time: to look for them takes a millisecond."""
 BACKLOG = 128
 """The event loop accepts so many at a stretch before it looks at any of them."""
 WATCH_SECONDS = 0.5
@@ -128,6 +129,11 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
 
 def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
     """Serves the application behind the guard until SIGINT or SIGTERM, which then end the process as they do."""
+    make_server(app, address, limits).run(sockets=[listener])
+
+
+def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server:
+    """A server of the application behind the guard, which does not listen yet."""
     config = uvicorn.Config(
         RequestGuard(app, address, limits),
         loop="asyncio",
@@ -143,7 +149,7 @@ def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress, limits:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=limits.header_bytes,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)
 
 
 class WatchedProtocol(H11Protocol):
@@ -184,14 +190,14 @@ class WatchedProtocol(H11Protocol):
         return to_come or self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """Closes the connection that has waited longest, of the peer that keeps the most of them waiting."""
-        waiting = [other for other in self.connections if isinstance(other, WatchedProtocol)]
-        waiting = [other for other in waiting if other is not self and other._waits_for_client]
-        peers = Counter(other.client and other.client[0] for other in waiting)
-        if waiting:
-            greediest = peers.most_common(1)[0][0]
-            mine = [other for other in waiting if (other.client and other.client[0]) == greediest]
-            min(mine, key=lambda other: other._moved).transport.abort()
+        """Closes the connections that have waited longest, of the peer that keeps the most of them waiting."""
+        by_peer: dict[str, list[WatchedProtocol]] = {}
+        for other in self.connections:
+            if isinstance(other, WatchedProtocol) and other is not self and other._waits_for_client:
+                by_peer.setdefault(other.client[0] if other.client else "", []).append(other)
+        greediest = max(by_peer.values(), key=len, default=[])
+        for other in sorted(greediest, key=lambda other: other._moved)[:ROOM]:
+            other.transport.abort()
 
     def _watch(self) -> None:
         """Closes the connection when its client has been silent for too long; looks again in a moment."""

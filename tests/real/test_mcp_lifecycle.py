@@ -347,29 +347,12 @@ def test_stalled_clients_keep_no_other_one_waiting(server: Served, count: int, s
         for _ in range(count):
             stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20)).sendall(part)
         times = []
-        end = time.monotonic() + 1.5
-        while time.monotonic() < end:
+        for _ in range(8):
             begun = time.monotonic()
             assert is_alive(server)
             times.append(time.monotonic() - begun)
             time.sleep(0.1)
     assert min(times) < 1  # not each of them: others may be at work on the machine
-
-
-def test_a_client_that_does_not_read_is_let_go(server: Served) -> None:
-    with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        connection.connect(("127.0.0.1", server.port))
-        connection.settimeout(20)
-        connection.sendall(list_tools(server) * 600)  # their answers are more than the buffers of both sides hold
-        assert is_alive(server)
-        time.sleep(9)
-        answers = b""
-        with contextlib.suppress(ConnectionResetError):
-            while part := connection.recv(1_000_000):
-                answers += part
-        assert 0 < answers.count(b"HTTP/1.1 200 OK") < 600
-    assert is_alive(server)
 
 
 def test_a_stalled_client_is_let_go(server: Served) -> None:

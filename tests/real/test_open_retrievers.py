@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from retriever.library import index_folders
+from retriever.library import index_folders, open_retriever
 from retriever.retrieving import Retriever
-from retriever.serving.pool import MAX_OPEN, ServedIndex
+from retriever.serving.pool import MAX_OPEN, RetrieverPool, ServedIndex
 
 WORDS_ALONE = {"encoder": {"kind": "none"}}
 
@@ -70,3 +70,22 @@ def test_all_are_closed_with_the_library(library: ServedIndex, closed: list[Retr
     some = [opened(library, top_k) for top_k in (1, 2)]
     library.close()
     assert closed == some
+
+
+def test_one_that_is_discarded_stays_open_for_who_uses_it(
+    library: ServedIndex, closed: list[Retriever], tmp_path: Path
+) -> None:
+    with RetrieverPool() as pool:
+
+        def open_it() -> Retriever:
+            return open_retriever(index=tmp_path / "index", settings=WORDS_ALONE)
+
+        with pool.borrow("key", open_it) as old:
+            pool.discard("key")
+            with pool.borrow("key", open_it) as new:
+                assert new is not old
+            assert closed == []
+            assert old.search("stamp").hits
+        assert closed == [old]
+        with pool.borrow("key", open_it) as again:
+            assert again is new

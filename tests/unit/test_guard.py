@@ -291,8 +291,15 @@ class Client:
         self.sent.append(message)
 
     def ask(self, app: Any, **limits: Any) -> int | None:  # noqa: ANN401 - any ASGI application
+        asyncio.run(self.send_to(RequestGuard(app, HOME, Limits(**limits))))
+        return self.status
+
+    async def send_to(self, guard: RequestGuard) -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "raw_path": b"/", "headers": self.headers}
-        asyncio.run(RequestGuard(app, HOME, Limits(**limits))(scope, self.receive, self.send))
+        await guard(scope, self.receive, self.send)
+
+    @property
+    def status(self) -> int | None:
         return self.sent[0]["status"] if self.sent else None
 
     @property
@@ -352,6 +359,38 @@ def test_an_endless_answer_is_refused() -> None:
     client = Client()
     assert client.ask(endless, answer_bytes=99) == 500
     assert json.loads(client.answer) == {"error": "the answer is too large; ask for less"}
+
+
+def test_only_whole_requests_take_a_place() -> None:
+    """One place: a client whose body does not come, and one that does not read its answer, leave it to others."""
+
+    async def play() -> list[int | None]:
+        may_end = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await may_end.wait()
+            await echo(scope, receive, send)
+
+        guard = RequestGuard(slow, HOME, Limits(at_once=1))
+        half, unread, first, second, third = Client(b"x"), Client(), Client(), Client(), Client()
+        half.pending.pop()
+        never = asyncio.Event()
+        unread.send = lambda message: never.wait()  # type: ignore[assignment, method-assign]  # does not read
+        async with asyncio.TaskGroup() as group:
+            stalled = [group.create_task(half.send_to(guard))]
+            working = group.create_task(first.send_to(guard))
+            await asyncio.sleep(0)
+            await second.send_to(guard)
+            may_end.set()
+            await working
+            stalled.append(group.create_task(unread.send_to(guard)))
+            await asyncio.sleep(0.01)
+            await third.send_to(guard)
+            for task in stalled:
+                task.cancel()
+        return [first.status, second.status, third.status]
+
+    assert asyncio.run(play()) == [200, 503, 200]
 
 
 def test_an_answer_that_takes_too_long_is_given_up() -> None:
