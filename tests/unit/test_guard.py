@@ -374,8 +374,11 @@ def test_only_whole_requests_take_a_place() -> None:
         guard = RequestGuard(slow, HOME, Limits(at_once=1))
         half, unread, first, second, third = Client(b"x"), Client(), Client(), Client(), Client()
         half.pending.pop()
-        never = asyncio.Event()
-        unread.send = lambda message: never.wait()  # type: ignore[assignment, method-assign]  # does not read
+
+        async def never(message: Message) -> None:
+            await asyncio.Event().wait()
+
+        unread.send = never  # type: ignore[method-assign]  # it does not read
         async with asyncio.TaskGroup() as group:
             stalled = [group.create_task(half.send_to(guard))]
             working = group.create_task(first.send_to(guard))
