@@ -257,6 +257,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     monkeypatch.setattr("retriever.serving.mcp_stdio.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)
     monkeypatch.setattr("retriever.command_line.show.known_state", lambda: None)
-    monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, door: None)
+    monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library

@@ -25,7 +25,7 @@ from retriever.serving.mcp_text import (
 from retriever.serving.paging import Cursors, compact_json, estimated_tokens, fitting_lines, fitting_text
 
 if TYPE_CHECKING:
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
     from retriever.types import Answer, Hit
 
 MOST_HITS = 30
@@ -60,7 +60,7 @@ class Asked:
 class Answers:
     """Answers the tools' calls from one library; safe to share between threads."""
 
-    def __init__(self, library: "Library") -> None:
+    def __init__(self, library: "ServedIndex") -> None:
         self._library = library
         self._cursors = Cursors()
 

@@ -18,9 +18,9 @@ from hybrid_retrieve import main
 from retriever.archive.exporting import export_index
 from retriever.errors import RetrieverError
 from retriever.library import import_index, index_folders, open_retriever
-from retriever.serving.library import Library
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_resources import DOCUMENT, Resources
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
@@ -107,7 +107,7 @@ def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: boo
         main(command)
         captured = capsys.readouterr()
         said += [captured.out, captured.err]
-    with Library(index=str(index), settings=WORDS_ALONE) as library:
+    with ServedIndex(index=str(index), settings=WORDS_ALONE) as library:
 
         async def fetch() -> None:
             transport = httpx.ASGITransport(web_app(library))

@@ -15,7 +15,7 @@ import pageindex.regular_file
 from hybrid_retrieve import main
 from pageindex.corpus import DocumentText, SourceFile, read_document
 from retriever.library import index_folders, watch_folders
-from retriever.serving.library import Library
+from retriever.serving.pool import ServedIndex
 from retriever.watching import Run
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, wait_until_trusted
 
@@ -179,7 +179,7 @@ def test_a_server_notices_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> N
     set_times(shelf.docs, 0)
     index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
     settings: dict[str, Any] = {**WORDS_ALONE, "refresh_seconds": 0}
-    with Library(index=str(shelf.index), settings=settings) as library:
+    with ServedIndex(index=str(shelf.index), settings=settings) as library:
         with library.retriever() as retriever:
             assert retriever.search(QUESTION).index.refreshed_files == 0
         edit(shelf.docs)

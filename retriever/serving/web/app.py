@@ -29,7 +29,7 @@ from retriever.serving.web.site import THEMES, Preferences, Site
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
 
 SEARCHES_AT_ONCE = 4
 """Threads that may wait for a retriever, or work for one; further requests wait without a thread."""
@@ -62,7 +62,7 @@ STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg"
 Result = TypeVar("Result")
 
 
-def web_app(library: "Library") -> Starlette:
+def web_app(library: "ServedIndex") -> Starlette:
     """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
     site = Site(library)
     limiter = CapacityLimiter(SEARCHES_AT_ONCE)

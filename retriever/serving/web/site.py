@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pageindex.node import Node
 from pageindex.tree import UnknownNodeError
 from retriever.searching.open_index import View
-from retriever.serving.library import Library
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web.addresses import address
 from retriever.serving.web.contents import Contents, ContentsOfIndex
 from retriever.serving.web.rendering import Resolver
@@ -64,7 +64,7 @@ class Timed:
 class Site:
     """A library, and the table of contents of its index."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ServedIndex) -> None:
         self.library = library
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         self._contents = ContentsOfIndex()
