@@ -3,7 +3,7 @@
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -48,6 +48,10 @@ class Piece:
     """Where the header of the table stands that this is a later part of: a chunk that begins here repeats it."""
     header_tokens: int = 0
 
+    def measure(self, tokens: int, header_tokens: int = 0) -> "Piece":
+        """The piece with its length."""
+        return Piece(self.start, self.end, self.kind, tokens, self.header, header_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
@@ -55,11 +59,9 @@ class ChunkPlan:
 
     node: Node
     body: str
-    line_starts: Sequence[int]
-    """Where each line of the body starts, in characters, and at last where it ends."""
     titles: str
     """Breadcrumb and title, as every chunk of the node begins with them."""
-    pieces: tuple[Piece, ...]
+    pieces: Sequence[Piece]
     """What is to be packed, in order."""
     room: int
     """How many tokens of a chunk are left beside the titles."""
@@ -85,33 +87,24 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
     plans = plan_chunks([node for node in nodes if node.body.strip()], tokens)
     made: dict[str, tuple[Chunk, ...]] = {}
     while plans:
-        packed = [
-            [
-                (run, build_chunk(plan, run, is_first=not number))
-                for number, run in enumerate(pack(plan, tokens, settings))
-            ]
-            for plan in plans
-        ]
-        # Tokens do not quite add up with every tokenizer. What comes near the limit is counted again, as it will be
-        # embedded; a node with a chunk that is too long is packed again with less room.
-        near = [
-            (place, chunk.embedded_text)
-            for place, chunks in enumerate(packed)
-            for run, chunk in chunks
-            if tokens.limit - plans[place].room + run_tokens(run) > tokens.limit // 2
-        ]
-        excess = dict.fromkeys(range(len(plans)), 0)
+        chunks: list[tuple[Chunk, ...]] = []
+        near: list[tuple[int, str]] = []  # (place of the plan, text) of chunks that come near the limit
+        for place, plan in enumerate(plans):
+            runs = pack(plan, tokens, settings.target_tokens)
+            chunks.append(tuple(build_chunks(plan, runs)))
+            for run, chunk in zip(runs, chunks[place], strict=True):
+                if tokens.limit - plan.room + run_tokens(run) > tokens.limit // 2:
+                    near.append((place, chunk.embedded_text))
+        # Tokens do not quite add up with every tokenizer: what comes near the limit is counted again, as it will be
+        # embedded, and a node with a chunk that is too long is packed again with less room.
+        excess = [0] * len(plans)
         for (place, _), length in zip(near, count([text for _, text in near]), strict=True):
             excess[place] = max(excess[place], length - tokens.limit)
-        again = []
-        for place, (plan, chunks) in enumerate(zip(plans, packed, strict=True)):
-            if excess[place] >= plan.room:
+        for plan, too_many in zip(plans, excess, strict=True):
+            if too_many >= plan.room:
                 raise EncoderError(f"{plan.node.id}: no chunk of {tokens.limit} tokens can be made: make chunks longer")
-            if excess[place]:
-                again.append(replace(plan, room=plan.room - excess[place]))
-            else:
-                made[plan.node.id] = tuple(chunk for _, chunk in chunks)
-        plans = again
+        made |= {plan.node.id: chunks[place] for place, plan in enumerate(plans) if not excess[place]}
+        plans = [replace(plan, room=plan.room - excess[place]) for place, plan in enumerate(plans) if excess[place]]
     return [made.get(node.id, ()) for node in nodes]
 
 
@@ -126,9 +119,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
             text, length = shorten_titles((*node.breadcrumb, node.title), tokens)
         body = node.body
         first = body_line(node)
-        starts = array("q", [0])  # a list has 40 bytes for each
-        starts.extend(match.end() for match in re.finditer("\n", body))
-        starts.append(len(body))
+        starts = line_starts(body)
         blocks = read_blocks(body, first) if node.blocks is None else node.blocks
         ends = [starts[block.line - first] for block in blocks[1:]] + [len(body)]
         pieces = [
@@ -139,11 +130,9 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
             and not (number == 0 and is_whole and block.kind is BlockKind.HEADING and node.kind is NodeKind.SECTION)
         ]
         room = tokens.limit - tokens.special - length
-        plans.append(ChunkPlan(node, body, starts, text, tuple(pieces), room))
+        plans.append(ChunkPlan(node, body, text, pieces, room))
     lengths = iter(tokens.lengths([plan.body[piece.start : piece.end] for plan in plans for piece in plan.pieces]))
-    return [
-        replace(plan, pieces=tuple(replace(piece, tokens=next(lengths)) for piece in plan.pieces)) for plan in plans
-    ]
+    return [replace(plan, pieces=[piece.measure(next(lengths)) for piece in plan.pieces]) for plan in plans]
 
 
 def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
@@ -162,12 +151,12 @@ def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, in
     raise EncoderError(f"no title fits into half of a chunk of {tokens.limit} tokens: make chunks longer")
 
 
-def pack(plan: ChunkPlan, tokens: TokenCounter, settings: ChunkSettings) -> list[list[Piece]]:
-    """The pieces of each chunk: those that stand side by side, up to the target; one that has more stands alone.
+def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]]:
+    """The pieces of each chunk: those that stand side by side, up to `target` tokens; one that has more stands alone.
 
     A node without pieces has one chunk, of its heading alone.
     """
-    target = min(settings.target_tokens, plan.room)
+    target = min(target, plan.room)
     runs: list[list[Piece]] = []
     length = 0
     for piece in fit(plan, tokens):
@@ -196,33 +185,35 @@ def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:
                 yield piece
             continue
         parts = split(plan.body, piece)
-        headers = [plan.body[slice(*part.header)] if part.header else "" for part in parts]
-        distinct = list(dict.fromkeys(headers))
-        header_tokens = dict(zip(distinct, tokens.lengths(distinct), strict=True))
         lengths = tokens.lengths([plan.body[part.start : part.end] for part in parts])
-        for part, header, length in reversed(list(zip(parts, headers, lengths, strict=True))):
-            if header_tokens[header] <= plan.room // 2:
-                todo.append(replace(part, tokens=length, header_tokens=header_tokens[header]))
-            else:  # a header that takes more than half of the room is not repeated
-                todo.append(replace(part, tokens=length, header_tokens=0, header=None))
+        header = plan.body[slice(*parts[-1].header)] if parts[-1].header else ""  # all but the first have the same
+        (header_tokens,) = tokens.lengths([header])
+        if header_tokens > plan.room // 2:  # it is not repeated
+            parts = [Piece(part.start, part.end, part.kind) for part in parts]
+            header_tokens = 0
+        while parts:  # taken from the end, so that a list of a million items is not there twice
+            part = parts.pop()
+            todo.append(part.measure(lengths.pop(), header_tokens if part.header else 0))
 
 
-def build_chunk(plan: ChunkPlan, run: Sequence[Piece], *, is_first: bool) -> Chunk:
-    """The chunk of neighbouring pieces; a node's first begins with its heading, and is that alone without pieces."""
-    body, node = plan.body, plan.node
-    start = 0 if is_first else run[0].start
-    end = run[-1].end if run else len(body)
-    header = body[slice(*run[0].header)] if run and run[0].header else ""
-    embedded = header + strip_blank_lines(body[run[0].start : end]) if run else ""
-    text = body[start:end]
-    first, last = end - len(text.lstrip()), start + len(text.rstrip()) - 1  # what of it is not blank
-    above = body_line(node) - 1
-    return Chunk(
-        node_id=node.id,
-        span=Span(above + bisect_right(plan.line_starts, first), above + bisect_right(plan.line_starts, last)),
-        text=header + strip_blank_lines(text),
-        embedded_text="\n".join(filter(None, (plan.titles, embedded))),
-    )
+def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[Piece]]) -> Iterator[Chunk]:
+    """A chunk of each run of pieces; the first begins with the node's heading, and is that alone without pieces."""
+    body = plan.body
+    starts = line_starts(body)
+    above = body_line(plan.node) - 1
+    for number, run in enumerate(runs):
+        start = run[0].start if number else 0
+        end = run[-1].end if run else len(body)
+        header = body[slice(*run[0].header)] if run and run[0].header else ""
+        embedded = header + strip_blank_lines(body[run[0].start : end]) if run else ""
+        text = body[start:end]
+        first, last = end - len(text.lstrip()), start + len(text.rstrip()) - 1  # what of it is not blank
+        yield Chunk(
+            node_id=plan.node.id,
+            span=Span(above + bisect_right(starts, first), above + bisect_right(starts, last)),
+            text=header + strip_blank_lines(text),
+            embedded_text="\n".join(filter(None, (plan.titles, embedded))),
+        )
 
 
 def body_line(node: Node) -> int:
@@ -230,6 +221,14 @@ def body_line(node: Node) -> int:
     if node.span is None:
         raise ValueError(f"a node with text and without lines: {node.id}")
     return node.span.first + node.front_matter_lines
+
+
+def line_starts(text: str) -> Sequence[int]:
+    """Where each line starts, in characters, and at last where the text ends."""
+    starts = array("q", [0])  # a list has 40 bytes for each
+    starts.extend(match.end() for match in re.finditer("\n", text))
+    starts.append(len(text))
+    return starts
 
 
 def strip_blank_lines(text: str) -> str:
@@ -286,8 +285,9 @@ def split(text: str, piece: Piece) -> list[Piece]:
         nearest = min(before, after, key=lambda at: abs(at - middle))
         places = [nearest + 1] if 0 < nearest < len(inside) - 1 else [middle]
     bounds = [piece.start, *(piece.start + place for place in places), piece.end]
-    first, *others = [Piece(start, end, piece.kind, header=piece.header) for start, end in pairwise(bounds)]
-    return [first, *(replace(part, header=header) for part in others)]
+    parts = [Piece(start, end, piece.kind, header=header) for start, end in pairwise(bounds)]
+    parts[0] = Piece(piece.start, bounds[1], piece.kind, header=piece.header)
+    return parts
 
 
 def _matches_end(pattern: re.Pattern[str], text: str) -> list[int]:
