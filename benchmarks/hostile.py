@@ -25,10 +25,11 @@ from pageindex.node import Node
 from retriever.display.inert import inert
 from retriever.display.marking import matched_places
 from retriever.embedding import bundled_counter
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize
 from retriever.searching.passages import snippet
 from retriever.serving.web.rendering import Surroundings, rendered
+from retriever.settings.stages import ChunkSettings
 
 RATIO = 4
 SUSPICIOUS = 1.6

@@ -6,7 +6,7 @@ where it speaks of the section in the section's words. Everything else keeps its
 
 from pydantic import BaseModel
 
-from pageindex.inline import MAX_INLINE_CHARS, References
+from pageindex.markdown import MAX_INLINE_CHARS, References
 from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import TaskTooLongError

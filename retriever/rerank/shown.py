@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from pageindex.inline import References
+from pageindex.markdown import References
 from pageindex.node import Node
 from pageindex.summary import prose_sentences
 from retriever.lexical.tokens import tokenize

@@ -44,7 +44,7 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
         words: the question's, as `words_of` gives them.
         words_of: a text's words.
     """
-    from pageindex.inline import References  # with markdown-it, 25 ms that who only cuts a text does not spend
+    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
     from pageindex.summary import prose_sentences
 
     lines = [line for line in passage.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]

@@ -8,10 +8,16 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Gt, Le
 
 from retriever.embedding import EncoderSettings
-from retriever.indexing.chunking import ChunkSettings
 from retriever.searching.budget import Duration
 from retriever.settings.setting import setting
-from retriever.settings.stages import FusionSettings, HydeSettings, LlmSettings, RerankSettings, SummarySettings
+from retriever.settings.stages import (
+    ChunkSettings,
+    FusionSettings,
+    HydeSettings,
+    LlmSettings,
+    RerankSettings,
+    SummarySettings,
+)
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
 LEAST_CONTEXT_TOKENS = 100

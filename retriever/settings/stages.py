@@ -1,4 +1,4 @@
-"""What a user says about the stages that a language model or a reranker takes part in, and about the fusion."""
+"""What a user says about chunks, about the stages that a language model or a reranker takes part in, and the fusion."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -10,6 +10,18 @@ from retriever.settings.setting import setting
 Count = Annotated[int, Ge(1)]
 Seconds = Annotated[float, Gt(0), Le(3600)]
 Share = Annotated[float, Ge(0), Le(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings:
+    """How long a chunk is."""
+
+    target_tokens: Annotated[int, Ge(1)] = setting(
+        100, "Paragraphs, lists and the like are put together up to so many tokens, the breadcrumb aside."
+    )
+    max_tokens: Annotated[int, Ge(16)] = setting(
+        256, "No chunk has more tokens, the breadcrumb included; what has more by itself is cut."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from pageindex.boilerplate import boilerplate
 from pageindex.corpus import Skipped
-from retriever.indexing.prior import boilerplate
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-    from pageindex.resolving import LinkTargets
+    from pageindex.links import LinkTargets
 
 
 def text_hash(text: str) -> bytes:
@@ -141,8 +141,12 @@ def set_skipped(
 
 def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
     """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
-    from pageindex.links import Link, LinkKind  # 40 ms with what they import, when something has changed
-    from pageindex.resolving import Broken, resolve_link
+    from pageindex.links import (  # 40 ms with what they import, when something has changed
+        Broken,
+        Link,
+        LinkKind,
+        resolve_link,
+    )
 
     targets = _link_targets(connection, folder)
     rows = connection.execute(
@@ -163,7 +167,7 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
 
 
 def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "LinkTargets":
-    from pageindex.resolving import LinkTargets, note_names
+    from pageindex.links import LinkTargets, note_names
 
     anchors: dict[str, dict[str, str]] = {}
     rows = connection.execute(

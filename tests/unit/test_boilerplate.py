@@ -1,8 +1,8 @@
 import pytest
 
+from pageindex.boilerplate import boilerplate, link_density
 from pageindex.document import parse_document
 from pageindex.node import Node
-from retriever.indexing.prior import boilerplate, link_density
 
 
 def nodes(markdown: str) -> list[Node]:
