@@ -63,6 +63,30 @@ class HydeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpansionSettings:
+    """What the expansion of a question reads of a profile, whose fields have the same names."""
+
+    use_llm: bool
+    rewordings: int
+    hyde_variants: int
+    hyde_temperature: float
+    hyde_max_chars: int
+    hyde_skip_max_words: int
+    min_query_length: int
+    hyde: HydeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWeights:
+    """What the weighing of a question's texts reads of a profile, likewise."""
+
+    rewording_weight: float
+    hyde_variant_weight: float
+    passage_lexical_weight: float
+    hyde: HydeSettings
+
+
+@dataclass(frozen=True, slots=True)
 class RerankSettings:
     """Who puts the candidates into their last order."""
 
@@ -86,6 +110,18 @@ class RerankSettings:
     context_sentences: Annotated[int, Ge(0)] = setting(5, "How many of these before the section, and after it.")
     batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
     max_length: Annotated[int, Ge(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
+
+
+@dataclass(frozen=True, slots=True)
+class RerankStageSettings:
+    """What the reranking reads of a profile, whose fields have the same names."""
+
+    use_llm: bool
+    candidate_cap: int
+    final_summary_chars: int
+    final_text_chars: int
+    entity_boost: float
+    rerank: RerankSettings
 
 
 @dataclass(frozen=True, slots=True)
