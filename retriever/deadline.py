@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 from retriever.errors import GeneratorTimeoutError, OutOfTimeError
 from retriever.types import Stage
@@ -26,7 +27,8 @@ EXPECTED_SECONDS: Mapping[str, float] = {  # of each stage in the first search o
     "rerank": 0.0,  # a language model; a cross-encoder says itself how long it takes to load
     "present": 0.02,
 }
-OPTIONAL = frozenset({"change", "expand", "late", "rerank"})  # no time is reserved for these
+OptionalStage = Literal["change", "expand", "late", "rerank"]
+OPTIONAL = frozenset(get_args(OptionalStage))  # no time is reserved for these
 MODEL_STAGES = frozenset({"change", "expand", "rerank"})  # their last time says nothing of the next: they cache
 RETRY_SECONDS = 60.0  # a language model may be loaded by then
 
@@ -45,8 +47,8 @@ class StageTimes:
             if stage.name not in MODEL_STAGES and stage.note != "skipped":
                 self._last[stage.name] = stage.milliseconds / 1000
 
-    def record_timeout(self, stage: str, seconds: float, now: float) -> None:
-        """Notes that a model did not finish a stage in so many seconds."""
+    def record_timeout(self, stage: OptionalStage, seconds: float, now: float) -> None:
+        """Notes that a model did not finish a stage in `seconds`."""
         self._too_short[stage] = (seconds, now + RETRY_SECONDS)
 
     def expected(self, stage: str, now: float) -> float:
@@ -54,7 +56,7 @@ class StageTimes:
         seconds, until = self._too_short.get(stage, (0.0, -math.inf))
         return seconds if now <= until else self._last.get(stage, EXPECTED_SECONDS[stage])
 
-    def reserved_after(self, stage: str, now: float) -> float:
+    def reserved_after(self, stage: OptionalStage, now: float) -> float:
         """How many seconds the required stages after this one are expected to take."""
         order = list(EXPECTED_SECONDS)
         following = order[order.index(stage) + 1 :]
@@ -76,7 +78,7 @@ class Deadline:
         """How many seconds are left; below 0 when the answer is late."""
         return self.started + self.total_s - self.clock()
 
-    def seconds_for(self, stage: str, needs: float = 0.0) -> float | None:
+    def seconds_for(self, stage: OptionalStage, needs: float = 0.0) -> float | None:
         """How long an optional stage may take, so that those after it still have their time; None without a limit.
 
         Args:
@@ -100,7 +102,7 @@ class Deadline:
         )
 
     @contextmanager
-    def allow(self, stage: str, needs: float = 0.0) -> Iterator[float | None]:
+    def allow(self, stage: OptionalStage, needs: float = 0.0) -> Iterator[float | None]:
         """As `seconds_for`; a model that needs longer is not given so little again for a minute."""
         seconds = self.seconds_for(stage, needs)
         try:

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
+
+TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,14 @@ class Expansion:
     """Names of things that an answer probably speaks of."""
 
     @property
-    def texts(self) -> Iterator[tuple[str, str]]:
+    def texts(self) -> Iterator[tuple[TextKind, str]]:
         """(kind, text) of everything that can be searched with."""
         yield from (("rewording", text) for text in self.rewordings)
         yield from (("passage", text) for text in self.passages)
         if self.answer:
             yield "answer", self.answer
 
-    def with_texts(self, texts: Iterable[tuple[str, str]]) -> "Expansion":
+    def with_texts(self, texts: Iterable[tuple[TextKind, str]]) -> "Expansion":
         """The same expansion with other texts, given as `texts` gives them."""
         listed = list(texts)
         return replace(
@@ -47,8 +50,7 @@ class Query:
     """At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`."""
     lexical_weight: float
     """At least 0; the weights of one search add up to 1. The question's is always the largest."""
-    kind: str = "question"
-    """`question`, `rewording`, `passage`, `answer` or `keywords`."""
+    kind: TextKind = "question"
 
     @property
     def is_hypothetical(self) -> bool:
@@ -60,8 +62,7 @@ class Query:
 class Dropped:
     """A text of an expansion that was not searched with."""
 
-    kind: str
-    """As in `Query`."""
+    kind: TextKind
     text: str
     reason: str
 

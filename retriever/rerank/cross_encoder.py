@@ -36,12 +36,8 @@ class CrossEncoderReranker:
         """The model is looked for, and loaded, when it is first needed."""
         self._settings = settings
         self._batch_size = settings.batch_size
+        self.start_s = LOAD_SECONDS  # 0 once the model is loaded
         self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
-
-    @property
-    def start_s(self) -> float:
-        """0 once the model is loaded."""
-        return 0.0 if "_model" in self.__dict__ else LOAD_SECONDS
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """As `Reranker.score`; of a question and a candidate together, the first `max_length` tokens are read.
@@ -110,6 +106,7 @@ class CrossEncoderReranker:
             raise RerankerError(f"{folder} cannot be loaded: {error}") from error
         if model.device.type != "cpu":
             model.half()
+        self.start_s = 0.0
         return model
 
     @cached_property

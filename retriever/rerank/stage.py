@@ -1,4 +1,4 @@
-"""The stage: the candidates of a search in the reranker's order, or, whatever goes wrong, as they were."""
+"""The stage: the candidates of a search in the reranker's order, or as they were when that fails."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace

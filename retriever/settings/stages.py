@@ -58,7 +58,7 @@ class HydeSettings:
         "auto", "auto: questions that an expansion does not help are searched as they are."
     )
     cache_entries: Annotated[int, Ge(0)] = setting(
-        1000, "So many expansions are remembered in your cache folder; 0: none, nor how the stage fared."
+        1000, "How many expansions are kept in your cache folder; 0: none, and no figures for `status --metrics`."
     )
 
 
