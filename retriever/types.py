@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
+from retriever.query import ExpansionReport
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
 
-    from retriever.expansion.values import ExpansionReport
     from retriever.indexing.summarizing import SummaryReport
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
@@ -264,7 +264,7 @@ class Answer:
     degraded: tuple[str, ...]
     """One sentence for each stage that was skipped or failed, with its reason; empty when all went well."""
     trace: Trace
-    expansion: "ExpansionReport | None" = None
+    expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
 
 

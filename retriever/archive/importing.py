@@ -16,7 +16,7 @@ from retriever.indexing.consent import check_documents, forget_named, name_folde
 from retriever.indexing.generation import renew_generation
 from retriever.indexing.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 from retriever.indexing.recipe import WAIT_FOR_WRITER_S
-from retriever.llm.transport import is_this_machine
+from retriever.llm.client import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage

@@ -10,7 +10,8 @@ from retriever.display.wording import counted
 if TYPE_CHECKING:
     from retriever.command_line.ask import Request
     from retriever.command_line.notes import Notes
-    from retriever.context import AnswerInContext, LeftOut, Piece
+    from retriever.context.gather import AnswerInContext
+    from retriever.context.sections import LeftOut, Piece
     from retriever.timing import Spent
 
 

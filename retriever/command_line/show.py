@@ -15,7 +15,7 @@ from retriever.display.inert import inert_line
 from retriever.display.wording import CITATION_STATES, counted, refresh_command, size
 
 if TYPE_CHECKING:
-    from retriever.expansion.metrics import ExpansionMetrics
+    from retriever.expansion.cache import ExpansionMetrics
     from retriever.status import Status
 
 

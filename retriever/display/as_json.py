@@ -11,7 +11,7 @@ from retriever.timing import Spent
 if TYPE_CHECKING:
     from pageindex.node import Node
     from retriever.browsing import Passage
-    from retriever.expansion.values import ExpansionReport
+    from retriever.query import ExpansionReport
     from retriever.status import Status
     from retriever.types import Answer, Evidence, Hit, IndexState, Ranking, Trace
 

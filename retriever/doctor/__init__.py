@@ -49,7 +49,7 @@ def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Fi
 
 
 def _examine_llm(settings: "LlmSettings") -> Iterator[Finding]:
-    from retriever.llm import check_llm
+    from retriever.llm.check import check_llm
 
     for found in check_llm(settings):
         # What is amiss says what to do in the same sentence.

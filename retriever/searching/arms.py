@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from retriever.errors import GenerationError
-from retriever.expansion.queries import weighted_words
-from retriever.expansion.values import Query
 from retriever.lexical.tokens import tokenize
+from retriever.query import Query
 from retriever.searching.late_interaction import max_similarities
 from retriever.searching.mapping import ChunkHit, best_chunk, distance_and_rank, in_order, node_of
 from retriever.searching.open_index import View
+from retriever.searching.queries import weigh_words
 from retriever.searching.question_words import measure_known, measure_together, read_form, split_words
 from retriever.searching.recency import temporal_scores
 from retriever.settings.profile import Profile
@@ -130,7 +130,7 @@ def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> L
     The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity;
     of several texts, the mean by their weights.
     """
-    result = view.lexical.search_weighted(weighted_words(queries), profile.lexical_top_n)
+    result = view.lexical.search_weighted(weigh_words(queries), profile.lexical_top_n)
     found = result.ranking
     coverage = _coverage(view, queries, [key for key, _ in found])
     known = reading.ids_of_nodes(view.connection, [key for key, _ in found])

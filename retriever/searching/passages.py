@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from retriever.store.reading import StoredChunk
-from retriever.types import Candidate
+from retriever.types import Candidate, Hit
 
 SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
@@ -20,7 +20,7 @@ def best_passage(passages: Sequence[str], words: Collection[str], words_of: Call
 
 
 def matched_chunk(
-    candidate: Candidate,
+    candidate: Candidate | Hit,
     chunks: Sequence[StoredChunk],
     words: Collection[str],
     words_of: Callable[[str], Collection[str]],

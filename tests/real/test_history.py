@@ -12,8 +12,8 @@ import pytest
 from hybrid_retrieve import main
 from retriever import history
 from retriever.errors import IndexLockedError, UsageError
-from retriever.expansion.values import Expansion
 from retriever.history import History
+from retriever.query import Expansion
 from retriever.store import recorded
 from retriever.store.database import open_database
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found

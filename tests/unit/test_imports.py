@@ -24,7 +24,7 @@ HEAVY = (
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/llm/ollama_client.py",
+    "ollama": "retriever/llm/client.py",
     "watchfiles": "retriever/watching.py",
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",
@@ -97,7 +97,7 @@ def test_databases_are_opened_in_few_places() -> None:
     assert opening == [
         "retriever/doctor/repairing.py",
         "retriever/doctor/salvaging.py",
-        "retriever/expansion/memory.py",
+        "retriever/expansion/cache.py",
         "retriever/store/checking.py",
         "retriever/store/database.py",
         "retriever/vectors/inventory.py",

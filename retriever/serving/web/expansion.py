@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from retriever.expansion.values import ExpansionReport
+from retriever.query import ExpansionReport
 from retriever.serving.web.elements import Content, Html, element, markup
 
 

@@ -1,12 +1,15 @@
-"""The values of an expansion."""
+"""The texts that a question is searched with: what a language model writes for it, and what becomes of that."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
+
+TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """What a language model made of a question without seeing the sections that answer it."""
+    """Other texts to search with, which a language model wrote without seeing the documents."""
 
     rewordings: tuple[str, ...] = ()
     """The question in other words; none is blank."""
@@ -15,20 +18,20 @@ class Expansion:
     answer: str = ""
     """One hypothetical answer as a whole, for the mode `answer`; may be blank."""
     intent: str = ""
-    """One of `prompt.INTENTS`, or what else the model called it; empty when it said nothing."""
+    """One of `prompt.INTENTS`, or another word of the model's; empty when it gave none."""
     entities: tuple[str, ...] = ()
     """Names of things that an answer probably speaks of."""
 
     @property
-    def texts(self) -> Iterator[tuple[str, str]]:
-        """(kind, text) of all that can be searched with."""
+    def texts(self) -> Iterator[tuple[TextKind, str]]:
+        """(kind, text) of everything that can be searched with."""
         yield from (("rewording", text) for text in self.rewordings)
         yield from (("passage", text) for text in self.passages)
         if self.answer:
             yield "answer", self.answer
 
-    def with_texts(self, texts: Iterator[tuple[str, str]]) -> "Expansion":
-        """The same with other texts, as `texts` gives them."""
+    def with_texts(self, texts: Iterable[tuple[TextKind, str]]) -> "Expansion":
+        """The same expansion with other texts, given as `texts` gives them."""
         listed = list(texts)
         return replace(
             self,
@@ -40,15 +43,14 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One text of a search, and how much each arm heeds it."""
+    """One text of a search, and its weight in both kinds of search."""
 
     text: str
     dense_weight: float
-    """At least 0; those of one search add up to 1. The question's is the largest, but in the mode `average`."""
+    """At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`."""
     lexical_weight: float
-    """Likewise, in every mode."""
-    kind: str = "question"
-    """`question`, `rewording`, `passage`, `answer` or `keywords`."""
+    """At least 0; the weights of one search add up to 1. The question's is always the largest."""
+    kind: TextKind = "question"
 
     @property
     def is_hypothetical(self) -> bool:
@@ -60,27 +62,26 @@ class Query:
 class Dropped:
     """A text of an expansion that was not searched with."""
 
-    kind: str
-    """As of a query."""
+    kind: TextKind
     text: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ExpansionReport:
-    """What became of the expansion of one question."""
+    """What was done to expand one question."""
 
     note: str
     """What was done, or why nothing was, in a few words."""
     queries: tuple[Query, ...] = ()
-    """What was searched with besides the question."""
+    """The texts that were searched with besides the question."""
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
     entities: tuple[str, ...] = ()
     milliseconds: float | None = None
-    """How long the model took to write it, now or when it was remembered; None when no model was asked."""
+    """How long the model took to write it, now or earlier (`cached`); None when no model was asked."""
     cached: bool = False
-    """Whether it was remembered."""
+    """Whether it came from the cache."""
 
     @property
     def used(self) -> bool:
@@ -94,7 +95,7 @@ class ExpansionReport:
 
     @property
     def rewordings(self) -> tuple[str, ...]:
-        """The question in other words, as it was searched with; keywords too."""
+        """The rewordings that were searched with; keywords too."""
         return tuple(query.text for query in self.queries if not query.is_hypothetical)
 
     @property
