@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit status; see `ExitCode`.
     """
     try:
-        code = _answered_elsewhere(sys.argv[1:]) if arguments is None else None
+        code = _let_resident_answer(sys.argv[1:]) if arguments is None else None
         if code is not None:
             return code
         from retriever.command_line.program import main as run
@@ -25,12 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _answered_elsewhere(words: Sequence[str]) -> int | None:
-    """Prints what the resident process answers, and gives its exit status; None when there is no answer."""
-    from retriever.serving.resident_client import asked_of_resident
+def _let_resident_answer(words: Sequence[str]) -> int | None:
+    """Prints what the resident process answers, and returns its exit status; None when there is no answer."""
+    from retriever.serving.resident_client import ask_resident
 
     try:
-        answer = asked_of_resident(words)
+        answer = ask_resident(words)
         if answer is None:
             return None
         code, chunks = answer

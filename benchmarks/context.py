@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from pageindex.node import Span
-from retriever.context import bundled_count
-from retriever.context.assembling import TokenCount
+from retriever.context.budget import TokenCount, load_token_counter
 from retriever.evaluation.jsonl import read_questions
 from retriever.evaluation.questions import Question
 from retriever.library import open_retriever
@@ -67,7 +66,7 @@ WAYS: dict[str, Way] = {"context": assembled, "texts of the hits": texts_of_hits
 @cache
 def counter() -> TokenCount:
     """Of the tokens of a line: the same lines come again with every budget."""
-    return cache(bundled_count())
+    return cache(load_token_counter())
 
 
 def filled(texts: Iterable[tuple[str, str, int, str]], tokens: int) -> Shown:

@@ -20,7 +20,8 @@ from retriever.embedding.model_card import BUNDLED_MODEL
 from retriever.embedding.onnx import OnnxEncoder, usable_cores
 from retriever.embedding.rows import unit_rows
 from retriever.embedding.tokens import Tokens
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
+from retriever.settings.stages import ChunkSettings
 from retriever.types import FloatMatrix
 
 TOKENS_PER_BATCH = 512

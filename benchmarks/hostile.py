@@ -25,10 +25,11 @@ from pageindex.node import Node
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize
 from retriever.embedding import bundled_counter
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
-from retriever.lexical.tokens import _remembered_terms, tokenize
+from retriever.indexing.chunk import chunk_nodes
+from retriever.lexical.tokens import _cached_terms, tokenize
 from retriever.searching.passages import snippet
 from retriever.serving.web.render import RenderOptions, render_markdown
+from retriever.settings.stages import ChunkSettings
 
 RATIO = 4
 SUSPICIOUS = 1.6
@@ -265,7 +266,7 @@ def _least(work: Callable[[str], object], text: str) -> float:
     times: list[float] = []
     while len(times) < 3 and sum(times) < ENOUGH_S:
         re.purge()
-        _remembered_terms.cache_clear()
+        _cached_terms.cache_clear()
         begun = time.process_time()
         work(text)
         times.append(time.process_time() - begun)

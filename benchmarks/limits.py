@@ -25,7 +25,8 @@ from benchmarks.asked import PROGRAM, ROOT
 from benchmarks.costs import Cost, run
 from pageindex.document import parse_document
 from retriever.embedding import bundled_counter
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
+from retriever.settings.stages import ChunkSettings
 
 MOST_BYTES = 60_000_000
 """Of a file: more than the program takes by itself."""

@@ -27,10 +27,9 @@ from retriever.evaluation.jsonl import read_expansions, read_questions
 from retriever.evaluation.measures import Rankings, measured
 from retriever.evaluation.questions import Question
 from retriever.evaluation.relevance import Judgements, right_sections
-from retriever.expansion.values import Expansion
 from retriever.library import open_retriever
-from retriever.rerank import Judgement, Shown
-from retriever.rerank.ranks import worth
+from retriever.query import Expansion
+from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.retrieving import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.profile import merged
@@ -78,11 +77,11 @@ class Scripted:
     order: Sequence[str] = ()
     """The same, best first."""
 
-    def judge(self, question: str, shown: Sequence[Shown], seconds: float | None = None) -> Judgement:
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """By rank."""
-        assert len(shown) == len(self.pool), "the same question gives the same candidates"
+        assert len(candidates) == len(self.pool), "the same question gives the same candidates"
         ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}
-        return Judgement(tuple(worth(ranks[node_id]) for node_id in self.pool), "scripted")
+        return RerankOutput(tuple(rank_value(ranks[node_id]) for node_id in self.pool), "scripted")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.asked import CLIENTS, PROGRAM, QUESTIONS, ROOT, read_questions
 from benchmarks.costs import in_turn, print_head, print_row, run
-from retriever.serving.resident_client import NoResidentError, talk
-from retriever.serving.resident_place import Place
+from retriever.serving.resident_client import NoResidentError, ResidentPaths, talk
 
 MOST_QUESTIONS = 8
 """Of a file."""
@@ -86,7 +85,7 @@ def measure_load(place: Path, asked: Sequence[str], seconds: float) -> None:
     requests = {question: request(place, question) for question in asked}
     expected = {question: cold_answer(place, question) for question in asked}
     for question in asked:
-        talk(Place(os.environ), requests[question])  # opens what is measured below
+        talk(ResidentPaths(os.environ), requests[question])  # opens what is measured below
     before, load = memory(), Load()
     deadline = perf_counter() + seconds
 
@@ -97,7 +96,7 @@ def measure_load(place: Path, asked: Sequence[str], seconds: float) -> None:
             turn += 1
             begun = perf_counter()
             try:
-                reply = talk(Place(os.environ), requests[question])
+                reply = talk(ResidentPaths(os.environ), requests[question])
             except Exception as error:
                 load.errors.append(repr(error))
                 continue
@@ -130,7 +129,7 @@ def measure_memory(place: Path, asked: Sequence[str], many: int) -> None:
     requests = [request(place, question) for question in asked]
     samples: list[tuple[int, int]] = []
     for number in range(many):
-        talk(Place(os.environ), requests[number % len(requests)])
+        talk(ResidentPaths(os.environ), requests[number % len(requests)])
         if number >= many * SETTLED and number % max(many // 100, 1) == 0:
             samples.append((number, memory()))
     slope = linear_regression(*zip(*samples, strict=True)).slope
@@ -164,7 +163,7 @@ def is_there() -> bool:
 
 def memory() -> int:
     """Of the resident process, in bytes."""
-    return int(talk(Place(os.environ), {"kind": "status"})["bytes"])
+    return int(talk(ResidentPaths(os.environ), {"kind": "status"})["bytes"])
 
 
 def request(place: Path, question: str) -> dict[str, object]:

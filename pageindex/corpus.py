@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from pageindex.decoding import NotTextError, decode, digest_of
 from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
-from pageindex.regular_file import read_regular
+from pageindex.regular_file import identify, read_regular
 
 DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".txt")
 MAX_FILE_BYTES = 10_000_000
@@ -64,7 +64,11 @@ class SourceFile:
     size: int
     """Bytes."""
     mtime_ns: int
-    """Nanoseconds since 1970."""
+    """When it says that it was written, in nanoseconds since 1970: anybody can set it."""
+    ctime_ns: int = 0
+    """When it was last changed, likewise: the system alone sets it. 0: not known."""
+    inode: int = 0
+    """Another one: it is another file under the same path, or the file system gives no lasting ones."""
 
     @property
     def root(self) -> str:
@@ -106,7 +110,9 @@ class DocumentText:
     size: int
     """Bytes on disk."""
     mtime_ns: int
-    """As it was when these bytes were read."""
+    """This and the next two as they were when these bytes were read, and as `SourceFile` has them."""
+    ctime_ns: int
+    inode: int
     warnings: tuple[str, ...]
     """What was replaced to make it text, as clauses."""
 
@@ -212,7 +218,7 @@ def _note_file(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
     elif status.st_size > walk.options.max_file_bytes:
         walk.skip(path, f"{status.st_size:,} bytes, more than the limit of {walk.options.max_file_bytes:,}")
     else:
-        walk.files.append(SourceFile(path, entry.path, status.st_size, status.st_mtime_ns))
+        walk.files.append(SourceFile(path, entry.path, *identify(status)))
 
 
 def _note_link(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
@@ -242,6 +248,15 @@ def _name_lost_links(walk: _Walk) -> None:
             walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
 
 
+def _is_document_path(path: str, options: CorpusOptions) -> bool:
+    """Whether no part of a path is hidden or leads out of the folder, and its name is that of a document."""
+    if os.sep != "/" and (os.sep in path or ":" in path):  # Windows
+        return False
+    parts = path.split("/")
+    is_plain = "\0" not in path and all(part and not part.startswith(".") for part in parts)
+    return is_plain and _is_document(parts[-1], options)
+
+
 def _is_document(name: str, options: CorpusOptions) -> bool:
     return name.lower().endswith(options.suffixes)
 
@@ -252,6 +267,42 @@ def _has_utf8_name(walk: _Walk, name: str, path: str) -> bool:
         return True
     walk.skip(path, "its name is not UTF-8")
     return False
+
+
+def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
+    """The document at a path that somebody else names, under the rules of `list_files`.
+
+    Args:
+        root: the folder, absolute.
+        path: the document's below it, with `/`.
+        options: which files are documents.
+
+    Raises:
+        UnreadableDocumentError: `list_files` would not list it; the reason says why.
+        IgnorePatternError: one of `options.ignore` is no pattern.
+    """
+    walk = _Walk(root, options or CorpusOptions())
+    rules = IgnoreRules.of_caller(walk.options.ignore)
+    if not _is_document_path(path, walk.options):
+        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
+    parts = path.split("/")
+    here = ""
+    try:
+        for place, part in enumerate(parts, start=1):
+            if os.path.lexists(f"{root}/{here}/.gitignore"):
+                rules = _with_gitignore(walk, here, rules)
+            here = f"{here}/{part}" if here else part
+            status = os.lstat(f"{root}/{here}")
+            is_file = place == len(parts)
+            if not (stat.S_ISREG if is_file else stat.S_ISDIR)(status.st_mode):
+                raise UnreadableDocumentError(path, "not a regular file")
+            if rules.ignores(here if is_file else f"{here}/"):
+                raise UnreadableDocumentError(path, "it is ignored")
+    except OSError as error:
+        raise UnreadableDocumentError(path, _os_reason(error)) from error
+    if status.st_size > walk.options.max_file_bytes:
+        raise UnreadableDocumentError(path, f"more than the limit of {walk.options.max_file_bytes:,} bytes")
+    return SourceFile(path, f"{root}/{path}", *identify(status))
 
 
 def printable_path(path: str) -> str:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
-from pageindex.links import Link, find_links
-from pageindex.markdown import Markdown, parse_markdown
+from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
+from pageindex.markdown import Markdown, blocks_between, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import Section, outline
-from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
 from pageindex.summary import extractive_summary, prose_sentences
 
 
@@ -81,6 +80,7 @@ def _placed(path: str, text: str, id_prefix: str, markdown: Markdown, sections: 
                 text=own_text,
                 anchor=section.anchor,
                 summary=extractive_summary("".join(prose), child_titles, markdown.references),
+                blocks=blocks_between(markdown, own_text, section.span.first),
             )
         )
         yield Placed(nodes[-1], parent.id)
@@ -89,6 +89,7 @@ def _placed(path: str, text: str, id_prefix: str, markdown: Markdown, sections: 
 def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
     matter = markdown.front_matter
     prose = text.split("\n", matter.lines)[matter.lines :]
+    metadata_lines = matter.lines if matter.is_metadata else 0
     has_prose = any(prose_sentences("".join(prose), markdown.references))
     title = matter.title or _first_title(markdown, opens=not has_prose)
     return Node(
@@ -100,8 +101,9 @@ def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_tit
         breadcrumb=(),
         span=Span(1, text.count("\n") + (not text.endswith("\n"))) if text else None,
         text=text,
-        front_matter_lines=matter.lines if matter.is_metadata else 0,
+        front_matter_lines=metadata_lines,
         summary=extractive_summary("".join(prose), child_titles, markdown.references),
+        blocks=blocks_between(markdown, "".join(prose) if matter.is_metadata else text, metadata_lines + 1),
     )
 
 

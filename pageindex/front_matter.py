@@ -40,14 +40,10 @@ class FrontMatter:
     """Whether it was understood. If not, the fields below are empty and its lines are text like any other."""
     title: str = ""
     """`title`, or empty."""
-    description: str = ""
-    """`description`, else `summary`, or empty."""
     date: str = ""
     """`date` as it was written, or empty."""
-    tags: tuple[str, ...] = ()
-    """`tags` in their order; a single string is split at commas."""
     aliases: tuple[str, ...] = ()
-    """`aliases`: other names that wikilinks may use."""
+    """`aliases`: other names that wikilinks may use; a single string is split at commas."""
     warning: str = ""
     """Why it was not understood, as a clause; empty when it was, and when there is none."""
 
@@ -174,9 +170,7 @@ def _typed(lines: int, values: dict[str, Value]) -> FrontMatter:
         lines=lines,
         is_metadata=True,
         title=_string(named.get("title")),
-        description=_string(named.get("description")) or _string(named.get("summary")),
         date=_string(named.get("date")),
-        tags=_strings(named.get("tags")),
         aliases=_strings(named.get("aliases")),
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pageindex.decoding import with_lf
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
 MAX_WILDCARDS = 3
 """In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to
 the power of its wildcards, and whoever writes the .gitignore of a folder writes its names too."""
+
+
+KEPT_CHARS = 64_000
+"""A .gitignore of at most so many characters is parsed once: each look at a folder and at a file meets it again."""
+KEPT_PATTERNS = 1_000
 
 
 class CorpusError(Exception):
@@ -44,7 +50,8 @@ class IgnoreRules:
         """These rules and the ones of a .gitignore in `folder`."""
         if not patterns:
             return self
-        layer = (len(folder) + 1 if folder else 0, _spec(patterns))
+        spec = _kept_spec(patterns) if len(patterns) <= KEPT_PATTERNS else _spec(patterns)
+        layer = (len(folder) + 1 if folder else 0, spec)
         return IgnoreRules(self.caller, (layer, *self.layers))
 
     def ignores(self, path: str) -> bool:
@@ -59,6 +66,11 @@ class IgnoreRules:
 
 def read_ignore_file(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The patterns of a .gitignore, and its mistakes as clauses; git passes over a pattern that is none as well."""
+    return (_read_patterns if len(text) <= KEPT_CHARS else _read_patterns.__wrapped__)(text)
+
+
+@lru_cache(maxsize=64)
+def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     patterns, mistakes = [], []
     for number, line in enumerate(with_lf(text).split("\n"), start=1):
         if _is_slow(line):
@@ -96,3 +108,6 @@ def _spec(patterns: Iterable[str]) -> "GitIgnoreSpec":
         return GitIgnoreSpec.from_lines(patterns)
     except GitIgnorePatternError as error:
         raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
+
+
+_kept_spec = lru_cache(maxsize=64)(_spec)

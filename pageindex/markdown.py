@@ -1,13 +1,75 @@
-"""One document's text as front matter, headings, and text that may hold links."""
+"""A document's Markdown, read once: its headings, its blocks, the text that may hold links, and text without markup.
 
+markdown-it-py's block rules do the work. Four things are changed around them:
+
+- A rule is tried only where its first character occurs, which doubles the speed.
+- The items that a list begins with are read in one step where each is a line of words.
+- Tokens are dropped as they are made, except for the few that are wanted: a million list items cost no memory.
+- Lists and quotes nested deeper than markdown-it goes are read as paragraphs; it drops them, and with them
+  everything up to the end of the file.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from itertools import groupby
+from typing import Literal
 
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
+from markdown_it.parser_block import RuleFuncBlockType
+from markdown_it.ruler import Ruler
+from markdown_it.rules_block import (
+    StateBlock,
+    blockquote,
+    code,
+    fence,
+    heading,
+    hr,
+    html_block,
+    lheading,
+    list_block,
+    paragraph,
+    reference,
+    table,
+)
 from markdown_it.token import Token
 from markdown_it.utils import EnvType
 
-from pageindex.blocks import wanted_blocks
 from pageindex.front_matter import FrontMatter, read_front_matter
-from pageindex.inline import References
+
+MAX_NESTING = 20  # levels that are opened, as in markdown-it: a quote is one, a list two
+MAX_INLINE_CHARS = 2000
+"""Longer text keeps its markup: the time of markdown-it's inline rules on hostile text grows with the square of it."""
+
+WIKILINK = re.compile(r"!?\[\[([^\[\]|]*)(?:\|([^\[\]]*))?\]\]")
+"""`[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label. Each caller checks what it takes for a note."""
+
+
+class BlockKind(Enum):
+    """What decides where a block may be cut."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    LIST = "list"
+    CODE = "code"
+    TABLE = "table"
+    DEFINITIONS = "definitions"
+    """Where the links of the text lead (`[label]: target`): no page shows them."""
+    OTHER = "other"
+    """Quotes, HTML, rules."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of the document itself, not one inside a list or a quote; it goes on to the line of the next one."""
+
+    kind: BlockKind
+    line: int
+    """Its first line, 1-based, counted in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +98,27 @@ class InlineText:
     """Its Markdown; indentation and the signs of quotes and lists are gone."""
 
 
+class References:
+    """The link reference definitions (`[label]: target`) of one document."""
+
+    def __init__(self, env: EnvType | None = None) -> None:
+        self._env: EnvType = {} if env is None else env
+
+    def target(self, label: str) -> str | None:
+        """Where the label points, percent-encoded; None when it is not defined. Case and spaces do not matter."""
+        found = self._env.get("references", {}).get(normalizeReference(label))
+        return None if found is None else str(found["href"])
+
+    def plain_text(self, content: str) -> str:
+        """Inline Markdown without its markup, on one line; an image gives its alternative text, HTML tags nothing."""
+        if len(content) <= MAX_INLINE_CHARS and _MARKUP.search(content):
+            tokens: list[Token] = []
+            parser = _inline_parser()
+            parser.inline.parse(content, parser, self._env, tokens)
+            content = _text_of(tokens)
+        return _SPACES.sub(" ", content).strip()
+
+
 @dataclass(frozen=True, slots=True)
 class Markdown:
     """What the index wants to know about a document."""
@@ -48,44 +131,59 @@ class Markdown:
     """In the order of lines, code left out: only those that hold a `[`."""
     references: References
     """The link reference definitions."""
+    blocks: tuple[Block, ...]
+    """In the order of lines, without tables; lines above the first are front matter or blank."""
+    is_deep: bool
+    """Whether lists and quotes are nested as deep as markdown-it goes."""
     line_count: int
     """Lines of the file; text after the last line end is a line too."""
 
 
 def parse_markdown(text: str) -> Markdown:
-    """Headings, front matter and linkable text of `text` (LF line ends, no NUL); takes any text, never raises."""
+    """Front matter, headings, blocks and linkable text of a text with LF line ends and no NUL; never raises."""
     front_matter = read_front_matter(text)
-    env: EnvType = {}
-    blocks = wanted_blocks(_after_lines(text, front_matter.lines), env)
-    references = References(env)
+    above = front_matter.lines
+    reader = _read(text.split("\n", above)[above] if text.count("\n") >= above else "", above, with_tables=False)
+    references = References(reader.env)
     headings: list[Heading] = []
     texts: list[InlineText] = []
-    for opening, content in blocks:
-        line = front_matter.lines + (content.map or [0])[0] + 1
+    for opening, content in reader.contents:
+        line = above + (content.map or [0])[0] + 1
         if opening is not None:
-            headings.append(_heading(opening, content, line, references))
+            title, anchor_id = split_attributes(content.content)
+            unclosed = title.rstrip("#")  # `Title ## {#id}`: markdown-it removes `##` only where it ends the line
+            if opening.markup.startswith("#") and (unclosed == "" or unclosed[-1] in " \t"):
+                title = unclosed.rstrip()
+            first, last = opening.map or [0, 1]
+            headings.append(Heading(int(opening.tag[1]), references.plain_text(title), anchor_id, line, last - first))
         if "[" in content.content:
             texts.append(InlineText(line, content.content))
-    return Markdown(front_matter, tuple(headings), tuple(texts), references, count_lines(text))
+    blocks = tuple(reader.blocks)
+    return Markdown(front_matter, tuple(headings), tuple(texts), references, blocks, reader.is_deep, count_lines(text))
+
+
+def blocks_between(markdown: Markdown, body: str, first: int) -> tuple[Block, ...]:
+    """The blocks of a node whose `body` begins in the line `first` of the document, tables among them.
+
+    They are slices of the one reading of the document, but where that may not serve: CommonMark, which decides what is
+    a heading, knows no tables; front matter that was not understood is text; and what is nested too deep for
+    markdown-it ends with the node. There the body is read by itself.
+    """
+    if markdown.is_deep or first <= markdown.front_matter.lines or _may_hold_table(body):
+        return read_blocks(body, first)
+    end = first + count_lines(body)
+    low = bisect_left(markdown.blocks, first, key=_line)
+    return markdown.blocks[low : bisect_left(markdown.blocks, end, low, key=_line)]
+
+
+def read_blocks(body: str, first: int = 1) -> tuple[Block, ...]:
+    """The blocks of a text that begins in the line `first` of its file, tables among them; what is in none is blank."""
+    return tuple(_read(body, first - 1, with_tables=True).blocks)
 
 
 def count_lines(text: str) -> int:
     """Lines of a text with LF line ends, as an editor numbers them: a final line end opens no new line."""
     return text.count("\n") + (1 if text and not text.endswith("\n") else 0)
-
-
-def _after_lines(text: str, count: int) -> str:
-    """The text without its first `count` lines."""
-    pieces = text.split("\n", count)
-    return pieces[count] if len(pieces) > count else ""
-
-
-def _heading(opening: Token, content: Token, line: int, references: References) -> Heading:
-    markdown, anchor_id = split_attributes(content.content)
-    if opening.markup.startswith("#"):
-        markdown = _without_closing_sequence(markdown)
-    first, last = opening.map or [0, 1]
-    return Heading(int(opening.tag[1]), references.plain_text(markdown), anchor_id, line, last - first)
 
 
 def split_attributes(content: str) -> tuple[str, str | None]:
@@ -100,7 +198,244 @@ def split_attributes(content: str) -> tuple[str, str | None]:
     return content[:start].rstrip(), ids[0] if ids else None
 
 
-def _without_closing_sequence(content: str) -> str:
-    """`Title ##` before a `{#id}` is `Title`; markdown-it has removed it only where it ends the line."""
-    stripped = content.rstrip("#")
-    return stripped.rstrip() if stripped == "" or stripped[-1] in " \t" else content
+def up_to_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
+    """A rule of lists or quotes, but not deeper than MAX_NESTING: there its line is a paragraph.
+
+    markdown-it would drop the line and all that follows. The rule still ends other blocks.
+    """
+
+    def bounded(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+        return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)
+
+    return bounded
+
+
+# How an HTML block begins whose content is no text.
+_RAW_HTML = ("<!", "<?", "<script", "<style", "<pre", "<textarea")
+# Two lines or more that are items of one list. What begins with a letter is a paragraph; without `[` it has no links.
+_PLAIN_ITEMS = re.compile(r"([-*+]) [^\W\d_][^\n\[]*\n(?:\1 [^\W\d_][^\n\[]*\n)++")
+# The dashes below the header of a table, in lists and quotes as well.
+_TABLE_RULE = re.compile(r"^[ \t>]*+[|:-][-|: \t]*+$", re.MULTILINE)
+_MARKUP = re.compile(r"[\\`*_\[\]<>&!~]")
+_SPACES = re.compile(r"\s+")
+_KINDS = {
+    "heading_open": BlockKind.HEADING,
+    "paragraph_open": BlockKind.PARAGRAPH,
+    "bullet_list_open": BlockKind.LIST,
+    "ordered_list_open": BlockKind.LIST,
+    "fence": BlockKind.CODE,
+    "code_block": BlockKind.CODE,
+    "table_open": BlockKind.TABLE,
+}
+
+
+class _Reader(StateBlock):
+    """A block parser's state that notes blocks, keeps headings and linkable text, and drops every other token."""
+
+    def __init__(self, text: str, parser: MarkdownIt, above: int) -> None:
+        super().__init__(text, parser, {}, [])
+        self.blocks: list[Block] = []
+        self.contents: list[tuple[Token | None, Token]] = []
+        """The opening token of a heading of the document itself, None for other texts; and the token with the text."""
+        self.is_deep = False
+        self._above = above
+        self._done = 0  # lines that were read
+        self._block: Token | None = None
+        self._opening: Token | None = None
+        self._content: Token | None = None
+        self._unwanted = Token("", "", 0)
+
+    def push(self, ttype: str, tag: str, nesting: Literal[-1, 0, 1]) -> Token:
+        """Give the rule a token to fill in; the unwanted one is the same each time."""
+        if self._content is not None:  # a rule fills a token in after it was pushed, before it pushes the next
+            self._keep_content()
+        if nesting < 0:
+            self.level -= 1
+        token = self._unwanted
+        is_content = ttype in ("inline", "html_block")
+        if is_content or (self.level == 0 and nesting >= 0):
+            token = Token(ttype, tag, nesting)
+        if self.level == 0 and nesting >= 0:
+            self._note_block()
+            self._block = token
+            self._opening = token if ttype == "heading_open" else None
+        if is_content:
+            self._content = token
+        if nesting > 0:
+            self.level += 1
+            self.is_deep = self.is_deep or self.level >= MAX_NESTING
+        return token
+
+    def begin_block_in(self, line: int) -> None:
+        """Let the block that is read begin in an earlier line."""
+        if self._block is not None and self._block.map:
+            self._block.map[0] = line
+
+    def finish(self) -> None:
+        """Note what was read last."""
+        if self._content is not None:
+            self._keep_content()
+        self._note_block()
+        self._note_definitions(self.lineMax)
+
+    def _keep_content(self) -> None:
+        """Keep the text of a heading, and one that may hold links; MDX components do, comments and scripts do not."""
+        content = self._content
+        assert content is not None
+        is_raw = content.type == "html_block" and content.content.lstrip().lower().startswith(_RAW_HTML)
+        if self._opening is not None or ("[" in content.content and not is_raw):
+            self.contents.append((self._opening, content))
+        self._opening = self._content = None
+
+    def _note_block(self) -> None:
+        if self._block is not None and self._block.map:
+            first, end = self._block.map
+            self._note_definitions(first)
+            self.blocks.append(Block(_KINDS.get(self._block.type, BlockKind.OTHER), self._above + first + 1))
+            self._done = end
+        self._block = None
+
+    def _note_definitions(self, end: int) -> None:
+        """Note lines that were read and have no token: definitions of links, and what markdown-it dropped."""
+        lines = [
+            (line, text)
+            for line in range(self._done, end)
+            if (text := self.src[self.bMarks[line] : self.eMarks[line]].strip())
+        ]
+        if lines:  # a footnote of one word is a definition to CommonMark, but pages show it
+            are_hidden = all(text.startswith("[") and not text.startswith("[^") for _, text in lines)
+            kind = BlockKind.DEFINITIONS if are_hidden else BlockKind.OTHER
+            self.blocks.append(Block(kind, self._above + lines[0][0] + 1))
+
+
+def _read(text: str, above: int, *, with_tables: bool) -> _Reader:
+    """Read the text below the first `above` lines of a file."""
+    parser = _block_parser(with_tables)
+    reader = _Reader(text, parser, above)
+    parser.block.tokenize(reader, 0, reader.lineMax)
+    reader.finish()
+    return reader
+
+
+def _line(block: Block) -> int:
+    return block.line
+
+
+def _may_hold_table(text: str) -> bool:
+    """Whether there are dashes below a line with a `|`."""
+    return "|" in text and any(
+        "|" in text[text.rfind("\n", 0, rule.start() - 1) + 1 : rule.start()]
+        for rule in _TABLE_RULE.finditer(text)
+        if rule.start()
+    )
+
+
+def _list(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """markdown-it's rule of lists, without its look at each of the plain items that a list of the document begins with.
+
+    The last of them is left to the rule: what comes after it may belong to it.
+    """
+    items = None if silent or state.level else _PLAIN_ITEMS.match(state.src, state.bMarks[first])
+    if items is None:
+        return list_block(state, first, end, silent)
+    list_block(state, first + state.src.count("\n", *items.span()) - 1, end, silent)
+    assert isinstance(state, _Reader)
+    state.begin_block_in(first)
+    return True
+
+
+_LIST = up_to_nesting(_list)
+_QUOTE = up_to_nesting(blockquote)
+# First character of a line -> the rules that it may begin, in markdown-it's order; the rest is text.
+_RULES: dict[str, tuple[RuleFuncBlockType, ...]] = {
+    "`": (fence,),
+    "~": (fence,),
+    ">": (_QUOTE,),
+    "-": (hr, _LIST),
+    "*": (hr, _LIST),
+    "_": (hr,),
+    "+": (_LIST,),
+    "<": (html_block,),
+    "#": (heading,),
+    "[": (reference,),
+} | dict.fromkeys("0123456789", (_LIST,))
+_INTERRUPT_TEXT = {char: rules for char, rules in _RULES.items() if char != "["}
+_INTERRUPT_LIST = {"`": (fence,), "~": (fence,), ">": (_QUOTE,), "-": (hr,), "*": (hr,), "_": (hr,)}
+
+
+def _begin(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+    """Read the block that begins in a line that is not blank."""
+    for rule in _RULES.get(_first_char(state, first), ()):
+        if rule(state, first, end, silent):
+            return True
+    return lheading(state, first, end, silent) or paragraph(state, first, end, silent)
+
+
+def _interruption(rules: Mapping[str, tuple[RuleFuncBlockType, ...]]) -> RuleFuncBlockType:
+    """Whether a block begins in a line that would otherwise continue the one before."""
+
+    def interrupts(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+        return any(rule(state, first, end, True) for rule in rules.get(_first_char(state, first), ()))
+
+    return interrupts
+
+
+def _first_char(state: StateBlock, line: int) -> str:
+    """The first character after the indentation; empty at the end of the text."""
+    position = state.bMarks[line] + state.tShift[line]
+    return state.src[position : position + 1]
+
+
+@cache
+def _block_parser(with_tables: bool) -> MarkdownIt:
+    """The block rules. With tables, only where blocks begin is wanted: what is too deep may be dropped."""
+    parser = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING * (1 if with_tables else 10)})
+    ruler: Ruler[RuleFuncBlockType] = Ruler()
+    if with_tables:
+        ruler.push("table", table, {"alt": ["paragraph", "reference"]})
+    ruler.push("code", code)
+    ruler.push("begin", _begin)
+    ruler.push("interrupt text", _interruption(_INTERRUPT_TEXT), {"alt": ["paragraph", "reference", "blockquote"]})
+    ruler.push("interrupt list", _interruption(_INTERRUPT_LIST), {"alt": ["list"]})
+    parser.block.ruler = ruler
+    return parser
+
+
+class _InlineParser(MarkdownIt):
+    """Leaves addresses as they are: nobody reads them here, and encoding them takes a fifth of the time."""
+
+    def normalizeLink(self, url: str) -> str:
+        """Return the address unchanged."""
+        return url
+
+    def validateLink(self, url: str) -> bool:
+        """Take any address."""
+        return True
+
+
+@cache
+def _inline_parser() -> MarkdownIt:
+    return _InlineParser("commonmark").enable("strikethrough")
+
+
+def _text_of(tokens: Sequence[Token]) -> str:
+    """The text of inline tokens; wikilinks outside code give their label."""
+    parts = []
+    for is_code, group in groupby(tokens, key=lambda token: token.type == "code_inline"):
+        text = "".join(map(_token_text, group))
+        parts.append(text if is_code else WIKILINK.sub(_label, text))
+    return "".join(parts)
+
+
+def _token_text(token: Token) -> str:
+    if token.type == "image":
+        return _text_of(token.children or ())
+    if token.type in ("softbreak", "hardbreak"):
+        return " "
+    return "" if token.type == "html_inline" else token.content
+
+
+def _label(wikilink: re.Match[str]) -> str:
+    """The label, else the note; with two `|` it is no wikilink here."""
+    note, label = wikilink.groups()
+    return note if label is None else wikilink[0] if "|" in label else label

@@ -1,7 +1,11 @@
 """A node of the PageIndex, its lines, and how its id is made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pageindex.markdown import Block
 
 
 class NodeKind(StrEnum):
@@ -71,6 +75,9 @@ class Node:
     its file (`-1`, `-2` ... appended to repeats). Empty for files and folders."""
     summary: str = ""
     """A short extractive summary; see `summary.py`."""
+    blocks: "tuple[Block, ...] | None" = field(default=None, compare=False, repr=False)
+    """The Markdown blocks of `body`, in the order of lines; None for a node that was not parsed but read from an
+    index."""
 
     @property
     def body(self) -> str:

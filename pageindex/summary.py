@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pageindex.inline import MAX_INLINE_CHARS, References
+from pageindex.markdown import MAX_INLINE_CHARS, References
 
 MAX_SUMMARY_CHARS = 420
 

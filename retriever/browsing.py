@@ -9,6 +9,7 @@ from pageindex.markdown import count_lines
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.errors import UsageError
+from retriever.indexing.consent import FolderAccess
 from retriever.indexing.locations import absolute
 from retriever.searching.citations import CitationState, anchors_of
 from retriever.store import reading
@@ -85,14 +86,14 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[s
     raise _not_there(reference)
 
 
-def read_passage(connection: sqlite3.Connection, reference: str, max_file_bytes: int) -> Passage:
+def read_passage(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Passage:
     """The lines that a reference names.
 
     Args:
         connection: in a snapshot.
         reference: a node id (with all that is below it), a path, `path:first-last` or `path:line`; a path is relative
             to an indexed folder or to the current one, or absolute.
-        max_file_bytes: a larger file is not read to see what it holds by now.
+        access: which of the folders may be looked at, and which of their files are documents.
 
     Raises:
         UsageError: there is no such node, path or line.
@@ -102,7 +103,7 @@ def read_passage(connection: sqlite3.Connection, reference: str, max_file_bytes:
         found, lines = _find(connection, match["path"]), (int(match["first"]), int(match["last"] or match["first"]))
     if found is None:
         raise _not_there(reference)
-    anchors = anchors_of(connection, [found.document_key], max_file_bytes)
+    anchors = anchors_of(connection, [found.document_key], access)
     state, now = anchors.look_at(found.document_key)
     if state == "stale" and (lines or found.place == 0):
         return _as_it_is(found, now, lines)

@@ -1,6 +1,7 @@
 """What the disk refuses becomes one error that says what to do."""
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,21 @@ def make_private_folder(folder: Path) -> None:
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)  # an error when it is a file
+
+
+def sync(path: Path) -> None:
+    """Brings a file, or the names in a folder, to the disk.
+
+    Raises:
+        OSError: as the system gives it.
+    """
+    if os.name == "nt" and path.is_dir():
+        return  # Windows syncs folders by itself
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def require_space(folder: Path, needed: int) -> None:

@@ -8,7 +8,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── DocumentsError              the folder of documents is missing, unreadable or holds no document
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
-│   ├── IndexVersionError       it was made by a newer version
+│   ├── IndexVersionError       it was made by a version with another format
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
@@ -80,7 +80,7 @@ class NoIndexError(IndexUnusableError):
 
 
 class IndexVersionError(IndexUnusableError):
-    """The index was made by a newer version of this program."""
+    """The index was made by a version of this program with another format."""
 
 
 class IndexLockedError(IndexUnusableError):

@@ -15,8 +15,10 @@ from typing import Any
 
 from retriever.disk import writing_to
 from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
-from retriever.store import migrating, recorded
-from retriever.store.database import create_database, foreign_errors, kept_aside, open_database, transaction
+from retriever.indexing.locks import writer_lock
+from retriever.indexing.recipe import WAIT_FOR_WRITER_S
+from retriever.store import recorded
+from retriever.store.database import create_database, foreign_errors, open_database, remove_aside, transaction
 from retriever.store.recorded import StoredQuery
 from retriever.types import Answer
 
@@ -104,14 +106,17 @@ class History:
 
     @contextmanager
     def _deleting(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, after which what it deleted is in no file: SQLite's log and older copies keep what was."""
-        open_database(self.index).close()  # an index that is there, and of today's format
-        with foreign_errors(self.index), closing(create_database(self.index)) as connection:
+        """A transaction, after which what it deleted is in no file: SQLite's log and a damaged copy keep what was."""
+        open_database(self.index).close()  # an index that is there
+        with (
+            writer_lock(self.index, WAIT_FOR_WRITER_S),  # a repair would bring back what it has read before
+            foreign_errors(self.index),
+            closing(create_database(self.index)) as connection,
+        ):
             with transaction(connection):
                 yield connection
-            for copy in (*migrating.copies(self.index), *kept_aside(self.index)):
-                with writing_to(copy):
-                    copy.unlink()
+            with writing_to(self.index):
+                remove_aside(self.index)
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise IndexLockedError(

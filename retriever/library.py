@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import NoIndexError, RetrieverError, UsageError
-from retriever.indexing.consent import check_folders, check_server
+from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
 from retriever.indexing.locations import absolute, find_index, remember
 from retriever.indexing.recipe import IndexRequest
 from retriever.indexing.updating import update_index
@@ -128,7 +128,7 @@ def import_index(
     Args:
         file: what `export_index` wrote.
         index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
-        docs: where its folders are on this machine, in their order; empty: where they were.
+        docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
         replace: whether an index that is there may go.
         encoder_url: the server on another machine that the index may go on sending texts to.
 
@@ -222,8 +222,11 @@ def index_request(
     place = find_index(folders, index)
     if not everything and not is_index(place):
         check_folders(folders)
-    given = given_settings(profile, settings, _remembered(place))
+    remembered = _remembered(place)
+    given = given_settings(profile, settings, own_documents(place, remembered))
     check_server(place, given)
+    if folders:
+        check_documents(place, remembered, given)
     return IndexRequest(place, folders, given.profile(), given.for_index(), encoder)
 
 

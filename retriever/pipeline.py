@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
-from retriever.expansion.expand_query import Draft, draft_queries, related
-from retriever.expansion.queries import kept
-from retriever.expansion.values import Query
-from retriever.rerank import Reranking, reranked
+from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
+from retriever.query import Query
+from retriever.rerank.stage import RerankRequest, rerank
 from retriever.searching.arms import DenseEvidence, LexicalEvidence, temporal_ranking
 from retriever.searching.confidence import agreement
 from retriever.searching.embedded import Embedded
@@ -19,6 +18,7 @@ from retriever.searching.pool import pooled
 from retriever.searching.present import hits_of
 from retriever.searching.two_models import Models, dense_of, embedded_by, late_of
 from retriever.settings.profile import Profile
+from retriever.settings.stages import QueryWeights, RerankStageSettings
 from retriever.trace import Recorder
 from retriever.types import (
     Candidate,
@@ -32,16 +32,16 @@ from retriever.types import (
 def search(
     view: View,
     models: Models,
-    draft: Draft,
+    expanded: ExpandedQuery,
     profile: Profile,
-    reranking: Reranking,
+    reranking: RerankRequest,
     recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest.
 
-    `draft` is the question with what it may be expanded to.
+    `expanded` is the question with the texts that may be searched with besides it.
     """
-    queries, texts = _queries(view, models, draft, profile, recorder)
+    queries, texts = _queries(view, models, expanded, profile, recorder)
     with recorder.stage("dense") as note:
         dense = dense_of(texts, queries, profile) if texts else ()
         note.text = _found([item.ranking for item in dense]) if dense else "skipped"
@@ -58,7 +58,7 @@ def search(
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
     candidates, late = _candidates(view, texts, queries[0], rankings, profile, recorder)
     with recorder.stage("rerank") as note:
-        candidates, note.text = reranked(view, queries[0].text, candidates, profile, reranking, recorder)
+        candidates, note.text = rerank(view, reranking, candidates, profile.part(RerankStageSettings), recorder)
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     with recorder.stage("present") as note:
         hits = hits_of(view, candidates[: profile.top_k], lexical[0].words, profile)
@@ -68,24 +68,28 @@ def search(
 
 
 def _queries(
-    view: View, models: Models, draft: Draft, profile: Profile, recorder: Recorder
+    view: View, models: Models, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Query, ...], Embedded | None]:
-    """What is searched with, the question first: of what it may be expanded to, the texts that are about it."""
-    queries = draft_queries(draft, view, profile)
+    """The texts to search with, the question first; of its expansion, those that are about it."""
+    queries = build_queries(expanded, view, profile.part(QueryWeights))
     with recorder.stage("embed") as note:
         texts = embedded_by(view, models, queries, recorder)
         note.text = "skipped" if texts is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
+    recorder.expansion = expanded.report
+    if len(queries) == 1:
+        return queries, texts
     vectors, encoder = (texts.vectors, texts.encoder) if texts else (None, None)
-    are_kept = related(draft, queries, vectors, view, encoder, recorder)
-    return kept(queries, are_kept), texts.only(are_kept) if texts else None
+    queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
+    return queries, texts.only(are_kept) if texts else None
 
 
 def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) -> Signals:
     """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
-    if dense is None or dense.cosine is None or view.unrelated is None:
-        return Signals(lexical.coverage, lexical.known, None, None)
-    agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
-    return Signals(lexical.coverage, lexical.known, view.unrelated.margin(dense.cosine), agreed)
+    margin = agreed = None
+    if dense is not None and dense.cosine is not None and view.unrelated is not None:
+        margin = view.unrelated.margin(dense.cosine)
+        agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
+    return Signals(lexical.coverage, lexical.known, lexical.together, lexical.form, margin, agreed)
 
 
 def _found(rankings: Sequence[Ranking]) -> str:
@@ -124,7 +128,7 @@ def _late(
     if texts is None or not texts.has_tokens or not profile.late_weight:
         return []
     try:
-        recorder.budget.seconds_for("late")
+        recorder.deadline.seconds_for("late")
     except OutOfTimeError as error:
         recorder.degraded.append(f"late: {error}")
         return []

@@ -1,41 +1,46 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever import history
 from retriever.browsing import Passage, find_node, read_passage, whole_tree
 from retriever.closing import Closing
-from retriever.context import AnswerInContext, ask_for_context
+from retriever.context.gather import AnswerInContext, ask_for_context
+from retriever.deadline import Deadline, StageTimes
 from retriever.errors import GenerationError, NoIndexError, RetrieverError
-from retriever.expansion.cache import ExpansionCache
-from retriever.expansion.expand_query import Asked, Draft, QuestionExpander
-from retriever.expansion.memory import Memory, default_file
-from retriever.expansion.metrics import ExpansionMetrics, metrics_of, note_event
-from retriever.expansion.values import Expansion
+from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
+from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
+from retriever.indexing.consent import FolderAccess
 from retriever.indexing.freshness import Freshness, Watch
 from retriever.indexing.generation import condemn
 from retriever.indexing.recipe import IndexRequest, is_made_as
 from retriever.indexing.updating import update_index
 from retriever.llm import open_generator
-from retriever.llm.generator import CountedGenerator
 from retriever.pipeline import search
 from retriever.progress import NoProgress
-from retriever.rerank import Reranker, Reranking, open_reranker
-from retriever.searching.budget import Pace, TimeBudget, seconds_in
+from retriever.query import Expansion
+from retriever.rerank.stage import Reranker, RerankRequest, open_reranker
 from retriever.searching.confidence import judge
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.question import readable
 from retriever.searching.two_models import OpenModels
+from retriever.settings.duration import parse_duration
+from retriever.settings.stages import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, state_of, status_of
 from retriever.store import by_text
 from retriever.trace import Recorder
 from retriever.types import Answer
+
+if TYPE_CHECKING:
+    from retriever.llm.ollama import OllamaGenerator
 
 ATTEMPTS = 3
 """How often the generation in force is opened before index.sqlite answers alone: writers may remove it meanwhile."""
@@ -64,7 +69,7 @@ class Retriever(Closing):
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
         self._unusable: Unusable | None = None
-        self._pace = Pace()
+        self._stage_times = StageTimes()
         self._lock = threading.RLock()
         self.is_impaired = False
         """Whether something stood in the way of an answer; what this retriever remembers of it may be over by now."""
@@ -92,21 +97,22 @@ class Retriever(Closing):
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
-        recorder = Recorder(budget=self._time_budget())
-        asked = Asked(readable(question, recorder), expansion, recent_context, tuple(focus))
+        total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
+        recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
+        request = SearchRequest(readable(question, recorder), expansion, recent_context, tuple(focus))
         with self._lock:
             with recorder.stage("refresh") as note:
                 fresh = self._watch.refresh(self._index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-            self._models.read_on(self._index, asked.question, recorder)
-        draft = self._expander.draft(asked, self.view, recorder)
+            self._models.read_on(self._index, request.question, recorder)
+        expanded = self._expander.expand(request, self.view, recorder)
         with self._lock:
-            answer = self._answered(draft, fresh, recorder)
-            self._pace.note(answer.trace.stages)
+            answer = self._answered(expanded, fresh, recorder)
+            self._stage_times.record(answer.trace.stages)
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             if answer.expansion is not None and expansion is None:
-                note_event(self._memory, self._index.path, answer.expansion)
+                self._cache_file.add_event(self._index.path, answer.expansion)
             return history.kept(self._index.path, answer) if self.profile.record else answer
 
     def context(
@@ -126,7 +132,7 @@ class Retriever(Closing):
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
         ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus)
-        return ask_for_context(ask, self.view, most, self.profile.documents.max_file_bytes)
+        return ask_for_context(ask, self.view, most, self.access)
 
     def look_again(self) -> None:
         """The next question looks at the folders, however young the last look is."""
@@ -155,7 +161,7 @@ class Retriever(Closing):
             UsageError: there is no such node, path or line.
         """
         with self._lock, self._index.view() as view:
-            passage = read_passage(view.connection, reference, self.profile.documents.max_file_bytes)
+            passage = read_passage(view.connection, reference, self.access)
         if self.profile.record:
             history.note_opened(self._index.path, passage.node_id)
         return passage
@@ -165,13 +171,18 @@ class Retriever(Closing):
         with self._lock, self._index.view() as view:
             return status_of(view, self._watch, self.profile)
 
+    @property
+    def access(self) -> FolderAccess:
+        """Which folders this user has named for the index, and which of their files are documents."""
+        return FolderAccess.of(self._index.path, self.profile.documents)
+
     def metrics(self) -> ExpansionMetrics:
         """How the expansion of this user's questions fared with this index."""
-        return metrics_of(self._memory, self._index.path)
+        return self._cache_file.metrics(self._index.path)
 
     def note_gain(self, questions: str, plain: float, expanded: float) -> None:
         """Keeps what expansions were measured to be worth, by mean nDCG@10 on a set of questions, for `metrics`."""
-        self._memory.put_gain(str(self._index.path), questions, plain, expanded)
+        self._cache_file.put_gain(self._index.path, questions, plain, expanded)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:
@@ -189,7 +200,7 @@ class Retriever(Closing):
         with self._lock:
             self._index.close()
 
-    def _answered(self, draft: Draft, fresh: Freshness, recorder: Recorder) -> Answer:
+    def _answered(self, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the generation in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         rebuilt = False
         for _ in range(ATTEMPTS):
@@ -197,7 +208,7 @@ class Retriever(Closing):
             if self._is_given_up(number):
                 break
             try:
-                return self._answer(draft, fresh, recorder.copy(), substitute=False)
+                return self._answer(expanded, fresh, recorder.copy(), substitute=False)
             except GenerationError as error:
                 if self._index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
@@ -208,21 +219,21 @@ class Retriever(Closing):
                 recorder.degraded.append(f"index: {error}; it was rebuilt")
         if self._unusable is not None:
             recorder.degraded.append(f"index: {self._unusable.reason}; answered without it, slower")
-        return self._answer(draft, fresh, recorder, substitute=True)
+        return self._answer(expanded, fresh, recorder, substitute=True)
 
-    def _answer(self, draft: Draft, fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
+    def _answer(self, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
         with self._index.view(substitute=substitute) as view:
             if not view.number:
                 share = f"{by_text.embedded_share(view.connection):.0%} of its texts are embedded"
                 raise NoIndexError(
                     f"the index {self._index.path} is not finished ({share}); run: hybrid_retrieve.py index FOLDER"
                 )
-            reranking = Reranking(self._reranker, draft.expansion.entities, draft.expansion.intent)
-            hits, words = search(view, self._models.of(view), draft, self.profile, reranking, recorder)
+            reranking = RerankRequest(expanded.question, self._reranker, expanded.expansion.entities)
+            hits, words = search(view, self._models.of(view), expanded, self.profile, reranking, recorder)
             state = state_of(view, fresh)
         judgement = judge(recorder.signals)
         return Answer(
-            question=draft.question,
+            question=expanded.question,
             profile=self.profile_name,
             hits=hits,
             verdict=judgement.verdict,
@@ -234,26 +245,22 @@ class Retriever(Closing):
             expansion=recorder.expansion,
         )
 
-    def _time_budget(self) -> TimeBudget:
-        total = self.profile.budget
-        return TimeBudget(seconds_in(total) if total else None, self._pace, self.clock, self.clock())
+    @cached_property
+    def _generator(self) -> "OllamaGenerator":
+        return open_generator(self.profile.llm)
 
     @cached_property
-    def _generator(self) -> CountedGenerator:
-        return CountedGenerator(open_generator(self.profile.llm))
+    def _expander(self) -> Expander:
+        cache = ExpansionCache(self._cache_file, self.profile.hyde.cache_entries)
+        return Expander(self.profile.part(ExpansionSettings), lambda: self._generator, cache)
 
     @cached_property
-    def _expander(self) -> QuestionExpander:
-        cache = ExpansionCache(self._memory, self.profile.hyde.cache_entries)
-        return QuestionExpander(self.profile, lambda: self._generator, cache)
-
-    @cached_property
-    def _memory(self) -> Memory:
-        return Memory(default_file() if self.profile.hyde.cache_entries else None)
+    def _cache_file(self) -> CacheFile:
+        return CacheFile.of_user() if self.profile.hyde.cache_entries else CacheFile(None)
 
     @cached_property
     def _reranker(self) -> Reranker | None:
-        return open_reranker(self.profile, lambda: self._generator)
+        return open_reranker(self.profile.part(RerankStageSettings), lambda: self._generator)
 
     def _is_given_up(self, number: int) -> bool:
         known = self._unusable

@@ -4,6 +4,7 @@ import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from retriever.indexing.consent import named_folders
 from retriever.indexing.forgetting import forgotten_files
 from retriever.indexing.freshness import Freshness, Watch
 from retriever.searching.open_index import View
@@ -61,10 +62,11 @@ def status_of(view: View, watch: Watch, profile: Profile) -> Status:
 
 def state_of(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts = view.counts
+    counts, named = view.counts, named_folders(view.index).folders
+    folders = tuple(folder.path for folder in reading.folders(view.connection))
     return IndexState(
         path=str(view.index),
-        folders=tuple(folder.path for folder in reading.folders(view.connection)),
+        folders=folders,
         generation=view.number,
         documents=counts.documents,
         sections=counts.sections,
@@ -72,6 +74,7 @@ def state_of(view: View, freshness: Freshness) -> IndexState:
         refreshed_files=freshness.refreshed,
         stale_files=freshness.stale,
         skipped_files=reading.skipped_count(view.connection),
+        unchecked_folders=sum(folder not in named for folder in folders),
     )
 
 

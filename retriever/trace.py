@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from retriever.expansion.values import ExpansionReport
-from retriever.searching.budget import TimeBudget
+from retriever.deadline import Deadline
+from retriever.query import ExpansionReport
 from retriever.types import Ranking, Signals, Stage, Trace
 
 
@@ -24,9 +24,9 @@ class Recorder:
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
     degraded: list[str] = field(default_factory=list)
-    signals: Signals = field(default_factory=lambda: Signals(coverage=0.0, known=0.0, margin=None, agreement=None))
+    signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
-    budget: TimeBudget = field(default_factory=TimeBudget)
+    deadline: Deadline = field(default_factory=Deadline)
     order: tuple[str, ...] = ()
     """The candidates in their last order."""
 
@@ -43,7 +43,7 @@ class Recorder:
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
         stages, rankings, degraded = list(self.stages), list(self.rankings), list(self.degraded)
-        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.budget)
+        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.deadline)
 
     def trace(self) -> Trace:
         """What was collected."""

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
+from retriever.query import ExpansionReport
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
 
-    from retriever.expansion.values import ExpansionReport
     from retriever.indexing.summarizing import SummaryReport
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
@@ -165,7 +165,7 @@ class Hit:
     (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
-    citation_state: Literal["exact", "moved", "stale", "gone"] = "exact"
+    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
 
     @property
@@ -193,6 +193,13 @@ class IndexState:
     """Files that changed on disk and that this answer does not know yet."""
     skipped_files: int = 0
     """Files that could not be read; `status` names them."""
+    unchecked_folders: int = 0
+    """Folders that are not looked at, because nobody has named them for this index."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether all files on disk were looked at, and none differs from what was searched."""
+        return not self.stale_files and not self.unchecked_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +216,10 @@ Verdict: TypeAlias = Literal["answered", "weak", "none"]
 """`answered`: a hit probably answers; `weak`: perhaps; `none`: the documents say nothing on it."""
 
 
+QuestionForm: TypeAlias = Literal["sentence", "words", "numbers"]
+"""`sentence`: with words such as `how`, `the` and `of`; `words`: without; `numbers`: no word at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Signals:
     """What speaks for an answer, before it is weighed; see `confidence`."""
@@ -216,7 +227,11 @@ class Signals:
     coverage: float
     """The share of the question, by the rarity of its words, that one section covers at most, 0 to 1."""
     known: float
-    """The share of the question, likewise, that is words which any section holds, single letters aside, 0 to 1."""
+    """The share of the question, likewise, that is words which any section holds, or slips of them, 0 to 1."""
+    together: float
+    """The share of its words, pair by pair, that stand side by side in one of the first sections too, 0 to 1."""
+    form: QuestionForm
+    """What the question is made of."""
     margin: float | None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
     agreement: float | None
@@ -254,7 +269,7 @@ class Answer:
     degraded: tuple[str, ...]
     """One sentence for each stage that was skipped or failed, with its reason; empty when all went well."""
     trace: Trace
-    expansion: "ExpansionReport | None" = None
+    expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
 
 

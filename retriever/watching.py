@@ -12,7 +12,7 @@ from typing import Any
 
 from pageindex.corpus import Listing, SourceFile
 from retriever.errors import DocumentsError, RetrieverError
-from retriever.indexing.changes import list_documents
+from retriever.indexing.changes import YOUNG_NS, list_documents
 from retriever.library import index_folders, index_request
 from retriever.types import IndexReport, Progress
 
@@ -52,6 +52,7 @@ class Follower:
         self._index_with = (request.index, profile, settings, progress)
         self._known: dict[str, frozenset[SourceFile]] = {}
         self._seen: dict[str, Listing | str] = {}
+        self._young_ns = 0
         self._failed: dict[str, Listing | str] = {}
         self._retry_at = 0.0
 
@@ -70,7 +71,9 @@ class Follower:
             if not (is_told or self._failed):
                 continue
             now = self._look()
-            if now == self._seen or (now == self._failed and time.monotonic() < self._retry_at):
+            is_same = now == self._seen
+            is_settled = is_same and not (is_told and self._has_young(now))
+            if is_settled or (now == self._failed and time.monotonic() < self._retry_at):
                 continue
             try:
                 run = self._run(now, [Path(folder) for folder, found in now.items() if _has_documents(found)])
@@ -81,7 +84,8 @@ class Follower:
                     yield error
             else:
                 said = ""
-                yield run
+                if run.report.changed or not is_same:
+                    yield run
 
     def _look(self) -> dict[str, Listing | str]:
         """What each folder holds, or why it cannot be listed."""
@@ -93,15 +97,21 @@ class Follower:
                 found[str(folder)] = str(error)
         return found
 
+    def _has_young(self, now: Mapping[str, Listing | str]) -> bool:
+        """Whether a file was so young in the last run that a save since then may have left its times as they were."""
+        listings = [found for found in now.values() if isinstance(found, Listing)]
+        return any(file.ctime_ns > self._young_ns for listing in listings for file in listing.files)
+
     def _run(self, now: Mapping[str, Listing | str], docs: Sequence[Path]) -> Run:
         """Indexes: folders that are away or empty are known to the index, which decides about them."""
         index, profile, settings, progress = self._index_with
+        young_ns = time.time_ns() - YOUNG_NS
         report = index_folders(docs, index, profile, settings, progress)
         files = {folder: frozenset(found.files) for folder, found in now.items() if isinstance(found, Listing)}
         different = {
             (folder, file.path) for folder in files for file in files[folder] ^ self._known.get(folder, frozenset())
         }
-        self._seen, self._failed = dict(now), {}
+        self._seen, self._young_ns, self._failed = dict(now), young_ns, {}
         self._known |= files
         return Run(tuple(sorted(different)), report)
 

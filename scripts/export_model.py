@@ -21,7 +21,8 @@ from retriever.embedding.model_card import MODEL_NAME, POOLINGS, TOKENIZER_NAME,
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
+from retriever.settings.stages import ChunkSettings
 
 if TYPE_CHECKING:
     import torch

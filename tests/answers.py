@@ -34,7 +34,7 @@ TRACE = Trace(
         Ranking("dense", "cosine", 1.0, (Ranked(HIT.node_id, 0.7134, origin="12-20"), Ranked("other.md", 0.5))),
         Ranking("lexical", "bm25", 0.8, (Ranked("other.md", 14.0),)),
     ),
-    signals=Signals(coverage=0.75, known=1.0, margin=6.5, agreement=0.25),
+    signals=Signals(coverage=0.75, known=1.0, together=0.5, form="sentence", margin=6.5, agreement=0.25),
 )
 
 

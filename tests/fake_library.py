@@ -12,11 +12,13 @@ import pytest
 
 from pageindex.node import Node, NodeKind, Span
 from retriever.archive.exporting import Manifest
-from retriever.context import AnswerInContext, Section, assembled
+from retriever.context.budget import build_context
+from retriever.context.gather import AnswerInContext
+from retriever.context.sections import Section
 from retriever.display.json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.errors import RetrieverError
-from retriever.expansion.metrics import ExpansionMetrics, Gain
+from retriever.expansion.cache import ExpansionMetrics, Gain
 from retriever.indexing.forgetting import ForgetReport
 from retriever.settings.profile import Profile
 from retriever.store.recorded import StoredQuery
@@ -207,7 +209,7 @@ class FakeRetriever:
     ) -> AnswerInContext:
         found = self.search(question)
         sections = [section_of(hit) for hit in found.hits]
-        context = assembled(sections, found.verdict, max_tokens or 4000, lambda text: len(text.split()))
+        context = build_context(sections, found.verdict, max_tokens or 4000, lambda text: len(text.split()))
         return AnswerInContext(found, context)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
@@ -257,6 +259,6 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     monkeypatch.setattr("retriever.serving.mcp_stdio.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)
     monkeypatch.setattr("retriever.command_line.show.known_state", lambda: None)
-    monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, door: None)
+    monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library

@@ -2,10 +2,8 @@
 
 import math
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -26,8 +24,6 @@ from retriever.store import reading
 from retriever.store.model_change import unread_nodes
 from retriever.types import Encoder, FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
-
-FORMATS = Path(__file__).parent / "index_formats"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +109,6 @@ def _without_generation(shelf: Shelf) -> None:
     (shelf.index / "gen-1" / "manifest.json").unlink()
 
 
-def _older(shelf: Shelf) -> None:
-    for path in shelf.docs.glob("part-*.md"):
-        path.unlink()
-    shelf.index.mkdir()
-    script = (FORMATS / "format-1.sql").read_text(encoding="utf-8").replace("/DOCS", str(shelf.docs))
-    with closing(sqlite3.connect(shelf.index / "index.sqlite")) as rows:
-        rows.execute("PRAGMA journal_mode = WAL")
-        rows.executescript(script)
-
-
 def _damaged(shelf: Shelf) -> None:
     shelf.update()
     with shelf.rows() as rows:
@@ -158,7 +144,6 @@ SCENARIOS = (
     Scenario("a small edit", _edited, _update),
     Scenario("deleting", _deleted, _update),
     Scenario("rebuilding", _without_generation, _update),
-    Scenario("migrating", _older, _update),
     Scenario(
         "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(_request(shelf), ["garden", "part-2.md"])
     ),

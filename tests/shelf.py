@@ -3,19 +3,22 @@
 import os
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from retriever.indexing.consent import name_folders, named_folders
 from retriever.indexing.recipe import IndexRequest
 from retriever.indexing.updating import update_index
 from retriever.library import open_retriever
 from retriever.progress import NoProgress
 from retriever.retrieving import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
-from retriever.store.checksums import register
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
 
@@ -25,6 +28,12 @@ TOO_YOUNG_NS = 4_000_000_000_000_000_000
 """Not trusted, as if the file had been written just now."""
 ALWAYS_LOOK: Mapping[str, Any] = {"refresh_seconds": 0}
 NEVER_REFRESH: Mapping[str, Any] = {"refresh_max_files": 0}
+
+
+def wait_until_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Puts the clock on by an hour: files that were written just now are old enough for their times to be trusted."""
+    now_ns = time.time_ns
+    monkeypatch.setattr("time.time_ns", lambda: now_ns() + 3600 * 10**9)
 
 
 class CountingEncoder(FakeEncoder):
@@ -100,7 +109,6 @@ class Shelf:
     def rows(self) -> Iterator[sqlite3.Connection]:
         """index.sqlite, to look into or to hurt."""
         with closing(sqlite3.connect(self.index / "index.sqlite", isolation_level=None)) as connection:
-            register(connection)
             yield connection
 
     def copied(self, place: Path) -> "Shelf":
@@ -108,6 +116,7 @@ class Shelf:
         copy = Shelf(place)
         copy.docs = self.docs
         shutil.copytree(self.index, copy.index)
+        name_folders(copy.index, [self.docs], named_folders(self.index).documents or {})
         return copy
 
     def generations(self) -> list[str]:

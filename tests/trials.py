@@ -121,7 +121,7 @@ def asked(shelf: Shelf) -> tuple[Answers, list[str]]:
 
 def problems(shelf: Shelf) -> list[str]:
     """What the doctor finds; copies kept on purpose aside."""
-    kept = ("a copy kept aside", "kept out by `forget`")
+    kept = ("the damaged database that the last repair kept", "kept out by `forget`")
     return [
         f"doctor: {item.name}: {item.says}"
         for item in examine_index(shelf.index)
@@ -238,6 +238,11 @@ def aftermath(stage: Stage, kept: int) -> list[str]:
             wrong.append(f"the index cannot be asked: {between}")
         elif between.value[0] not in (stage.before, *stage.between, stage.after):
             wrong.append("an answer is of no state that the command goes through")
+    else:  # nothing was there that could be asked: an error that says why, or the answers of the finished index
+        between = ended(*in_a_child(lambda: asked(shelf)))
+        says_why = between.error.startswith(("NoIndexError", "IndexDamagedError"))
+        if not says_why and (between.wrong or between.error or between.value[0] != stage.after):
+            wrong.append(f"neither an error that says why nor the answers of the finished index: {between}")
     again = ended(*in_a_child(lambda: _finished(stage)))
     if again.error or again.wrong:
         return [*wrong, f"the next command failed: {again}"]

@@ -13,19 +13,21 @@ import hashlib
 import json
 import os
 import re
-import tempfile
+import shlex
+import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from retriever.disk import writing_to
-from retriever.errors import ArchiveError, IndexVersionError, UsageError
-from retriever.store import migrating, reading
-from retriever.store.database import FILE_NAME, foreign_errors, open_database, open_unmigrated
+from retriever.errors import ArchiveError, IndexLockedError, IndexVersionError, StorageError, UsageError
+from retriever.indexing.locks import HOLDER_NAME, LOCK_NAME, writer_lock
+from retriever.store import reading
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, foreign_errors, open_database
 
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
@@ -35,6 +37,9 @@ MAX_RATIO = 100
 SLACK_BYTES = 10_000_000
 """Which a small index may have above that: empty tables pack well."""
 BLOCK_BYTES = 1 << 20
+DRAFT_NAME = "archive"
+DRAFT_ENDING = ".export"
+"""Of the folder beside the file in which it is made: its name is always the same, so that the next export finds it."""
 ENCRYPTED = 1
 """A flag of a ZIP's member."""
 
@@ -45,7 +50,7 @@ class Manifest:
 
     archive_format: int
     index_format: int
-    """Of index.sqlite, as `migrating` counts them."""
+    """Of index.sqlite."""
     folders: tuple[str, ...]
     """The indexed folders as the exporting machine named them, in the order in which they came."""
     documents: int
@@ -66,30 +71,65 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
     """
     if file.exists() and not replace:
         raise UsageError(f"{file} is there already; --force replaces it")
-    with writing_to(file.parent), tempfile.TemporaryDirectory(dir=file.parent, prefix=".export-") as place:
-        folder = Path(place)
-        with foreign_errors(index), closing(open_database(index)) as connection:
-            # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
-            connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
-        manifest = _described(folder)
-        draft = folder / "archive"
-        draft.touch(mode=0o600, exist_ok=False)
-        with draft.open("wb") as out:
-            _pack(folder / FILE_NAME, manifest, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED))
-            out.flush()
-            os.fsync(out.fileno())
-        draft.replace(file)
+    folder = file.with_name(f".{file.name}{DRAFT_ENDING}")
+    with writing_to(file.parent), writer_lock(folder, 0):
+        if not _is_draft(folder):
+            raise UsageError(f"{folder} is in the way and holds something else than an export; move it away")
+        _remove_dead_exports(file.parent)
+        _empty(folder)
+        try:
+            manifest = _write(index, folder)
+            (folder / DRAFT_NAME).replace(file)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
     return manifest
+
+
+def _write(index: Path, folder: Path) -> Manifest:
+    """Makes the archive in a folder of its own."""
+    with foreign_errors(index), closing(open_database(index)) as connection:
+        # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
+        connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
+    manifest = _described(folder)
+    draft = folder / DRAFT_NAME
+    draft.touch(mode=0o600, exist_ok=False)
+    with draft.open("wb") as out:
+        _pack(folder / FILE_NAME, manifest, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED))
+        out.flush()
+        os.fsync(out.fileno())
+    return manifest
+
+
+def _remove_dead_exports(place: Path) -> None:
+    """Removes what exports to this folder left that were killed: it holds all texts, and its lock is free."""
+    for folder in place.glob(f".*{DRAFT_ENDING}"):
+        if not folder.is_symlink() and (folder / LOCK_NAME).exists() and _is_draft(folder):
+            with suppress(IndexLockedError, StorageError), writer_lock(folder, 0):
+                _empty(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_draft(folder: Path) -> bool:
+    """Whether there is nothing in it but what an export makes."""
+    made = {LOCK_NAME, HOLDER_NAME, DRAFT_NAME, *(f"{FILE_NAME}{end}" for end in ("", "-journal", "-wal", "-shm"))}
+    return {path.name for path in folder.iterdir()} <= made
+
+
+def _empty(folder: Path) -> None:
+    """Removes what a killed export left in the folder that is locked now."""
+    for path in folder.iterdir():
+        if path.name not in {LOCK_NAME, HOLDER_NAME}:
+            path.unlink()
 
 
 def _described(folder: Path) -> Manifest:
     database = folder / FILE_NAME
     with database.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with foreign_errors(folder), closing(open_unmigrated(folder)) as connection:
+    with foreign_errors(folder), closing(open_database(folder)) as connection:
         return Manifest(
             FORMAT,
-            migrating.format_of(connection),
+            INDEX_FORMAT,
             tuple(found.path for found in reading.folders(connection)),
             reading.counts(connection).documents,
             connection.execute("SELECT count(*) FROM queries").fetchone()[0],
@@ -110,7 +150,7 @@ def open_archive(file: Path) -> Iterator["Archive"]:
 
     Raises:
         ArchiveError: it is none, or a damaged one, or one that somebody made to do harm.
-        IndexVersionError: a newer version made it.
+        IndexVersionError: a version with another format made it.
     """
     with _foreign(file), zipfile.ZipFile(file) as archive:
         yield Archive(file, archive)
@@ -156,12 +196,16 @@ def _read_manifest(data: bytes, file: Path) -> Manifest:
 
     Raises:
         ArchiveError: it is none.
-        IndexVersionError: a newer version made it.
+        IndexVersionError: a version with another format made it.
     """
     try:
         content = json.loads(data)
-        if content["archive_format"] > FORMAT or content["index_format"] > migrating.newest_format():
-            raise IndexVersionError(f"{file} was made by a newer version; update hybrid-retrieve")
+        if content["archive_format"] != FORMAT or content["index_format"] != INDEX_FORMAT:
+            folders = " ".join(shlex.quote(_path_text(path)) for path in content["folders"]) or "FOLDER"
+            raise IndexVersionError(
+                f"{file} was made by a version with another format of the index; make it again from the documents:"
+                f" hybrid_retrieve.py index {folders}"
+            )
         return Manifest(**{**content, "folders": tuple(map(_path_text, content["folders"]))} | _numbers(content))
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{file} is no exported index: its manifest makes no sense") from error

@@ -3,23 +3,32 @@
 import re
 import shutil
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from retriever.archive.exporting import Archive, Manifest
 from retriever.disk import require_space, writing_to
 from retriever.errors import ArchiveError, DocumentsError, IndexDamagedError, NoIndexError, UsageError
+from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.generation import renew_generation
 from retriever.indexing.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 from retriever.indexing.recipe import WAIT_FOR_WRITER_S
-from retriever.llm.transport import is_this_machine
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.llm.client import is_this_machine
+from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
-from retriever.store.checksums import updating
-from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, open_unmigrated, transaction
-from retriever.store.migrating import newest_schema
+from retriever.store.database import (
+    FILE_NAME,
+    create_database,
+    foreign_errors,
+    is_index,
+    open_database,
+    read_schema,
+    transaction,
+)
 
 SPACE_FACTOR = 3
 """The disk needs so many times the database: itself, its log, and the generation that is made of it."""
@@ -32,7 +41,7 @@ class Wish:
     index: Path
     """The index's folder; there is none yet, unless `replace`."""
     folders: tuple[Path, ...] = ()
-    """Where the folders of the index are on this machine, in the manifest's order; empty: where they were."""
+    """Where the folders of the index are on this machine, in the manifest's order; empty: they are not looked at."""
     replace: bool = False
     encoder_url: str = ""
     """The server on another machine that the index may go on sending texts to."""
@@ -55,8 +64,11 @@ def import_archive(archive: Archive, wish: Wish) -> None:
             _check_wish(wish, archive.manifest)  # again: by now it has the index that a killed import took away
             require_space(wish.index, SPACE_FACTOR * archive.manifest.bytes)
             archive.unpack(draft / FILE_NAME)
-            _prepare(archive, draft, wish)
+            documents = _prepare(archive, draft, wish)
+            forget_named(wish.index)  # what was said of another index at this place
             _put(draft, wish.index, replaced)
+            if wish.folders:
+                name_folders(wish.index, wish.folders, documents)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -80,20 +92,25 @@ def _finish_dead_import(draft: Path, replaced: Path, index: Path) -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _prepare(archive: Archive, folder: Path, wish: Wish) -> None:
-    """Brings the unpacked database up to date, checks every row of it, and makes what searches need."""
+def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
+    """Checks the unpacked database, and makes what searches need.
+
+    Returns:
+        The settings that say which files are documents.
+    """
     try:
-        with foreign_errors(folder), closing(open_unmigrated(folder)) as connection:
+        with foreign_errors(folder), closing(open_database(folder)) as connection:
             _check_schema(connection)
         with foreign_errors(folder), closing(create_database(folder)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
-            _check_server(connection, wish)
+            given = _check_settings(connection, wish)
             with transaction(connection):
                 _place_folders(connection, wish)
                 if reading.generation_number(connection):
                     renew_generation(connection, folder)
+            return dict(given.for_index().get("documents", {}))
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ArchiveError(f"{archive.file} holds no index that can be used: {error.__cause__ or error}") from error
 
@@ -118,21 +135,26 @@ def _check_schema(connection: sqlite3.Connection) -> None:
     Raises:
         sqlite3.DatabaseError: it does.
     """
-    known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", newest_schema(), re.MULTILINE))
+    known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", read_schema(), re.MULTILINE))
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         is_ours = name in known or name.startswith("sqlite_")
         if kind not in {"table", "index"} or not is_ours or re.match(r"\s*CREATE\s+VIRTUAL", sql or "", re.IGNORECASE):
             raise sqlite3.DatabaseError(f"it holds the {kind} {name}, which is not ours")
 
 
-def _check_server(connection: sqlite3.Connection, wish: Wish) -> None:
-    """Refuse a server on another machine that the index alone names; its settings must be settings, too."""
-    encoder = given_settings(DEFAULT_PROFILE, None, reading.index_settings(connection)).profile().encoder
+def _check_settings(connection: sqlite3.Connection, wish: Wish) -> GivenSettings:
+    """Refuse a server on another machine, and files of other kinds, that the index alone names; the settings."""
+    settings = reading.index_settings(connection)
+    given = given_settings(DEFAULT_PROFILE, None, settings)
+    encoder = given.profile().encoder
     if encoder.url and encoder.url != wish.encoder_url and not is_this_machine(encoder.url):
         raise UsageError(
             f"the index names the server {encoder.url}, which would read questions and documents:"
             f" if that is meant, add: --encoder-url {encoder.url}"
         )
+    if wish.folders:
+        check_documents(wish.index, settings, given, anew=True)
+    return given
 
 
 def _place_folders(connection: sqlite3.Connection, wish: Wish) -> None:
@@ -140,7 +162,7 @@ def _place_folders(connection: sqlite3.Connection, wish: Wish) -> None:
     folders = reading.folders(connection)
     if len(wish.folders) not in {0, len(folders)}:
         raise sqlite3.DatabaseError("its folders are not those of its manifest")
-    place_folder = f"{updating('folders', path='?1')} WHERE folder_key = ?2"
+    place_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
     # In two steps, so that two folders may change places.
     for folder in folders if wish.folders else ():
         connection.execute(place_folder, (f"\0{folder.key}", folder.key))

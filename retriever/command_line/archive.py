@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -93,7 +92,7 @@ def export_line(file: str, manifest: "Manifest") -> str:
 def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
     """Make an index of FILE, which `export` wrote; nothing is embedded, and everything in it is checked.
 
-    Without --docs the index looks for its folders where they were. It answers without them, too.
+    Without --docs the index answers with what was indexed: the folders that it names are not looked at.
     """
     from retriever.command_line.progress import shown_progress
     from retriever.library import import_index, index_folders, open_retriever
@@ -114,9 +113,8 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
         write_json(StatusJson.dump(status))
     else:
         write_line(sys.stdout, import_line(status))
-    for folder in status.index.folders:
-        if not Path(folder).is_dir():
-            notes.aside(f"{folder} is not on this machine: what was indexed answers; --docs says where it is")
+    if status.index.unchecked_folders:
+        notes.aside("what was indexed answers; its folders are not looked at until --docs says where they are")
     return ExitCode.OK
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from pageindex.regular_file import read_file
 from retriever.command_line.as_json import json_line
 from retriever.command_line.exit_codes import ExitCode
 from retriever.display.phrases import counted
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from retriever.types import Answer
 
 STANDARD_STREAM = "-"
+MAX_BATCH_BYTES = 1_000_000_000
 MAX_NAMED = 20
 """How many malformed lines are named one by one."""
 
@@ -132,7 +134,11 @@ def _question(line: bytes) -> Question:
 
 def _content(source: str) -> bytes:
     try:
-        return sys.stdin.buffer.read() if source == STANDARD_STREAM else Path(source).read_bytes()
+        return (
+            sys.stdin.buffer.read()
+            if source == STANDARD_STREAM
+            else read_file(source, MAX_BATCH_BYTES, follow_link=True)
+        )
     except OSError as error:
         raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
 

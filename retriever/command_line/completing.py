@@ -51,12 +51,12 @@ def reference(context: click.Context, _: click.Parameter, incomplete: str) -> li
 
 def _node_ids(context: click.Context, beginning: str) -> list[str]:
     from retriever.indexing.locations import absolute, find_index
-    from retriever.store.database import open_unmigrated
+    from retriever.store.database import open_database
 
     docs = tuple(map(absolute, context.params.get("docs") or ()))
     index = find_index(docs, context.params.get("index"))
     kind = "" if "#" in beginning else "AND parent_id IS NULL"
-    with closing(open_unmigrated(index)) as connection:
+    with closing(open_database(index)) as connection:
         rows = connection.execute(
             f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?",
             (beginning, f"{beginning}\U0010ffff", MAX_OFFERED),

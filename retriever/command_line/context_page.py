@@ -10,7 +10,7 @@ from retriever.display.phrases import counted
 if TYPE_CHECKING:
     from retriever.command_line.ask import Request
     from retriever.command_line.notes import Notes
-    from retriever.context import AnswerInContext
+    from retriever.context.gather import AnswerInContext
     from retriever.timing import Spent
 
 

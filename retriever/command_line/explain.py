@@ -74,6 +74,7 @@ def _show_verdict(page: Page, answer: "Answer") -> None:
         value: float | None = getattr(signals, name)
         shown = "-" if value is None else f"{value:.2f}"
         page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
+    page.line(Text.assemble(f"{signals.form:>9}  {'form':<9}  ", ("what the question is made of", QUIET)))
 
 
 def show_hypothetical(page: Page, answer: "Answer") -> None:

@@ -30,11 +30,11 @@ def mcp(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the p
     """
     options.taken_notes(given)
     settings = options.taken_settings(given)
-    from retriever.serving.library import Library
     from retriever.serving.mcp_stdio import serve_stdio
+    from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
     load_profile(given["profile"], settings)  # mistakes in it are named now, not when somebody asks
-    with Library(given["docs"], given["index"], given["profile"], settings) as library:
-        serve_stdio(library)
+    with ServedIndex(given["docs"], given["index"], given["profile"], settings) as index:
+        serve_stdio(index)
     return ExitCode.OK

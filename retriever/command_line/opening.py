@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.command_line.options import Command
-from retriever.serving.resident_place import MODE_VARIABLE
+from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
     from retriever.retrieving import Retriever
@@ -30,7 +30,7 @@ def chosen_opener() -> Opener:
 def start_resident() -> None:
     """Starts a resident process for the questions to come, unless this command line runs in one."""
     if click.get_current_context().obj is None:
-        from retriever.serving.resident_control import start_in_background
+        from retriever.command_line.resident import start_in_background
 
         start_in_background()
 

@@ -9,7 +9,7 @@ from retriever.display.phrases import counted, freshness, refresh_command
 from retriever.timing import Spent
 
 if TYPE_CHECKING:
-    from retriever.expansion.values import ExpansionReport
+    from retriever.query import ExpansionReport
     from retriever.types import Answer
 
 log = logging.getLogger(__name__)

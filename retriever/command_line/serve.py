@@ -11,7 +11,7 @@ from retriever.command_line.help_pages import WithExamples
 
 if TYPE_CHECKING:
     from retriever.command_line.notes import Notes
-    from retriever.serving.admission import Door
+    from retriever.serving.guard import ServerAddress
 
 
 @click.command(
@@ -77,7 +77,8 @@ def _reside(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> 
 
 def _serve(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> ExitCode:
     from retriever.serving import http
-    from retriever.serving.library import Library
+    from retriever.serving.guard import ServerAddress
+    from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
     token = http.read_token(Path(given["token_file"]).expanduser()) if given["token_file"] else ""
@@ -85,22 +86,20 @@ def _serve(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> E
     load_profile(given["profile"], settings)  # mistakes in it are named now, not when somebody asks
     with (
         http.listen(given["host"], given["port"]) as listener,
-        Library(given["docs"], given["index"], given["profile"], settings) as library,
+        ServedIndex(given["docs"], given["index"], given["profile"], settings) as index,
     ):
-        from retriever.serving.application import application
-
-        door = http.door_of(listener, given["host"], token)
-        app = application(library, mcp=given["mcp"], web=given["web"])
-        _announce(door, given, notes)
-        http.run(app, listener, door)
+        address = ServerAddress(given["host"], listener.getsockname()[1], token)
+        app = http.make_application(index, mcp=given["mcp"], web=given["web"])
+        _announce(address, given, notes)
+        http.run(app, listener, address)
     return ExitCode.OK
 
 
-def _announce(door: "Door", given: dict[str, Any], notes: "Notes") -> None:
+def _announce(address: "ServerAddress", given: dict[str, Any], notes: "Notes") -> None:
     if given["mcp"]:
-        notes.say(f"MCP       {door.url}/mcp")
+        notes.say(f"MCP       {address.url}/mcp")
     if given["web"]:
-        notes.say(f"web page  {door.url}/")
-    if door.token:
+        notes.say(f"web page  {address.url}/")
+    if address.token:
         notes.say(f"token     in {given['token_file']}; send it as: Authorization: Bearer TOKEN")
     notes.aside("Ctrl-C ends it")

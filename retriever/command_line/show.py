@@ -15,7 +15,7 @@ from retriever.display.phrases import CITATION_STATES, counted, refresh_command,
 from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.expansion.metrics import ExpansionMetrics
+    from retriever.expansion.cache import ExpansionMetrics
     from retriever.status import Status
 
 
@@ -155,6 +155,8 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
     freshness = "up to date"
     if status.changed_files:
         freshness = f"{counted(len(status.changed_files), 'file')} changed; run: {refresh_command(state, index)}"
+    elif state.unchecked_folders:
+        freshness = f"{counted(state.unchecked_folders, 'folder')} not looked at until named with --docs"
     passages = f"{counted(state.chunks, 'passage')} ({status.coverage:.0%} with a vector)"
     return [
         f"index         {sanitize_line(state.path)}",

@@ -7,7 +7,6 @@ pydantic: import this module where JSON is wanted, not above.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from operator import not_
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
@@ -17,7 +16,7 @@ from retriever.timing import Spent
 from retriever.types import Evidence, Signals, Verdict
 
 if TYPE_CHECKING:
-    from retriever.expansion.values import ExpansionReport
+    from retriever.query import ExpansionReport
     from retriever.types import Answer, Hit
 
 SCHEMA_VERSION = 1
@@ -28,7 +27,7 @@ Text: TypeAlias = SkipValidation[str]  # a file name that is not UTF-8 holds lon
 Milliseconds: TypeAlias = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Line: TypeAlias = Annotated[int, Field(ge=1)]
-CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone"]
+CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 
 
 class JsonObject(BaseModel):
@@ -75,7 +74,7 @@ class HitJson(JsonObject):
 
 
 class IndexJson(JsonObject):
-    """What was searched; `fresh` is false while files on disk differ from it."""
+    """What was searched; `fresh` is false while files on disk differ from it, or are not looked at."""
 
     path: Text
     folders: list[Text]
@@ -83,10 +82,11 @@ class IndexJson(JsonObject):
     documents: Count
     sections: Count
     chunks: Count
-    fresh: Annotated[bool, BeforeValidator(not_)] = Field(validation_alias="stale_files")
+    fresh: bool
     refreshed_files: Count
     stale_files: Count
     skipped_files: Count
+    unchecked_folders: Count
 
 
 class DroppedJson(JsonObject):

@@ -32,6 +32,7 @@ VERDICTS = {
 SIGNALS = (
     ("coverage", "share of the question, by the rarity of its words, that one section covers"),
     ("known", "share of the question in words that the documents use"),
+    ("together", "share of the question's pairs of words that stand side by side in a section"),
     ("margin", "deviations of the nearest passage above what unrelated questions find"),
     ("agreement", "how far meaning and words agree on the best section, beyond chance"),
 )
@@ -60,6 +61,7 @@ CITATION_STATES = {
     "moved": "moved here since it was indexed",
     "stale": "stale: these lines have changed since they were indexed",
     "gone": "gone: the file can no longer be read",
+    "unchecked": "unchecked: as it was indexed; its folder is not looked at until named with --docs",
 }
 
 _WORD = re.compile(r"\w+")
@@ -94,6 +96,8 @@ def freshness(state: "IndexState") -> str:
         words.append(f"{counted(state.refreshed_files, 'file')} re-indexed first")
     if state.stale_files:
         words.append(f"{counted(state.stale_files, 'file')} stale")
+    if state.unchecked_folders:
+        words.append(f"{counted(state.unchecked_folders, 'folder')} not looked at")
     return ", ".join(words) or "up to date"
 
 

@@ -1,7 +1,7 @@
 """Looks whether everything is well, says what to do about what is not, and repairs what can be repaired.
 
-`environment` and `index_parts` look, `repairing` makes derived parts anew, `rescue` saves what a damaged database
-still holds.
+`environment` and `index_parts` look; `repairing` makes derived parts anew, or a new index beside a damaged database;
+`salvaging` reads from that what no document can give back.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Fi
 
 
 def _examine_llm(settings: "LlmSettings") -> Iterator[Finding]:
-    from retriever.llm import check_llm
+    from retriever.llm.check import check_llm
 
     for found in check_llm(settings):
         # What is amiss says what to do in the same sentence.

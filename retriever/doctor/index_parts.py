@@ -9,51 +9,45 @@ from retriever.archive.importing import drafts
 from retriever.display.phrases import counted, size
 from retriever.doctor.finding import Finding, Level
 from retriever.doctor.generation_parts import examine_generation
-from retriever.errors import DocumentsError, IndexUnusableError, NoIndexError
-from retriever.indexing.changes import find_suspects, list_documents
+from retriever.errors import DocumentsError, IndexUnusableError, IndexVersionError, NoIndexError
+from retriever.indexing.changes import find_suspects, list_documents, without_doubt
+from retriever.indexing.consent import named_folders, own_documents, refusal
 from retriever.indexing.forgetting import forgotten_files
 from retriever.indexing.locks import is_read, writer_of
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
-from retriever.store import by_text, migrating, reading
+from retriever.store import by_text, reading
 from retriever.store.checking import find_damage
-from retriever.store.database import FILE_NAME, foreign_errors, kept_aside, open_unmigrated
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, foreign_errors, kept_aside, open_database
 from retriever.store.model_change import former_model
 
 
 def examine_index(index: Path) -> Iterator[Finding]:
-    """Looks at everything in the folder; changes nothing, an older format included."""
+    """Looks at everything in the folder; changes nothing."""
     repair = f"run: hybrid_retrieve.py doctor --repair --index {index}"
     try:
-        with foreign_errors(index), closing(open_unmigrated(index)) as connection:
-            damage = list(find_damage(connection)) if _is_current(connection, index) else []
+        with foreign_errors(index), closing(open_database(index)) as connection:
+            damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
                 yield from _examine_rows(connection, index, repair)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
+    except IndexVersionError as error:  # says itself what to do
+        yield Finding("index", FILE_NAME, "problem", str(error))
     except IndexUnusableError as error:
         yield Finding("index", FILE_NAME, "problem", str(error), repair)
     yield from _leftovers(index)
     yield from _use(index)
 
 
-def _is_current(connection: sqlite3.Connection, index: Path) -> bool:
-    return not migrating.is_older(connection, index / FILE_NAME)
-
-
 def _examine_rows(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
-    if not _is_current(connection, index):
-        found, newest = migrating.format_of(connection), migrating.newest_format()
-        says = f"format {found}; the next command that can write makes it {newest}, and keeps a copy"
-        yield Finding("index", FILE_NAME, "note", says)
-        return
     yield _counts(connection)
     yield _coverage(connection)
     yield from examine_generation(connection, index, repair)
     yield _links(connection)
     yield _duplicates(connection)
-    yield from _folders(connection)
+    yield from _folders(connection, index)
     forgotten = list(forgotten_files(connection))
     if forgotten:
         yield Finding("index", "forgotten", "note", f"{counted(len(forgotten), 'path')} kept out by `forget`")
@@ -63,7 +57,7 @@ def _counts(connection: sqlite3.Connection) -> Finding:
     found = reading.counts(connection)
     parts = ((found.documents, "document"), (found.sections, "section"), (found.chunks, "chunk"))
     says = ", ".join(counted(number, noun) for number, noun in parts)
-    return Finding("index", FILE_NAME, "well", f"format {migrating.format_of(connection)}, {says}; every row is sound")
+    return Finding("index", FILE_NAME, "well", f"format {INDEX_FORMAT}, {says}; every row can be read")
 
 
 def _coverage(connection: sqlite3.Connection) -> Finding:
@@ -107,12 +101,19 @@ def _duplicates(connection: sqlite3.Connection) -> Finding:
     return Finding("index", "duplicates", "note", f"{documents:,} documents have only {texts:,} different texts", cure)
 
 
-def _folders(connection: sqlite3.Connection) -> Iterator[Finding]:
-    settings = given_settings(DEFAULT_PROFILE, None, reading.index_settings(connection)).profile().documents
+def _folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+    given = own_documents(index, reading.index_settings(connection))
+    settings = given_settings(DEFAULT_PROFILE, None, given).profile().documents
+    named = named_folders(index).folders
     for folder in reading.folders(connection):
+        if folder.path not in named:
+            cure = f"if it is meant, run: hybrid_retrieve.py index --index {index} {folder.path}"
+            yield Finding("index", "folder", "note", refusal([folder.path]), cure)
+            continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
-            changed = len(find_suspects(folder, known, list_documents(Path(folder.path), settings)))
+            suspects = find_suspects(folder, known, list_documents(Path(folder.path), settings))
+            changed = len(without_doubt(suspects, settings.max_file_bytes))
         except DocumentsError as error:
             cure = f"bring it back, or run: hybrid_retrieve.py forget {folder.path}"
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)
@@ -124,8 +125,12 @@ def _folders(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 def _leftovers(index: Path) -> Iterator[Finding]:
     """What a killed run left goes with the next one; what was kept on purpose is named."""
-    for path in (*migrating.copies(index), *kept_aside(index)):
-        says = f"{path.name}, {size(path.stat().st_size)}: a copy kept aside"
+    for path in kept_aside(index):
+        if path.is_dir():
+            says = f"{path.name} is of a repair that {'is at work' if writer_of(index) else 'was killed'}"
+            yield Finding("index", "left over", "note", says, "the next `doctor --repair` removes it")
+            continue
+        says = f"{path.name}, {size(path.stat().st_size)}: the damaged database that the last repair kept"
         yield Finding("index", "left over", "note", says, "remove it when all is well; it holds texts of documents")
     for path in filter(Path.exists, drafts(index)):
         says = f"{path} is of an import that was killed" if not writer_of(path) else f"{path} is being imported"

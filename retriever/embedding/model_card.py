@@ -5,9 +5,11 @@ from dataclasses import asdict, dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 
+from pageindex.regular_file import read_file
 from retriever.errors import EncoderError
 
 CARD_NAME = "encoder.json"
+MAX_CARD_BYTES = 1_000_000
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
 POOLINGS = ("mean", "cls")
@@ -54,7 +56,7 @@ def read_card(folder: Path) -> ModelCard:
     """
     path = folder / CARD_NAME
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_file(path, MAX_CARD_BYTES, follow_link=True))
     except OSError as error:
         how = "make one with `uv run --extra models scripts/export_model.py MODEL FOLDER`"
         raise EncoderError(f"{folder} is no model folder ({CARD_NAME}: {error.strerror}): {how}") from error
@@ -73,7 +75,7 @@ def model_folder(name: str) -> Path:
 def card_digest(name: str) -> str:
     """Tells whether a model's folder holds what it did, without loading the model; empty when it holds none."""
     try:
-        return sha256((model_folder(name) / CARD_NAME).read_bytes()).hexdigest()
+        return sha256(read_file(model_folder(name) / CARD_NAME, MAX_CARD_BYTES, follow_link=True)).hexdigest()
     except OSError:
         return ""
 

@@ -10,13 +10,12 @@ import numpy.typing as npt
 from retriever.embedding.remote import RemoteEncoder, checked_url, refusal, unreachable
 from retriever.embedding.settings import EncoderSettings
 from retriever.errors import EncoderError
-from retriever.llm.ollama_client import DEFAULT_URL, RefusedError, StrangeAnswerError, ollama_client
-from retriever.llm.transport import Patience
+from retriever.llm.client import DEFAULT_URL, RefusedError, StrangeAnswerError, Timeouts, ollama_client
 
 if TYPE_CHECKING:
     from ollama import Client
 
-_LOOK_UP = Patience(connect_s=0.5, total_s=1)
+_LOOK_UP = Timeouts(connect_s=0.5, total_s=1)
 
 
 def open_ollama(settings: EncoderSettings) -> RemoteEncoder:
@@ -53,16 +52,16 @@ class OllamaServer:
             raise self._missing()
         return ("ollama", self._model, digest)
 
-    def embed(self, texts: Sequence[str], patience: Patience) -> npt.ArrayLike:
+    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
         """One vector for each text; the server is told to refuse what it would have to cut."""
-        with self._client(patience) as client:
+        with self._client(timeouts) as client:
             return client.embed(self._model, texts, truncate=False).embeddings
 
     @contextmanager
-    def _client(self, patience: Patience) -> "Iterator[Client]":
+    def _client(self, timeouts: Timeouts) -> "Iterator[Client]":
         """A client for one request; its errors are turned into ours."""
         try:
-            with ollama_client(self._url, patience) as client:
+            with ollama_client(self._url, timeouts) as client:
                 yield client
         except httpx.HTTPError as error:
             raise unreachable(error, self.name, "start it with `ollama serve`") from error

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from retriever.embedding.remote import RemoteEncoder, checked_url, refusal, unreachable
 from retriever.embedding.settings import EncoderSettings
 from retriever.errors import EncoderError
-from retriever.llm.transport import Patience, client_options
+from retriever.llm.client import Timeouts, client_options
 
 
 def open_openai(settings: EncoderSettings) -> RemoteEncoder:
@@ -44,11 +44,11 @@ class OpenAIServer:
         """The kind and the model's name: such servers tell nothing of the weights."""
         return ("openai", self._model)
 
-    def embed(self, texts: Sequence[str], patience: Patience) -> npt.ArrayLike:
+    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
         """One vector for each text."""
         body: dict[str, object] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         try:
-            response = self._post(body, patience)
+            response = self._post(body, timeouts)
             items = response.json()["data"] if response.is_success else []
             vectors = {item["index"]: item["embedding"] for item in items}
         except httpx.HTTPError as error:
@@ -61,6 +61,6 @@ class OpenAIServer:
             raise EncoderError(f"{self.name} gave {len(items)} vectors for {len(texts)} texts")
         return [vectors[place] for place in range(len(texts))]
 
-    def _post(self, body: dict[str, object], patience: Patience) -> httpx.Response:
-        with httpx.Client(**client_options(patience, self._url)) as client:
+    def _post(self, body: dict[str, object], timeouts: Timeouts) -> httpx.Response:
+        with httpx.Client(**client_options(timeouts, self._url)) as client:
             return client.post(f"{self._url}/embeddings", json=body, headers=self._headers)

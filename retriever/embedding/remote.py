@@ -15,7 +15,7 @@ from retriever.embedding.rows import fingerprint, unit_rows
 from retriever.embedding.settings import EncoderSettings
 from retriever.embedding.tokens import Tokens, refuse_longer
 from retriever.errors import EncoderError
-from retriever.llm.transport import AnswerTooLargeError, Patience, one_line, server_url
+from retriever.llm.client import AnswerTooLargeError, Timeouts, one_line, server_url
 from retriever.types import FloatMatrix
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Server(Protocol):
             UnavailableError: it is not there.
         """
 
-    def embed(self, texts: Sequence[str], patience: Patience) -> npt.ArrayLike:
+    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
         """One vector for each text, in order, unchecked.
 
         Raises:
@@ -68,8 +68,8 @@ class RemoteEncoder:
         self._prefixes = Prefixes(settings.query_prefix, settings.document_prefix)
         self._limit = settings.max_tokens
         self._batch_size = settings.batch_size
-        self._for_documents = Patience(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))
-        self._for_questions = Patience(connect_s, settings.question_seconds, pauses_s=(0.3,))
+        self._for_documents = Timeouts(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))
+        self._for_questions = Timeouts(connect_s, settings.question_seconds, pauses_s=(0.3,))
         self._tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
         self._sleep = sleep
 
@@ -80,7 +80,7 @@ class RemoteEncoder:
         Raises:
             EncoderError: as `encode_documents`.
         """
-        identity = self._patiently(self._server.identity, self._for_questions)
+        identity = self._retry(self._server.identity, self._for_questions)
         return fingerprint((*identity, self.dimension, self._prefixes.query, self._prefixes.document, self._limit))
 
     @cached_property
@@ -121,11 +121,11 @@ class RemoteEncoder:
         questions = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
         return self._batches(questions, self._for_questions)
 
-    def _batches(self, texts: Sequence[str], patience: Patience) -> FloatMatrix:
+    def _batches(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
         matrix = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), self._batch_size):
             batch = texts[start : start + self._batch_size]
-            rows = self._vectors(batch, patience)
+            rows = self._vectors(batch, timeouts)
             if rows.shape[1] != self.dimension:
                 raise EncoderError(
                     f"{self._server.name} gave vectors of {self.dimension} and of {rows.shape[1]} numbers"
@@ -133,22 +133,22 @@ class RemoteEncoder:
             matrix[start : start + len(batch)] = rows
         return matrix
 
-    def _vectors(self, texts: Sequence[str], patience: Patience) -> FloatMatrix:
+    def _vectors(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
         """The texts' vectors; a batch that is refused is halved until it is known which text it is."""
         try:
-            rows = self._patiently(lambda: self._server.embed(texts, patience), patience)
+            rows = self._retry(lambda: self._server.embed(texts, timeouts), timeouts)
         except RejectedError as error:
             if len(texts) == 1:
                 tokens = self._tokens.count(texts)[0]
                 reason = f"{self._server.name} refuses a text of about {tokens} tokens ({texts[0][:40]!r}): {error}"
                 raise EncoderError(f"{reason}; set encoder.max_tokens lower if it is too long") from error
             half = len(texts) // 2
-            return np.concatenate([self._vectors(texts[:half], patience), self._vectors(texts[half:], patience)])
+            return np.concatenate([self._vectors(texts[:half], timeouts), self._vectors(texts[half:], timeouts)])
         return unit_rows(rows, len(texts), self._server.name)
 
-    def _patiently(self, ask: Callable[[], T], patience: Patience) -> T:
+    def _retry(self, ask: Callable[[], T], timeouts: Timeouts) -> T:
         """What the server says, after as many tries as are agreed."""
-        for pause in patience.pauses_s:
+        for pause in timeouts.pauses_s:
             try:
                 return ask()
             except UnavailableError:

@@ -10,8 +10,8 @@ from retriever.evaluation.losses import Loss, loss_of
 from retriever.evaluation.questions import Question, QuestionSet
 from retriever.evaluation.relevance import Sections, check_gold, excluded_sections, right_sections
 from retriever.evaluation.runs import Found, Outcome, Run
-from retriever.expansion.values import Expansion
-from retriever.llm import check_llm
+from retriever.llm.check import check_llm
+from retriever.query import Expansion
 from retriever.searching.fusing import fused
 from retriever.settings.profile import Profile, merged
 from retriever.types import Answer, Candidate, Encoder, Progress, Trace

@@ -7,7 +7,7 @@ from pageindex.node import Span
 from retriever.errors import UsageError
 from retriever.evaluation.mistakes import Mistakes, id_in, json_object, read_lines, text_in, texts_in
 from retriever.evaluation.questions import NO_KIND, Gold, Question, QuestionSet
-from retriever.expansion.values import Expansion
+from retriever.query import Expansion
 
 
 def read_questions(path: Path) -> QuestionSet:

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pageindex.regular_file import read_file
 from retriever.errors import UsageError
 
+MAX_BYTES = 1_000_000_000
+"""Of a file of questions, judgements or expansions; the largest public collections of questions have a tenth."""
 MAX_NAMED = 20
 """How many mistakes are named one by one."""
 
@@ -42,7 +45,7 @@ def read_text(path: Path) -> str:
         UsageError: it cannot be read, or is not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_file(path, MAX_BYTES, follow_link=True).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 (byte {error.start})") from error
     except OSError as error:

@@ -16,10 +16,9 @@ from hashlib import sha256
 from urllib.parse import unquote
 
 from pageindex.document import Document, resolved_links
-from pageindex.inline import References
-from pageindex.links import Link
+from pageindex.links import Broken, Link
+from pageindex.markdown import References
 from pageindex.node import Node, NodeKind
-from pageindex.resolving import Broken
 from pageindex.summary import prose_sentences
 from retriever.evaluation.questions import Gold, Question
 from retriever.lexical.tokens import tokenize

@@ -8,12 +8,12 @@ from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.asking import in_last_order
 from retriever.evaluation.losses import Loss, Stage, loss_of
-from retriever.rerank.blending import SCALE as RERANKED
+from retriever.rerank.stage import SCALE as RERANKED
 from retriever.searching.fusing import fused
 from retriever.types import Candidate, Ranking
 
 if TYPE_CHECKING:
-    from retriever.expansion.values import Expansion
+    from retriever.query import Expansion
     from retriever.retrieving import Retriever
 
 MAX_NAMED = 8

@@ -22,23 +22,26 @@ from retriever.settings.profile import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
 
 YOUNG_NS = 2_000_000_000
-"""A file changed again so soon after it was read may keep its size and its time: the coarsest clocks of file systems
+"""A file changed again so soon after it was read may keep its size and its times: the coarsest clocks of file systems
 tick every two seconds."""
+OLDEST_NS = 315_532_800 * 10**9
+"""The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not."""
 UNTRUSTED = 0
-"""Stands for the time of such a file."""
+"""Stands for a time that is too young or too old."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """What sizes and times alone say about a folder."""
+    """What sizes, times and inodes alone say about a folder."""
 
     folder: StoredFolder
     listing: Listing
     new: tuple[SourceFile, ...]
     different: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files whose size or time is another."""
+    """Known files whose size or mtime is another."""
     doubtful: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files of the same size whose time was too young to be trusted: only their content can tell."""
+    """Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
+    content can tell. After a look into them (`without_doubt`): those whose rows are worth renewing."""
     gone: tuple[StoredDocument, ...]
     unchanged: int
     """How many files are known and look the same."""
@@ -70,13 +73,13 @@ class Changes:
     added: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
     """New files and their text; the document's key is 0."""
     changed: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
-    """Known files with another content: the document with its old key and its new size, time and digest."""
+    """Known files with another content: the document with its old key and what it looks like now."""
     touched: list[StoredDocument] = field(default_factory=list)
-    """Known files with the same content and another size or time, these new."""
+    """Known files with the same content and other times or another inode, these new."""
     removed: list[StoredDocument] = field(default_factory=list)
     """Known files that are gone or cannot be read any more."""
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
-    """Files that cannot be read, with their size and time, and the reason."""
+    """Files that cannot be read, with what they look like, and the reason."""
     skipped: tuple[Skipped, ...] = ()
     """What the listing left out, and why."""
 
@@ -125,34 +128,52 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
 
 
 def find_suspects(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> Suspects:
-    """Compares sizes and times with what the index knows, by path."""
+    """Compares sizes, times and inodes with what the index knows, by path."""
     present = {file.path: file for file in listing.files if not folder.forgets(file.path)}
-    pairs = [(known[path], file) for path, file in present.items() if path in known]
-    suspect = [(old, file) for old, file in pairs if (old.size, old.mtime_ns) != (file.size, file.mtime_ns)]
-    doubtful = tuple(pair for pair in suspect if _is_doubtful(*pair))
-    different = tuple(pair for pair in suspect if not _is_doubtful(*pair))
+    different, doubtful, unchanged = [], [], 0
+    for path, file in present.items():
+        old = known.get(path)
+        if old is None:
+            continue
+        if old.size != file.size or old.mtime_ns not in (file.mtime_ns, UNTRUSTED):
+            different.append((old, file))
+        elif old.ctime_ns == UNTRUSTED or (old.ctime_ns, old.inode) != (file.ctime_ns, file.inode):
+            doubtful.append((old, file))
+        else:  # every write sets the ctime, and nobody can set it back
+            unchanged += 1
     new = tuple(file for path, file in present.items() if path not in known)
     gone = tuple(document for path, document in known.items() if path not in present)
-    return Suspects(folder, listing, new, different, doubtful, gone, len(pairs) - len(suspect))
+    return Suspects(folder, listing, new, tuple(different), tuple(doubtful), gone, unchanged)
 
 
-def _is_doubtful(old: StoredDocument, file: SourceFile) -> bool:
-    return (old.size, old.mtime_ns) == (file.size, UNTRUSTED)
+Digests = dict[str, tuple[SourceFile, str]]
+"""Files by absolute path, as they were listed when their content was read, and its digest."""
 
 
-def without_doubt(suspects: Suspects, max_file_bytes: int) -> Suspects:
-    """The suspects after a look into the doubtful files: each is different, or none."""
-    different = tuple(pair for pair in suspects.doubtful if _digest(pair[1], max_file_bytes) != pair[0].digest)
-    unchanged = suspects.unchanged + len(suspects.doubtful) - len(different)
-    return replace(suspects, different=suspects.different + different, doubtful=(), unchanged=unchanged)
+def without_doubt(suspects: Suspects, max_file_bytes: int, digests: Digests | None = None) -> Suspects:
+    """The suspects after a look into the doubtful files: each is different, or its row is renewed, or nothing is.
 
-
-def _digest(file: SourceFile, max_file_bytes: int) -> str:
-    """Of the file's content; of none when it cannot be read."""
-    try:
-        return read_document(file, max_file_bytes).digest
-    except UnreadableDocumentError:
-        return ""
+    Args:
+        suspects: as `find_suspects` gives them.
+        max_file_bytes: a larger file is not read.
+        digests: of what was read before; what is read now and cannot change unseen is added.
+    """
+    digests = {} if digests is None else digests
+    different: list[tuple[StoredDocument, SourceFile]] = []
+    same: list[tuple[StoredDocument, SourceFile]] = []
+    for old, file in suspects.doubtful:
+        looked, digest = digests.get(file.absolute, (None, ""))
+        if looked != file:
+            try:
+                digest = read_document(file, max_file_bytes).digest
+                if _trusted(file.ctime_ns) != UNTRUSTED:
+                    digests[file.absolute] = file, digest
+            except UnreadableDocumentError:
+                digest = ""  # what could not be read when it was indexed is known by this
+        (same if digest == old.digest else different).append((old, file))
+    renewed = tuple((old, file) for old, file in same if _describe(old.key, file, old.digest) != old)
+    unchanged = suspects.unchanged + len(same)
+    return replace(suspects, different=(*suspects.different, *different), doubtful=renewed, unchanged=unchanged)
 
 
 def read_suspects(suspects: Suspects, max_file_bytes: int) -> Changes:
@@ -160,7 +181,7 @@ def read_suspects(suspects: Suspects, max_file_bytes: int) -> Changes:
     changes = Changes(suspects.folder, suspects.unchanged, removed=list(suspects.gone))
     changes.skipped = suspects.listing.skipped
     for file in suspects.new:
-        _read(StoredDocument(0, file.path, file.size, file.mtime_ns, ""), file, max_file_bytes, changes)
+        _read(_describe(0, file, ""), file, max_file_bytes, changes)
     for old, file in (*suspects.different, *suspects.doubtful):
         _read(old, file, max_file_bytes, changes)
     return changes
@@ -170,10 +191,11 @@ def _read(old: StoredDocument, file: SourceFile, max_file_bytes: int, changes: C
     try:
         text = read_document(file, max_file_bytes)
     except UnreadableDocumentError as error:
-        changes.unreadable.append((StoredDocument(0, file.path, file.size, file.mtime_ns, ""), error.reason))
+        changes.unreadable.append((_describe(0, file, ""), error.reason))
         changes.removed.extend([old] if old.key else [])
         return
-    now = StoredDocument(old.key, file.path, text.size, _trusted(text.mtime_ns), text.digest)
+    seen = replace(file, size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+    now = _describe(old.key, seen, text.digest)
     if not old.key:
         changes.added.append((now, text))
     elif old.digest != now.digest:
@@ -184,6 +206,13 @@ def _read(old: StoredDocument, file: SourceFile, max_file_bytes: int, changes: C
         changes.unchanged += 1
 
 
-def _trusted(mtime_ns: int) -> int:
-    """The time, if it is not too young: the file may change again and keep it."""
-    return UNTRUSTED if time.time_ns() - mtime_ns < YOUNG_NS else mtime_ns
+def _describe(key: int, file: SourceFile, digest: str) -> StoredDocument:
+    """The file as the index keeps it."""
+    return StoredDocument(
+        key, file.path, file.size, _trusted(file.mtime_ns), digest, _trusted(file.ctime_ns), file.inode
+    )
+
+
+def _trusted(time_ns: int) -> int:
+    """The time, if it is not too young (the file may change again and keep it) and not older than files are."""
+    return time_ns if OLDEST_NS <= time_ns <= time.time_ns() - YOUNG_NS else UNTRUSTED

@@ -1,14 +1,173 @@
-"""What nobody but the user decides: that everything of theirs is indexed, and that another machine reads it."""
+"""What nobody but the user decides: which folders an index may look at, and that another machine reads them.
 
-from collections.abc import Sequence
+An index may have come from somebody else, as a file or as a folder beside documents. The folders that it names are
+looked at only when this user has named them for it, which a file in the user's data folder remembers.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pageindex.corpus import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions
+from pageindex.regular_file import read_file
+from retriever.disk import make_private_folder, writing_to
 from retriever.errors import UsageError
-from retriever.indexing.locations import is_own
+from retriever.indexing.locations import is_own, named_file
 from retriever.settings.layers import GivenSettings
+from retriever.settings.profile import DocumentSettings
 
 _SERVERS = frozenset({"ollama", "openai"})
 """Kinds of encoders that send texts away."""
+
+
+MAX_NAMED_BYTES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFolders:
+    """What this user has said of an index."""
+
+    folders: tuple[str, ...] = ()
+    """Those that it may look at, absolute."""
+    documents: Mapping[str, Any] | None = None
+    """The settings that say which files are documents, as they were when folders were named last; None before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderAccess:
+    """What may be looked at on behalf of an index."""
+
+    folders: frozenset[str]
+    """The folders that this user has named for it, absolute."""
+    options: CorpusOptions
+    """Which of their files are documents."""
+
+    @classmethod
+    def of(cls, index: Path, settings: DocumentSettings) -> "FolderAccess":
+        """As it is now; another process may name a folder meanwhile."""
+        options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
+        return cls(frozenset(named_folders(index).folders), options)
+
+
+def refusal(folders: Sequence[str]) -> str:
+    """What is said of folders that nobody named, in a sentence."""
+    shown = ", ".join(folders[:3]) + (f" and {len(folders) - 3:,} more" if len(folders) > 3 else "")
+    is_one = len(folders) == 1
+    return f"{shown} {'is' if is_one else 'are'} not looked at until you name {'it' if is_one else 'them'} with --docs"
+
+
+_unwritten: dict[Path, NamedFolders] = {}
+"""Of indexes of which nothing can be remembered, for the time of this process: there is no home, or it is read-only."""
+
+
+def named_folders(index: Path) -> NamedFolders:
+    """What this user has said of an index."""
+    try:
+        content = json.loads(read_file(named_file(index), MAX_NAMED_BYTES))
+        return NamedFolders(tuple(content["folders"]), content["documents"])
+    except (OSError, UsageError, ValueError, LookupError, TypeError):
+        return _unwritten.get(index, NamedFolders())
+
+
+def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
+    """Remembers that this user has named folders for an index, beside those named before.
+
+    Args:
+        index: the index's folder, absolute.
+        folders: absolute.
+        documents: the settings in force that say which files are documents.
+    """
+    known = named_folders(index)
+    plain = json.loads(json.dumps(dict(documents)))
+    named = NamedFolders(tuple(dict.fromkeys([*known.folders, *map(str, folders)])), plain)
+    if named == known:
+        return
+    try:
+        file = named_file(index)
+        make_private_folder(file.parent)
+        draft = file.with_suffix(f".{os.getpid()}")
+        draft.touch(mode=0o600)
+        content = {"index": str(index), "folders": named.folders, "documents": named.documents}
+        draft.write_text(json.dumps(content), encoding="utf-8")
+        draft.replace(file)
+    except (OSError, UsageError):
+        _unwritten[index] = named
+
+
+def forget_named(index: Path) -> None:
+    """Forgets which folders were named for an index, as another one takes its place.
+
+    Raises:
+        StorageError: the user's data folder cannot be written.
+    """
+    _unwritten.pop(index, None)
+    with contextlib.suppress(UsageError):
+        file = named_file(index)
+        with writing_to(file):
+            file.unlink(missing_ok=True)
+
+
+def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an index remembers, without those on its documents that would open other files to it.
+
+    Which files are documents is what this user said when folders were named; before that, of what the index says only
+    what opens less than the defaults is believed.
+    """
+    documents = settings.get("documents")
+    if not isinstance(documents, dict):
+        return dict(settings)
+    known = named_folders(index).documents
+    if known is None:
+        known = {key: value for key, value in documents.items() if key not in _widening(documents)}
+    return {**settings, "documents": dict(known)}
+
+
+def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
+    """Refuse to read other files than the usual ones because an index says so.
+
+    Args:
+        index: the index's folder.
+        settings: all that the index remembers.
+        given: what is in force, with what was said by others than the index.
+        anew: what this user has said of an index at that place was said of another one.
+
+    Raises:
+        UsageError: it names endings, patterns or sizes that nobody else does.
+    """
+    documents = settings.get("documents")
+    if not isinstance(documents, dict) or (not anew and named_folders(index).documents is not None):
+        return
+    said = {key for place, layer in given.layers if place != "index" for key in layer.get("documents", {})}
+    for key in _widening(documents):
+        if key not in said:
+            values = documents[key] if isinstance(documents[key], list) else [documents[key]]
+            shown = ", ".join(map(str, values))
+            raise UsageError(
+                f"the index {index} alone names documents.{key}, by which more files of the folder are read: {shown};"
+                f" if that is meant, give it as well, by flags or as HYBRID_RETRIEVE_DOCUMENTS_{key.upper()}"
+            )
+
+
+def _widening(documents: Mapping[str, Any]) -> list[str]:
+    """The settings by which other files are read than by default."""
+
+    def texts(key: str) -> list[str]:
+        value = documents.get(key, ())
+        return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
+
+    found = []
+    if not set(texts("suffixes")) <= set(DOCUMENT_SUFFIXES):
+        found.append("suffixes")
+    if any(pattern.lstrip().startswith("!") for pattern in texts("ignore")):
+        found.append("ignore")  # a pattern that lets in what a .gitignore leaves out
+    limit = documents.get("max_file_bytes", 0)
+    if not isinstance(limit, int) or limit > MAX_FILE_BYTES:
+        found.append("max_file_bytes")
+    return found
 
 
 def check_folders(folders: Sequence[Path]) -> None:
@@ -38,7 +197,7 @@ def check_server(index: Path, given: GivenSettings) -> None:
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
         return
-    from retriever.llm.transport import is_this_machine  # httpx: not where no server is asked
+    from retriever.llm.client import is_this_machine  # httpx: not where no server is asked
 
     others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
     if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):

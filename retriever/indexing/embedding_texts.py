@@ -7,7 +7,8 @@ from itertools import chain
 
 from pageindex.node import Node
 from retriever.embedding import bundled_counter
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
+from retriever.settings.stages import ChunkSettings
 from retriever.store import by_text, reading, writing
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash

@@ -20,9 +20,8 @@ from retriever.indexing.locks import writer_lock
 from retriever.indexing.recipe import IndexRequest
 from retriever.indexing.summarizing import remove_unread_summaries
 from retriever.indexing.unrelated import renewed
-from retriever.store import migrating, reading, recorded, writing
-from retriever.store.checksums import inserting
-from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, kept_aside, transaction
+from retriever.store import reading, recorded, writing
+from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, remove_aside, transaction
 from retriever.store.reading import StoredFolder
 
 
@@ -173,7 +172,8 @@ def _remove(connection: sqlite3.Connection, target: _Target) -> int:
     skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
-    connection.execute(inserting("forgotten", "INSERT OR IGNORE"), (folder.key, target.path))
+    row = (folder.key, target.path)
+    connection.execute("INSERT OR IGNORE INTO forgotten (folder_key, path) VALUES (?, ?)", row)
     recorded.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)
@@ -199,9 +199,8 @@ def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
 def _purge(connection: sqlite3.Connection, request: IndexRequest, number: int) -> Iterator[str]:
     """Empties every place where SQLite and older generations keep what was deleted; names those in use by others."""
     remove_old_generations(request.index, number)
-    for copy in (*migrating.copies(request.index), *kept_aside(request.index)):
-        with writing_to(copy):
-            copy.unlink()
+    with writing_to(request.index):
+        remove_aside(request.index)
     connection.execute("VACUUM")
     (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:

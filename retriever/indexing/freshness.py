@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retriever.errors import DocumentsError, RetrieverError
-from retriever.indexing.changes import Suspects, find_suspects, list_documents, without_doubt
+from retriever.indexing.changes import Digests, Suspects, find_suspects, list_documents, without_doubt
+from retriever.indexing.consent import named_folders, refusal
 from retriever.indexing.recipe import IndexRequest, is_made_as
 from retriever.indexing.updating import update_index
 from retriever.progress import NoProgress
@@ -33,6 +34,7 @@ class Watch:
         self._profile = request.profile
         self._looked = float("-inf")
         self._freshness = Freshness()
+        self._digests: Digests = {}  # an index that cannot be written never learns that the content is the same
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
@@ -42,9 +44,10 @@ class Watch:
         with index.view() as view:
             suspects, problems = self._suspects(view)
             as_wished = is_made_as(view.connection, self._request)
-        changed = sum(map(len, self._certain(suspects)))
+        certain = self._certain(suspects)
+        changed = sum(map(len, certain))
         found = Freshness(0, changed, tuple(f"refresh: {problem}" for _, problem in problems))
-        if changed <= self._profile.refresh_max_files and any(item.count for item in suspects):
+        if changed <= self._profile.refresh_max_files and any(item.count for item in certain):
             found = self._indexed(found) if as_wished else _refused(found)
         self._freshness = found
         self._looked = time.monotonic()
@@ -61,7 +64,13 @@ class Watch:
 
     def _suspects(self, view: View) -> tuple[list[Suspects], list[tuple[str, str]]]:
         suspects, problems = [], []
-        for folder in reading.folders(view.connection):
+        folders, named = reading.folders(view.connection), named_folders(view.index).folders
+        unnamed = [folder.path for folder in folders if folder.path not in named]
+        if unnamed:
+            problems.append(("folders", refusal(unnamed)))
+        for folder in folders:
+            if folder.path in unnamed:
+                continue
             known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
             try:
                 listing = list_documents(Path(folder.path), self._profile.documents)
@@ -72,7 +81,7 @@ class Watch:
         return suspects, problems
 
     def _certain(self, suspects: list[Suspects]) -> list[Suspects]:
-        return [without_doubt(item, self._profile.documents.max_file_bytes) for item in suspects]
+        return [without_doubt(item, self._profile.documents.max_file_bytes, self._digests) for item in suspects]
 
     def _indexed(self, found: Freshness) -> Freshness:
         """After indexing; where that fails, what was found is what is known."""

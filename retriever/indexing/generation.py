@@ -12,12 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from pageindex.node import Node
-from retriever.disk import writing_to
+from pageindex.regular_file import open_regular, read_file, require_regular
+from retriever.disk import sync, writing_to
 from retriever.errors import GenerationError
 from retriever.indexing.locks import READERS_NAME, is_read, share_generation
 from retriever.store import by_text, reading, writing
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from retriever.vectors import VectorIndex
 
 MANIFEST_NAME = "manifest.json"
+MAX_MANIFEST_BYTES = 1_000_000
+"""Of some 20 files, a name and two numbers each."""
 REBUILD_SHARE = 0.3
 """A change of more than this share of the nodes is made from scratch: patching costs more, and leaves gaps in HNSW."""
 
@@ -198,7 +202,6 @@ def _build(connection: sqlite3.Connection, folder: Path, fingerprint: str) -> No
     if fingerprint:
         from retriever.vectors import ChunkVectors, build_vectors
 
-        by_text.require_intact(connection, fingerprint)
         build_vectors(folder / "chroma", fingerprint, ChunkVectors(*by_text.distinct_vectors(connection, fingerprint)))
 
 
@@ -214,7 +217,6 @@ def _patch(
     if fingerprint:
         from retriever.vectors import ChunkVectors, patch_vectors
 
-        by_text.require_intact(connection, fingerprint, difference.added_chunks)
         added_chunks = ChunkVectors(*by_text.chunk_vectors(connection, fingerprint, difference.added_chunks))
         patch_vectors(previous / "chroma", folder / "chroma", fingerprint, difference.removed_chunks, added_chunks)
 
@@ -234,7 +236,8 @@ def _finish(folder: Path, fingerprint: str) -> str:
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
         for path in folder.rglob("*"):  # ChromaDB and numpy obey the umask
             path.chmod(0o700 if path.is_dir() else 0o600)
-        _sync(folder)
+        for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
+            sync(path)
         return _seal(folder)
 
 
@@ -248,41 +251,30 @@ def _described(path: Path) -> tuple[int, int]:
     """Size and checksum, at 2 GB/s: what a search may do each time it opens the file."""
     checksum = 0
     block = memoryview(bytearray(1 << 20))
-    with path.open("rb", buffering=0) as file:
+    with FileIO(open_regular(path), "r") as file:
         while length := file.readinto(block):
             checksum = crc32(block[:length], checksum)
         return file.tell(), checksum
 
 
-def _sync(folder: Path) -> None:
-    """Makes every file and folder durable: the commit that names them must not be older than they are."""
-    import os
-
-    for path in [*folder.rglob("*"), folder, folder.parent]:
-        if os.name == "nt" and path.is_dir():
-            continue  # Windows syncs folders by itself
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 def _seal(folder: Path) -> str:
     """The SHA-256 of the manifest, which has the checksums of all else."""
-    return sha256((folder / MANIFEST_NAME).read_bytes()).hexdigest()
+    return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
 def _read_manifest(folder: Path) -> Manifest:
     try:
-        content = json.loads((folder / MANIFEST_NAME).read_text(encoding="utf-8"))
+        content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
+        if any(not {"", ".", ".."}.isdisjoint(name.split("/")) for name in content["files"]):
+            raise ValueError("a file of another folder")
         return Manifest(content["fingerprint"], content["nodes"], content["files"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise GenerationError(f"{folder / MANIFEST_NAME} is damaged") from error
 
 
 def _check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, (size, _) in manifest.files.items():
+        require_regular(folder / name)  # before a library opens it by its name
         if (folder / name).stat().st_size != size:
             raise GenerationError(f"{folder / name} has not the size that it was written with")
 

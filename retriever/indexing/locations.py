@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from pageindex.regular_file import read_file
 from retriever.disk import writing_to
 from retriever.errors import NoIndexError, UsageError
 
 INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
 LAST_NAME = "last"
+MAX_LAST_BYTES = 4096
 
 
 def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
@@ -29,7 +31,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
     if docs:
         return _home() / _name(docs)
     try:
-        return _home() / (_home() / LAST_NAME).read_text(encoding="utf-8").strip()
+        return _home() / read_file(_home() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         raise NoIndexError("nothing has been indexed yet; begin with: hybrid_retrieve.py index FOLDER") from None
 
@@ -58,6 +60,15 @@ def is_own(index: Path) -> bool:
         return index.parent == _home()
     except UsageError:
         return False
+
+
+def named_file(index: Path) -> Path:
+    """Where it is kept, beside the indexes and not in them, which folders of an index this user has named.
+
+    Raises:
+        UsageError: this user has no home folder.
+    """
+    return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
 
 
 def absolute(path: str | Path) -> Path:

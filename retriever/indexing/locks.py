@@ -8,6 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pageindex.regular_file import open_regular, read_file, require_regular
 from retriever.disk import make_private_folder
 from retriever.errors import IndexLockedError, StorageError
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 LOCK_NAME = "writer.lock"
 HOLDER_NAME = "writer.pid"
 READERS_NAME = "readers.lock"
+MAX_HOLDER_BYTES = 100
 
 
 @contextmanager
@@ -48,13 +50,15 @@ def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
     lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
     try:
         make_private_folder(index)
+        with contextlib.suppress(FileNotFoundError):
+            require_regular(index / LOCK_NAME)  # a pipe would block filelock
         try:
             lock.acquire(timeout=0)
         except Timeout:
             waited = True
             lock.acquire(timeout=wait_s)
-        (index / HOLDER_NAME).touch(mode=0o600)
-        (index / HOLDER_NAME).write_text(str(os.getpid()), encoding="ascii")
+        with FileIO(open_regular(index / HOLDER_NAME, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), "w") as file:
+            file.write(str(os.getpid()).encode("ascii"))
     except Timeout as error:
         raise IndexLockedError(
             f"process {_holder(index)} is writing to the index {index}; try again when it has finished"
@@ -62,21 +66,33 @@ def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
     except OSError as error:
         lock.release()
         raise StorageError(
-            f"the index {index} cannot be written: {error.strerror}; name another with --index"
+            f"the index {index} cannot be written: {_blamed(index)}{error.strerror}; name another with --index"
         ) from error
     return lock, waited
 
 
+def _blamed(index: Path) -> str:
+    """The lock's file that is none, to be named in a message; empty when both are."""
+    for name in (LOCK_NAME, HOLDER_NAME):
+        try:
+            require_regular(index / name)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return f"{name} is to be removed: "
+    return ""
+
+
 def writer_of(index: Path) -> str:
     """The id of the process that writes to an index now; empty when none does."""
-    with contextlib.suppress(OSError), FileIO(index / LOCK_NAME, "r") as file:
+    with contextlib.suppress(OSError), FileIO(open_regular(index / LOCK_NAME), "r") as file:
         return "" if _flock(file, shared=False) else _holder(index)
     return ""
 
 
 def _holder(index: Path) -> str:
     with contextlib.suppress(OSError):
-        return (index / HOLDER_NAME).read_text(encoding="ascii").strip() or "?"
+        return read_file(index / HOLDER_NAME, MAX_HOLDER_BYTES).decode("ascii", "replace").strip() or "?"
     return "?"
 
 
@@ -86,7 +102,7 @@ def share_generation(generation: Path) -> FileIO:
     Raises:
         FileNotFoundError: the generation is gone.
     """
-    file = FileIO(generation / READERS_NAME, "r")
+    file = FileIO(open_regular(generation / READERS_NAME), "r")
     if not _flock(file, shared=True):
         file.close()
         raise FileNotFoundError(generation)
@@ -96,7 +112,7 @@ def share_generation(generation: Path) -> FileIO:
 def is_read(generation: Path) -> bool:
     """Whether some process reads this generation."""
     try:
-        with FileIO(generation / READERS_NAME, "r") as file:
+        with FileIO(open_regular(generation / READERS_NAME), "r") as file:
             return not _flock(file, shared=False)
     except OSError:
         return False

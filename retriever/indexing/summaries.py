@@ -6,13 +6,12 @@ where it speaks of the section in the section's words. Everything else keeps its
 
 from pydantic import BaseModel
 
-from pageindex.inline import MAX_INLINE_CHARS, References
+from pageindex.markdown import MAX_INLINE_CHARS, References
 from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import TaskTooLongError
 from retriever.lexical.tokens import tokenize
-from retriever.llm.fence import as_line, fenced, new_nonce
-from retriever.llm.generator import Generator, Task
+from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.searching.passages import cut
 
 VERSION = 1
@@ -67,8 +66,8 @@ def _material(node: Node, nonce: str, room: int) -> str:
     """
     text = cut(node.body, MAX_CHARS)
     while True:
-        line = as_line({"titles": " > ".join(node.breadcrumb), "title": node.title, "text": text})
-        material = fenced([line], nonce)
+        line = json_line({"titles": " > ".join(node.breadcrumb), "title": node.title, "text": text})
+        material = fence_lines([line], nonce)
         excess = len(material.encode("utf-8")) - room
         if excess <= 0:
             return material

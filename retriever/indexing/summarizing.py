@@ -23,7 +23,7 @@ from retriever.store.database import create_database, foreign_errors, transactio
 from retriever.types import IndexReport, Progress
 
 if TYPE_CHECKING:
-    from retriever.llm.generator import Generator
+    from retriever.llm.task import Generator
 
 FAILURES_IN_A_ROW = 3
 """Sections that the model fails for, one after the other, before it is taken to be away."""

@@ -15,6 +15,7 @@ from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, GenerationError
 from retriever.indexing import model_change
 from retriever.indexing.changes import Changes, find_suspects, list_documents, list_folders, read_suspects
+from retriever.indexing.consent import name_folders, named_folders, refusal
 from retriever.indexing.embedding_texts import Embedded, chunks_of, embed_chunks
 from retriever.indexing.generation import Difference, Generation, build_generation, remove_old_generations
 from retriever.indexing.locks import writer_lock
@@ -36,7 +37,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
 
     Raises:
         DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
-        IndexUnusableError: the index is locked, damaged, of a newer format, or the disk is full or read-only.
+        IndexUnusableError: the index is locked, damaged, of another format, or the disk is full or read-only.
         EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
         GenerationError: ChromaDB failed otherwise.
     """
@@ -50,6 +51,8 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
     ):
         if waited:
             listings = list_folders(request.docs, request.profile.documents)
+        if request.docs:
+            name_folders(request.index, request.docs, request.settings.get("documents", {}))
         report = _Update(request, connection, progress).run(listings)
     return replace(report, seconds=time.perf_counter() - started)
 
@@ -145,9 +148,11 @@ class _Update:
     def _changes(self, folder: StoredFolder, listings: Mapping[str, Listing]) -> Changes:
         known = reading.documents(self._connection, folder.key)
         if self._anew:  # a digest that no content has: every document differs
-            known = {path: replace(document, mtime_ns=-1, digest="") for path, document in known.items()}
+            known = {path: replace(document, size=-1, digest="") for path, document in known.items()}
         listing = listings.get(folder.path)
         try:
+            if listing is None and folder.path not in named_folders(self._index).folders:
+                raise DocumentsError(refusal([folder.path]))
             listing = listing or list_documents(Path(folder.path), self._request.profile.documents)
         except DocumentsError as error:
             return self._unlisted(folder, len(known), error)

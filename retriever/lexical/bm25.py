@@ -5,6 +5,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 131 ms at 100,000 nodes. The numbers are derived from the class itself; a test holds them to `get_scores`.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,28 @@ import numpy.typing as npt
 
 from retriever.disk import writing_to
 from retriever.errors import GenerationError
-from retriever.lexical import postings as storage
 from retriever.lexical import tokens as tokenizer
-from retriever.lexical.postings import IntArray, Postings
+from retriever.lexical.postings import (
+    IntArray,
+    Postings,
+    load_column,
+    load_postings,
+    merge_postings,
+    no_postings,
+    save_column,
+    save_postings,
+)
 
-FORMAT = 1
-"""Rises when the files change."""
+FORMAT = 1  # rises when the files change
+_STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
 
-_STRIPES = 64
-"""How many rows share one maximum while the best are looked for; any number gives the same result."""
+SHORTEST_SLIP, TWO_EDITS_FROM, LONGEST_SLIP = 5, 8, 40
+"""Letters of a term: of the shortest that may be a slip, of the shortest with two edits, and of the longest."""
+SHORTEST_FORM = 5
+"""Letters of the shortest term of which a longer one may be another form."""
+
+LETTER_BITS = np.uint32(1) << (np.arange(256, dtype=np.uint32) & 31)
+"""(256,) uint32: of each byte, one bit; no two letters share one."""
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -36,11 +50,11 @@ class QuestionTerm:
 
     term: str
     documents: int
-    """How many nodes hold it; 0 for a word that nobody wrote."""
+    """How many nodes hold it; 0 for a word that no document has."""
     rarity: float
     """ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no
-    word makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that nobody
-    wrote counts like one written once: it is at least as rare, and a typo must not outweigh the rest of a question."""
+    word makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
+    document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +88,11 @@ class LexicalIndex:
         Raises:
             GenerationError: a file is missing or cut, the parts do not fit together, or they were made by other rules.
         """
-        version = storage.load_column(folder, "version", np.int64)
+        version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
             raise GenerationError(f"{folder}: made by another version of this program; index the documents again")
-        postings = storage.load(folder)
-        weights = storage.load_column(folder, "weights", np.float64)
+        postings = load_postings(folder)
+        weights = load_column(folder, "weights", np.float64)
         if len(weights) != len(postings.rows):
             raise GenerationError(f"{folder}: the lexical index does not add up; index the documents again")
         return cls(postings, weights.view(np.float64))
@@ -104,7 +118,7 @@ class LexicalIndex:
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
         numbers = {token: self._number(token) for token in counts}
-        terms = tuple(self._described(token, number) for token, number in numbers.items())
+        terms = tuple(self._describe(token, number) for token, number in numbers.items())
         columns = [(self._column(numbers[token]), count) for token, count in counts.items()]
         scores = np.zeros(-(-len(self) // _STRIPES) * _STRIPES)
         try:
@@ -112,7 +126,12 @@ class LexicalIndex:
                 weights = self._weights[column]
                 np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
             rows = self._candidates(scores, [column for column, _ in columns], limit)
-            return LexicalResult(self._best(scores, rows, limit), terms, self._ceiling(columns))
+            # Equal scores in the order of the rows, which is that of the keys.
+            order = np.argsort(-scores[rows], kind="stable")[:limit]
+            best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)
+            # The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0.
+            ceiling = sum(count * self._weights[column].max(initial=0.0) for column, count in columns)
+            return LexicalResult(tuple(best), terms, float(ceiling))
         except IndexError as error:
             raise GenerationError("the lexical index is damaged; index the documents again") from error
 
@@ -126,16 +145,46 @@ class LexicalIndex:
             node_keys: any keys; one that is not in the index covers nothing.
         """
         wanted = np.array(node_keys, np.int64)
-        there, rows = _found(wanted, self._postings.keys)
+        there, rows = _locate(wanted, self._postings.keys)
         covered = np.zeros(len(rows))
         total = 0.0
         for token in dict.fromkeys(tokens):
             number = self._number(token)
-            rarity = self._described(token, number).rarity
-            covered += rarity * _found(rows, self._postings.rows[self._column(number)])[0]
+            rarity = self._describe(token, number).rarity
+            covered += rarity * _locate(rows, self._postings.rows[self._column(number)])[0]
             total += rarity
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
+
+    def resembles(self, term: str) -> bool:
+        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms.
+
+        A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
+        changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
+        `serial`). Below five letters everything is near something.
+
+        Args:
+            term: from `tokenize`, of any length.
+        """
+        if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
+            return False
+        if any(self._number(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
+            return True
+        edits = 1 if len(term) < TWO_EDITS_FROM else 2
+        first, last = self._place(term[0].encode()), self._place(chr(ord(term[0]) + 1).encode())
+        if first == last:
+            return False
+        starts = self._postings.term_starts[first : last + 1]
+        letters = LETTER_BITS[self._postings.vocabulary[starts[0] : starts[-1]]]
+        try:
+            sets = np.bitwise_or.reduceat(letters, starts[:-1] - starts[0])
+        except IndexError as error:
+            raise GenerationError("the lexical index is damaged; index the documents again") from error
+        wanted = term.encode()
+        own = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(wanted, np.uint8)])
+        # An edit changes at most two of the letters that a term has; few terms are left to be compared one by one.
+        alike = (np.bitwise_count(sets ^ own) <= 2 * edits) & (np.abs(np.diff(starts) - len(term)) <= edits)
+        return any(_edits(wanted, self._term(first + place)) <= edits for place in np.flatnonzero(alike).tolist())
 
     def verify(self, node_keys: Collection[int]) -> None:
         """Recompute everything but the spelling of the terms (a checksum of the files covers that).
@@ -148,20 +197,23 @@ class LexicalIndex:
         """
         self._postings.check_contents()
         keys = np.array(sorted(node_keys), np.int64)
-        if not (np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, _weights(self._postings))):
+        if not (
+            np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, compute_weights(self._postings))
+        ):
             raise GenerationError("the lexical index is damaged; index the documents again")
 
     def _number(self, token: str) -> int | None:
         """Where the token stands in the vocabulary, by binary search."""
         wanted = token.encode("utf-8", "surrogatepass")
-        low, high = 0, len(self._term_starts) - 1
-        while low < high:
-            middle = (low + high) // 2
-            term = self._vocabulary[self._term_starts[middle] : self._term_starts[middle + 1]].tobytes()
-            if term == wanted:
-                return middle
-            low, high = (middle + 1, high) if term < wanted else (low, middle)
-        return None
+        place = self._place(wanted)
+        return place if place < len(self._term_starts) - 1 and self._term(place) == wanted else None
+
+    def _place(self, wanted: bytes) -> int:
+        """The first term that is not before `wanted` in the order of bytes."""
+        return bisect_left(range(len(self._term_starts) - 1), wanted, key=self._term)
+
+    def _term(self, number: int) -> bytes:
+        return self._vocabulary[self._term_starts[number] : self._term_starts[number + 1]].tobytes()
 
     def _column(self, number: int | None) -> slice:
         """The postings of a term."""
@@ -169,18 +221,13 @@ class LexicalIndex:
             return slice(0, 0)
         return slice(self._starts[number], self._starts[number + 1])
 
-    def _described(self, token: str, number: int | None) -> QuestionTerm:
+    def _describe(self, token: str, number: int | None) -> QuestionTerm:
         column = self._column(number)
         documents = column.stop - column.start
         nodes = max(1, len(self))
         frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
         rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))
         return QuestionTerm(token, documents, rarity)
-
-    def _ceiling(self, columns: Sequence[tuple[slice, float]]) -> float:
-        """The list upper bounds of MaxScore (Turtle and Flood, IPM 1995), added up; a word may add less than 0."""
-        highest = (count * self._weights[column].max(initial=0.0) for column, count in columns)
-        return float(sum(highest))
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
         """Rows among which the `limit` best are, ascending; each holds a word of the question.
@@ -196,11 +243,6 @@ class LexicalIndex:
         rows = [self._postings.rows[column] for column in columns]
         return np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
 
-    def _best(self, scores: FloatArray, rows: IntArray, limit: int) -> tuple[tuple[int, float], ...]:
-        """The best of some rows; equal scores in the order of the rows, which is that of the keys."""
-        order = np.argsort(-scores[rows], kind="stable")[:limit]
-        return tuple(zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True))
-
 
 def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
     """Make the index of these documents in a new folder.
@@ -212,7 +254,7 @@ def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
     Raises:
         StorageError: the disk is full or the folder cannot be written.
     """
-    _save(folder, storage.merged(storage.no_postings(), (), documents))
+    _save(folder, merge_postings(no_postings(), (), documents))
 
 
 def patch_lexical(source: Path, target: Path, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> None:
@@ -228,10 +270,10 @@ def patch_lexical(source: Path, target: Path, removed: Collection[int], added: M
         GenerationError: `source` cannot be opened, or holds other nodes than the change says.
         StorageError: the disk is full or the folder cannot be written.
     """
-    _save(target, storage.merged(LexicalIndex.open(source)._postings, removed, added))
+    _save(target, merge_postings(LexicalIndex.open(source)._postings, removed, added))
 
 
-def _found(
+def _locate(
     wanted: npt.NDArray[np.integer], ascending: npt.NDArray[np.integer]
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     """Whether each value is in an ascending array, and where it is or would be."""
@@ -242,20 +284,38 @@ def _found(
     return there, places
 
 
+def _edits(some: bytes, other: bytes) -> int:
+    """How many letters to add, drop, change or swap with their neighbour make one of the other.
+
+    Optimal string alignment: Damerau, "A technique for computer detection and correction of spelling errors", 1964.
+    """
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(some, start=1):
+        above, row, before_above = row, [place], before
+        for column, there in enumerate(other, start=1):
+            cost = min(above[column] + 1, row[-1] + 1, above[column - 1] + (letter != there))
+            if place > 1 and column > 1 and letter == other[column - 2] and some[place - 2] == there:
+                cost = min(cost, before_above[column - 2] + 1)
+            row.append(cost)
+        before = above
+    return row[-1]
+
+
 def _save(folder: Path, postings: Postings) -> None:
-    weights = _weights(postings)
+    weights = compute_weights(postings)
     with writing_to(folder):
         folder.mkdir(parents=True)
-    storage.save(postings, folder)
-    storage.save_column(folder, "weights", weights)
-    storage.save_column(folder, "version", _version())
+    save_postings(postings, folder)
+    save_column(folder, "weights", weights)
+    save_column(folder, "version", _version())
 
 
 def _version() -> IntArray:
     return np.array([FORMAT, tokenizer.RULES], np.int64)
 
 
-def _weights(postings: Postings) -> FloatArray:
+def compute_weights(postings: Postings) -> FloatArray:
     """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question.
 
     The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,

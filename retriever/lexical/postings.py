@@ -13,6 +13,7 @@ from tokenize import TokenError
 import numpy as np
 import numpy.typing as npt
 
+from pageindex.regular_file import require_regular
 from retriever.disk import writing_to
 from retriever.errors import GenerationError
 
@@ -76,15 +77,15 @@ class Postings:
             and bool(np.all((self.rows >= 0) & (self.rows < max(1, len(self.keys))) & (self.counts > 0)))
         )
         if sound:
-            codes = _codes(_owners(self.starts), self.rows, len(self.keys))
+            codes = _list_terms(self.starts) * len(self.keys) + self.rows
             sums = np.bincount(self.rows, weights=self.counts, minlength=len(self.keys))
             sound = bool(np.all(np.diff(codes) > 0)) and np.array_equal(sums, self.lengths)
         if not sound:
             raise GenerationError("the lexical index is damaged; index the documents again")
 
 
+# The columns that are not int64.
 _DTYPES: dict[str, type[np.generic]] = {"vocabulary": np.uint8, "rows": np.int32, "counts": np.int32}
-"""The columns that are not int64."""
 
 
 def no_postings() -> Postings:
@@ -93,93 +94,69 @@ def no_postings() -> Postings:
     return Postings(**empty | {"term_starts": np.zeros(1, np.int64), "starts": np.zeros(1, np.int64)})
 
 
-def merged(previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
+def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
     """The postings without some nodes and with others; nodes that stay are not counted again.
 
+    A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two
+    sets of postings are merged by merging their codes.
+
     Args:
-        previous: what is there.
+        previous: the postings so far.
         removed: keys of nodes to drop; a changed node is dropped and added.
         added: the tokens of each new node, by its key.
 
     Raises:
         GenerationError: a key to drop is not there, or a key to add is: `previous` is of other documents.
     """
-    kept = _kept_rows(previous, removed, added)
-    new_keys = np.array(sorted(added), np.int64)
-    keys = np.sort(np.concatenate([previous.keys[kept], new_keys]))
-    tokens = [added[key] for key in new_keys.tolist()]
-    new_lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-    lengths = np.empty(len(keys), np.int64)
-    lengths[np.searchsorted(keys, previous.keys[kept])] = previous.lengths[kept]
-    lengths[np.searchsorted(keys, new_keys)] = new_lengths
-
-    old_terms = previous.terms()
-    numbers, fresh = _numbered(tokens)
-    terms = sorted(old_terms + sorted(fresh.keys() - set(old_terms)))  # two ascending runs: merged in linear time
-    places = {term: place for place, term in enumerate(terms)}
-    old_codes, old_counts = _moved(previous, kept, _placed(old_terms, places), keys)
-    new_rows = np.repeat(np.searchsorted(keys, new_keys), new_lengths)
-    new_codes, new_counts = np.unique(
-        _codes(_placed(list(fresh), places)[numbers], new_rows, len(keys)), return_counts=True
-    )
-    at = np.searchsorted(old_codes, new_codes)
-    codes = np.insert(old_codes, at, new_codes)
-    return _assembled(keys, lengths, terms, codes, np.insert(old_counts, at, new_counts.astype(np.int32)))
-
-
-def _kept_rows(
-    previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]
-) -> npt.NDArray[np.bool_]:
-    """(n,) bool: the rows of `previous` that stay."""
     dropped = np.isin(previous.keys, np.fromiter(removed, np.int64, len(removed)))
     taken = np.isin(np.fromiter(added, np.int64, len(added)), previous.keys[~dropped])
     if dropped.sum() != len(set(removed)) or taken.any():
         raise GenerationError("the lexical index is of other documents than the change; index the documents again")
-    return ~dropped
 
+    # The rows: nodes that stay and new ones, by key.
+    new_keys = np.array(sorted(added), np.int64)
+    keys = np.sort(np.concatenate([previous.keys[~dropped], new_keys]))
+    tokens = [added[key] for key in new_keys.tolist()]
+    new_lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
+    lengths = np.empty(len(keys), np.int64)
+    lengths[np.searchsorted(keys, previous.keys[~dropped])] = previous.lengths[~dropped]
+    lengths[np.searchsorted(keys, new_keys)] = new_lengths
 
-def _numbered(documents: Sequence[Sequence[str]]) -> tuple[IntArray, dict[bytes, int]]:
-    """The number of each token in the order of the documents, and the terms in the order of their numbers."""
+    # The terms: tokens are numbered as they come, then all terms take their places in the order of their bytes.
     numbers: dict[str, int] = {}
-    sequence = np.fromiter(
-        (numbers.setdefault(token, len(numbers)) for token in chain.from_iterable(documents)), np.int64
+    number_of_token = np.fromiter(
+        (numbers.setdefault(token, len(numbers)) for token in chain.from_iterable(tokens)), np.int64
     )
     # A lone surrogate is no UTF-8, but no reason to fail either.
-    return sequence, {term.encode("utf-8", "surrogatepass"): number for term, number in numbers.items()}
+    new_terms = [term.encode("utf-8", "surrogatepass") for term in numbers]
+    old_terms = previous.terms()
+    terms = sorted(old_terms + sorted(set(new_terms) - set(old_terms)))  # two ascending runs: merged in linear time
+    places = {term: place for place, term in enumerate(terms)}
+
+    # The postings: those that stay, in the new numbering, and the counts of the new ones put between them.
+    place_of_old = np.fromiter((places[term] for term in old_terms), np.int64, len(old_terms))
+    row_of_old = np.searchsorted(keys, previous.keys)
+    stays = ~dropped[previous.rows]
+    codes = (place_of_old[_list_terms(previous.starts)] * len(keys) + row_of_old[previous.rows])[stays]
+    place_of_new = np.fromiter((places[term] for term in new_terms), np.int64, len(new_terms))
+    new_rows = np.repeat(np.searchsorted(keys, new_keys), new_lengths)
+    new_codes, new_counts = np.unique(place_of_new[number_of_token] * len(keys) + new_rows, return_counts=True)
+    at = np.searchsorted(codes, new_codes)
+    counts = np.insert(previous.counts[stays], at, new_counts.astype(np.int32))
+    return _assemble(keys, lengths, terms, np.insert(codes, at, new_codes), counts)
 
 
-def _placed(terms: Sequence[bytes], places: Mapping[bytes, int]) -> IntArray:
-    return np.fromiter((places[term] for term in terms), np.int64, len(terms))
-
-
-def _moved(
-    previous: Postings, kept: npt.NDArray[np.bool_], places: IntArray, keys: IntArray
-) -> tuple[IntArray, npt.NDArray[np.int32]]:
-    """The codes and counts of the postings that stay, in the new numbering of terms and rows."""
-    new_row = np.searchsorted(keys, previous.keys)
-    codes = _codes(places[_owners(previous.starts)], new_row[previous.rows], len(keys))
-    if kept.all():
-        return codes, previous.counts
-    stays = kept[previous.rows]
-    return codes[stays], previous.counts[stays]
-
-
-def _codes(terms: IntArray, rows: npt.NDArray[np.integer], node_count: int) -> IntArray:
-    """One number for a pair of term and row, in the order of the pairs."""
-    return terms * node_count + rows
-
-
-def _owners(starts: IntArray) -> IntArray:
+def _list_terms(starts: IntArray) -> IntArray:
     """(p,) int64: the term of each posting."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
-def _assembled(
+def _assemble(
     keys: IntArray, lengths: IntArray, terms: list[bytes], codes: IntArray, counts: npt.NDArray[np.int32]
 ) -> Postings:
     """Take codes apart again, and drop the terms that no node holds any more."""
     starts = np.searchsorted(codes, np.arange(len(terms) + 1) * len(keys))
-    rows = (codes - _owners(starts) * len(keys)).astype(np.int32)
+    rows = (codes - _list_terms(starts) * len(keys)).astype(np.int32)
     alive = np.diff(starts) > 0
     terms = [term for term, lives in zip(terms, alive.tolist(), strict=True) if lives]
     sizes = np.fromiter(map(len, terms), np.int64, len(terms))
@@ -212,6 +189,7 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
     """
     path = folder / f"{name}.npy"
     try:
+        require_regular(path)
         # A plain array over the map: slicing numpy's own class for maps is ten times slower.
         values: npt.NDArray[np.generic] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError) as error:
@@ -222,7 +200,7 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
     return values
 
 
-def save(postings: Postings, folder: Path) -> None:
+def save_postings(postings: Postings, folder: Path) -> None:
     """Write one file for each array into a folder that exists.
 
     Raises:
@@ -232,7 +210,7 @@ def save(postings: Postings, folder: Path) -> None:
         save_column(folder, field.name, getattr(postings, field.name))
 
 
-def load(folder: Path) -> Postings:
+def load_postings(folder: Path) -> Postings:
     """Map the arrays into memory.
 
     Raises:

@@ -2,7 +2,7 @@
 
 A word becomes its stem. An identifier becomes itself and its parts, so that `background tasks` finds
 `fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
-characters. Everything is one pass over the text; what a word becomes is remembered, because text repeats its words.
+characters. Everything is one pass over the text; what a word becomes is cached, because text repeats its words.
 """
 
 import re
@@ -13,17 +13,19 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Protocol
 
-RULES = 1
-"""Rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer."""
+RULES = 1  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
 
+# Characters. A longer term (a key, an encoded picture) is cut, in documents and questions alike: it still matches
+# itself, while no single line of a file can swell the vocabulary.
 _LONGEST_TERM = 200
-"""Characters. A longer one (a key, an encoded picture) is cut, in documents and questions alike, so that it still
-matches itself while no single line of a file can swell the vocabulary."""
+_LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not push the others out of memory
 
-_LONGEST_REMEMBERED = 64
-"""Characters: longer words do not come twice, and must not push the others out of memory."""
-
-_STOP_WORDS_BY_LETTER = """
+# English words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`). They fill
+# people's questions (`how do I ...`) and would lift each section that is written as a conversation. `no`, `not`,
+# `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, a GET request), and BM25
+# gives a word of most documents next to no weight anyway.
+_STOP_WORDS = frozenset(
+    """
 about above after again all also am an and any are as at a be because been before being below between both but by
 can could did do does doing down during each few for from further had has have having he her here hers him his
 how i if in into is it its itself just let like may me might more most must my of off on once only or other our
@@ -31,20 +33,16 @@ ours out over own please same shall she should so some such than that the their 
 those through to too under until up us very was we were what when where which while who whom whose why will with
 would you your yours yourself
 aren couldn d didn doesn don e.g hadn hasn haven i.e isn ll m re s shouldn t ve wasn weren won wouldn
-"""
+""".split()  # noqa: SIM905 - a list of them would take 130 lines
+)
 
-_STOP_WORDS = frozenset(_STOP_WORDS_BY_LETTER.split())
-"""English words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`).
-They fill people's questions (`how do I ...`) and would lift whatever section is written as a conversation.
-`no`, `not`, `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, `without a
-database`, a GET request), and BM25 gives a word of most documents next to no weight anyway."""
-
+# A word, or words joined by `.`, `-` or `_`. No two parts of it can match one character, so it is linear. Beyond ASCII
+# it is used after `_SIEVE`, which leaves nothing there but letters, digits and marks.
 _WORD = re.compile(r"[\w\x80-\U0010ffff]+(?:[.-][\w\x80-\U0010ffff]+)*")
-"""A word, or words joined by `.`, `-` or `_`. No two parts of it can match one character, so it is linear.
-Beyond ASCII it is used after `_SIEVE`, which leaves nothing there but letters, digits and marks."""
 
 _SUBWORD = re.compile(r"[^._-]+")
 
+# A part of a camelCase identifier, read from the classes of its characters (`_classify_character`).
 _HUMP = re.compile(
     r"""(?P<cjk>C+)             # 你好
       | U{2,}s(?![ls])D*        # URLs
@@ -54,7 +52,6 @@ _HUMP = re.compile(
       | D+""",
     re.VERBOSE,
 )
-"""A part of a camelCase identifier, read from the classes of its characters (`_character_class`)."""
 
 
 class _Sieve(dict[int, int | str | None]):
@@ -87,39 +84,39 @@ def tokenize(text: str) -> list[str]:
         text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     terms: list[str] = []
     for word in _WORD.findall(text):
-        terms.extend(_remembered_terms(word) if len(word) <= _LONGEST_REMEMBERED else _terms(word))
+        terms.extend(_cached_terms(word) if len(word) <= _LONGEST_CACHED else _terms(word))
     return terms
 
 
-def word_count(text: str) -> int:
+def count_words(text: str) -> int:
     """Words as people count them; in a script without spaces, two characters count as one."""
     return max(len(text.split()), sum(map(_is_cjk, text)) // 2)
 
 
 def _terms(word: str) -> tuple[str, ...]:
     whole = word.strip("._-")
-    if _folded(whole) in _STOP_WORDS:
+    if _fold(whole) in _STOP_WORDS:
         return ()
     candidates = [] if any(_is_cjk(character) for character in whole) else [whole]
     for subword in _SUBWORD.findall(whole):
         candidates.extend(_parts(subword))
-    folded = dict.fromkeys(_folded(candidate) for candidate in candidates)
+    folded = dict.fromkeys(_fold(candidate) for candidate in candidates)
     return tuple(dict.fromkeys(_stem(term) for term in folded if term and term not in _STOP_WORDS))
 
 
 # As many words as a large set of documents uses often; about 10 MB when full.
-_remembered_terms = lru_cache(maxsize=65_536)(_terms)
+_cached_terms = lru_cache(maxsize=65_536)(_terms)
 
 
 def _parts(subword: str) -> Iterator[str]:
     """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
-    classes = "".join(map(_character_class, subword))
+    classes = "".join(map(_classify_character, subword))
     if "C" not in classes:
         yield subword
     for hump in _HUMP.finditer(classes):
         text = subword[hump.start() : hump.end()]
         if hump.lastgroup == "cjk":
-            yield from _bigrams(text)
+            yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)  # pairs of neighbouring characters
             continue
         letters = len(hump[0].rstrip("D"))
         yield from (text, text[:letters], text[letters:])
@@ -127,15 +124,8 @@ def _parts(subword: str) -> Iterator[str]:
             yield from (text[1:], text[1:letters])
 
 
-def _bigrams(run: str) -> Iterator[str]:
-    if len(run) == 1:
-        yield run
-    for first, second in pairwise(run):
-        yield first + second
-
-
 @cache
-def _character_class(character: str) -> str:
+def _classify_character(character: str) -> str:
     """U upper case, s the letter s, l any other letter or mark, D digit, C a character of an unspaced script."""
     if _is_cjk(character):
         return "C"
@@ -165,19 +155,19 @@ def _is_cjk(character: str) -> bool:
     return code >= 0x1100 and any(first <= code <= last for first, last in _CJK_RANGES)
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     lowered = word.lower() if word.isascii() else unicodedata.normalize("NFKC", word.casefold())
     return lowered[:_LONGEST_TERM]
 
 
-_stemming = threading.Lock()
+_stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
 
 
 def _stem(term: str) -> str:
     """The Snowball (Porter 2) stem of a word; a term that holds anything but ASCII letters is a name, kept as it is."""
     if not (term.isascii() and term.isalpha()):
         return term
-    with _stemming:  # a stemmer keeps the word it works on in itself
+    with _stemming:
         return _stemmer().stemWord(term)
 
 

@@ -3,22 +3,19 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from retriever.errors import GenerationError
-from retriever.expansion.queries import weighted_words
-from retriever.expansion.values import Query
 from retriever.lexical.tokens import tokenize
+from retriever.query import Query
 from retriever.searching.late_interaction import max_similarities
 from retriever.searching.mapping import ChunkHit, best_chunk, distance_and_rank, in_order, node_of
 from retriever.searching.open_index import View
+from retriever.searching.queries import weigh_words
+from retriever.searching.question_words import measure_known, measure_together, read_form, split_words
 from retriever.searching.recency import temporal_scores
 from retriever.settings.profile import Profile
 from retriever.store import by_text, priors, reading, recorded
-from retriever.types import Candidate, FloatMatrix, Ranked, Ranking, TokenBits
-
-if TYPE_CHECKING:
-    from retriever.lexical.bm25 import QuestionTerm
+from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, TokenBits
 
 COSINE_TOLERANCE = 1e-3
 """What float32 and ChromaDB's own normalising may change of a cosine, with room: they differ by about 1e-7."""
@@ -26,6 +23,9 @@ COSINE_TOLERANCE = 1e-3
 EXACT_UP_TO = 20_000
 """Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
 its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about."""
+
+TOGETHER_IN = 5
+"""Sections in which the words of a question are looked for side by side: as many as the verdict is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,11 @@ class LexicalEvidence:
     coverage: float
     """Which share of the question, by the rarity of its words, the section that speaks of most covers, 0 to 1."""
     known: float
-    """Which share of the question, likewise, is words that any section holds, 0 to 1; single letters do not count."""
+    """Which share of the question, likewise, is words that any section holds, 0 to 1 (`measure_known`)."""
+    together: float
+    """Which share of its pairs of words stand together in one of the first sections, 0 to 1 (`measure_together`)."""
+    form: QuestionForm
+    """What the question is made of."""
 
 
 def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> LexicalEvidence:
@@ -126,7 +130,7 @@ def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> L
     The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity;
     of several texts, the mean by their weights.
     """
-    result = view.lexical.search_weighted(weighted_words(queries), profile.lexical_top_n)
+    result = view.lexical.search_weighted(weigh_words(queries), profile.lexical_top_n)
     found = result.ranking
     coverage = _coverage(view, queries, [key for key, _ in found])
     known = reading.ids_of_nodes(view.connection, [key for key, _ in found])
@@ -134,16 +138,17 @@ def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> L
     items = [Ranked(known[key], score, share) for (key, score), share in zip(found, evidence, strict=True)]
     ranked = _with_prior(view, items, profile)
     ranking = Ranking("lexical", "bm25", profile.lexical_weight, ranked, result.ceiling)
-    words = tuple(dict.fromkeys(tokenize(queries[0].text)))
-    return LexicalEvidence(ranking, words, max(coverage, default=0.0), _known(result.terms, words))
-
-
-def _known(terms: "Sequence[QuestionTerm]", words: Sequence[str]) -> float:
-    """A single letter or digit is nothing that one could know: every folder of some size holds them all."""
-    telling = {word for word in words if len(word) > 1 or not word.isascii()}
-    asked = [term for term in terms if term.term in telling]
-    total = sum(term.rarity for term in asked)
-    return sum(term.rarity for term in asked if term.documents) / total if total else 0.0
+    asked = split_words(queries[0].text)
+    first = [item.node_id for item in ranked[:TOGETHER_IN]]
+    view.tree.load_nodes(first)
+    return LexicalEvidence(
+        ranking,
+        words=tuple(dict.fromkeys(tokenize(queries[0].text))),
+        coverage=max(coverage, default=0.0),
+        known=measure_known(asked, {term.term: term for term in result.terms}, view.lexical),
+        together=measure_together(asked, map(view.tree.node, first)),
+        form=read_form(queries[0].text),
+    )
 
 
 def _coverage(view: View, queries: Sequence[Query], node_keys: Sequence[int]) -> list[float]:

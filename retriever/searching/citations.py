@@ -1,20 +1,21 @@
 """Whether the lines that are cited still hold, on the disk, what was indexed; if not, where that has moved."""
 
-import os
 import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pageindex.corpus import SourceFile, UnreadableDocumentError, read_document
+from pageindex.corpus import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
+from retriever.indexing.consent import FolderAccess
 from retriever.store import reading
 from retriever.store.files import documents_by_key
 from retriever.store.reading import StoredDocument
 
-CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone"]
+CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 """`exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
-several others; `gone`: there is no such file, or it cannot be read."""
+several others; `gone`: there is no such document, or it cannot be read; `unchecked`: nobody has named its folder for
+this index, so it was not looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +27,21 @@ class Anchor:
 
 
 class Anchors:
-    """Looks at the files of one answer: a stat for each; only one that looks different is read, once.
+    """Compares the files of one answer with what was indexed: each is read, once, whatever its size and times say.
 
     Args:
         documents: as they were when they were indexed, by key.
         folders: their indexed folders, absolute, by document key.
-        max_file_bytes: a larger file is not read.
+        access: which of the folders may be looked at, and which of their files are documents.
     """
 
     def __init__(
-        self, documents: Mapping[int, StoredDocument], folders: Mapping[int, str], max_file_bytes: int
+        self, documents: Mapping[int, StoredDocument], folders: Mapping[int, str], access: FolderAccess
     ) -> None:
         self.folders = folders
         """As they were given."""
         self._documents = documents
-        self._max_file_bytes = max_file_bytes
+        self._access = access
         self._seen: dict[int, tuple[CitationState, str]] = {}
 
     def anchor(self, document_key: int, span: Span, text: str) -> Anchor:
@@ -55,32 +56,27 @@ class Anchors:
         return anchored(span, text, now) if state == "stale" else Anchor(span, state)
 
     def look_at(self, document_key: int) -> tuple[CitationState, str]:
-        """`exact`, `stale` or `gone` for the file as a whole, and its text where it is `stale`."""
+        """`exact`, `stale`, `gone` or `unchecked` for the file as a whole, and its text where it is `stale`."""
         if document_key not in self._seen:
             self._seen[document_key] = self._look(document_key)
         return self._seen[document_key]
 
     def _look(self, document_key: int) -> tuple[CitationState, str]:
-        known = self._documents[document_key]
-        path = f"{self.folders[document_key]}/{known.path}"
+        known, folder = self._documents[document_key], self.folders[document_key]
+        if folder not in self._access.folders:
+            return "unchecked", ""
         try:
-            status = os.stat(path, follow_symlinks=False)  # noqa: PTH116 - a third of the time of Path
-        except OSError:
-            return "gone", ""
-        if (known.size, known.mtime_ns) == (status.st_size, status.st_mtime_ns):
-            return "exact", ""
-        file = SourceFile(known.path, path, status.st_size, status.st_mtime_ns)
-        try:
-            now = read_document(file, self._max_file_bytes)
+            file = find_document(folder, known.path, self._access.options)
+            now = read_document(file, self._access.options.max_file_bytes)
         except UnreadableDocumentError:
             return "gone", ""
         return ("exact", "") if now.digest == known.digest else ("stale", now.text)
 
 
-def anchors_of(connection: sqlite3.Connection, document_keys: Collection[int], max_file_bytes: int) -> Anchors:
+def anchors_of(connection: sqlite3.Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
     """Looks at the files of these documents."""
     folders = reading.folder_of(connection, document_keys)
-    return Anchors(documents_by_key(connection, document_keys), folders, max_file_bytes)
+    return Anchors(documents_by_key(connection, document_keys), folders, access)
 
 
 def anchored(span: Span, text: str, now: str) -> Anchor:

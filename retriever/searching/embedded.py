@@ -8,7 +8,7 @@ import numpy as np
 from retriever.embedding import unread_tokens
 from retriever.embedding.rows import checked_rows
 from retriever.errors import EncoderError
-from retriever.expansion.values import Query
+from retriever.query import Query
 from retriever.searching.open_index import View
 from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, TokenBits, as_token_encoder

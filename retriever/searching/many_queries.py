@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from retriever.expansion.queries import blended
-from retriever.expansion.values import Query
+from retriever.query import Query
 from retriever.searching.arms import DenseEvidence, LexicalEvidence, dense_ranking, lexical_ranking
 from retriever.searching.open_index import View
+from retriever.searching.queries import average_vectors
 from retriever.settings.profile import Profile
 from retriever.types import FloatMatrix
 
@@ -23,7 +23,7 @@ def dense_evidence(
         profile: how much each list holds, and weighs beside the others.
     """
     if not profile.dense_per_query:
-        return (dense_ranking(view, blended(vectors, [query.dense_weight for query in queries]), profile),)
+        return (dense_ranking(view, average_vectors(vectors, [query.dense_weight for query in queries]), profile),)
     heaviest = max(query.dense_weight for query in queries)
     return tuple(
         dense_ranking(view, vectors[place : place + 1], _of_one(profile, query.dense_weight / heaviest))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from retriever.store.reading import StoredChunk
-from retriever.types import Candidate
+from retriever.types import Candidate, Hit
 
 SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
@@ -20,7 +20,7 @@ def best_passage(passages: Sequence[str], words: Collection[str], words_of: Call
 
 
 def matched_chunk(
-    candidate: Candidate,
+    candidate: Candidate | Hit,
     chunks: Sequence[StoredChunk],
     words: Collection[str],
     words_of: Callable[[str], Collection[str]],
@@ -44,7 +44,7 @@ def snippet(passage: str, words: Collection[str], words_of: Callable[[str], Coll
         words: the question's, as `words_of` gives them.
         words_of: a text's words.
     """
-    from pageindex.inline import References  # with markdown-it, 25 ms that who only cuts a text does not spend
+    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
     from pageindex.summary import prose_sentences
 
     lines = [line for line in passage.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]

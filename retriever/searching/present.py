@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import Anchors, anchors_of
 from retriever.searching.open_index import View
@@ -35,7 +36,7 @@ def hits_of(view: View, candidates: Sequence[Candidate], words: Collection[str],
     for chunk in reading.chunks_of_nodes(view.connection, ids):
         chunks[chunk.node_id].append(chunk)
     keys = {view.tree.document_key(node_id) for node_id in ids}
-    anchors = anchors_of(view.connection, keys, profile.documents.max_file_bytes)
+    anchors = anchors_of(view.connection, keys, FolderAccess.of(view.index, profile.documents))
     around = Surroundings(view, profile, words, anchors, chunks)
     return tuple(_hit(rank, candidate, around) for rank, candidate in enumerate(candidates, start=1))
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pageindex.node import Node, NodeKind, folder_id
 from retriever.browsing import find_in_documents
+from retriever.indexing.consent import FolderAccess
 from retriever.searching.citations import Anchor, anchors_of
 from retriever.searching.open_index import View
 
@@ -50,18 +51,18 @@ def relations(view: View, reference: str) -> Relations:
     )
 
 
-def places(view: View, found: Relations, max_file_bytes: int) -> Callable[[Node], Anchor | None]:
+def places(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
     """Tells of each of these nodes where it is by now; None of one without lines. To be used within the view.
 
     Args:
         view: that they were found in.
         found: the nodes.
-        max_file_bytes: a larger file is not read to see what it holds by now.
+        access: which of the folders may be looked at, and which of their files are documents.
     """
     above = [found.parent] if found.parent else []
     nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
     keys = {view.tree.document_key(node.id) for node in nodes}
-    anchors = anchors_of(view.connection, keys, max_file_bytes)
+    anchors = anchors_of(view.connection, keys, access)
 
     def place(node: Node) -> Anchor | None:
         return anchors.anchor(view.tree.document_key(node.id), node.span, node.text) if node.span else None

@@ -13,10 +13,10 @@ from typing import Any
 
 from retriever.embedding import EncoderSettings, open_encoder
 from retriever.errors import IndexLockedError, RetrieverError
-from retriever.expansion.values import Query
 from retriever.indexing.model_change import Budget, read_share
 from retriever.indexing.recipe import IndexRequest, is_made_as
 from retriever.lexical.tokens import tokenize
+from retriever.query import Query
 from retriever.searching.arms import DenseEvidence, late_ranking
 from retriever.searching.embedded import Embedded, embedded
 from retriever.searching.many_queries import dense_evidence
@@ -81,7 +81,7 @@ class OpenModels:
                 if encoder is None or not is_made_as(view.connection, request):
                     return
                 likely = view.lexical.search(words, LIKELY_SECTIONS).ranking if words else []
-            most = recorder.budget.seconds_for("change")
+            most = recorder.deadline.seconds_for("change")
             seconds = request.profile.change_seconds if most is None else min(most, request.profile.change_seconds)
             budget = Budget(seconds, [key for key, _ in likely])
             with recorder.stage("change") as note:

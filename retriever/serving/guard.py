@@ -1,29 +1,32 @@
-"""What stands before everything that listens: it lets in what may come in, and bounds what that costs."""
+"""The request guard: what stands before everything that listens, decides who may ask, and bounds what that costs.
+
+A page in a browser can send requests to this machine, and with DNS rebinding under a name of its own. So the Host
+header must be one of our own names with our own port, to the letter, and an Origin must be that same place: no prefix,
+no pattern, no answer to a preflight. Elsewhere than on loopback, or when one is set, a bearer token is needed as well.
+"""
 
 import asyncio
+import hmac
+import ipaddress
 import json
 import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from retriever.serving.admission import (
-    DEFAULT_LIMITS,
-    FAILED,
-    LARGE_ANSWER,
-    LARGE_BODY,
-    LATE_ANSWER,
-    LATE_BODY,
-    Door,
-    Headers,
-    Limits,
-    Refusal,
-    refusal,
-)
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 log = logging.getLogger(__name__)
 
+Headers = Iterable[tuple[bytes, bytes]]
+"""As ASGI gives them: the names in lower case."""
+
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+METHODS = frozenset({"GET", "HEAD", "POST", "DELETE"})
+"""OPTIONS is not among them: a preflight is asked by pages of other places alone."""
+HTTP_PORT = 80
+"""The one that a browser leaves out of Host and Origin."""
 ON_EVERY_ANSWER = {
     b"x-content-type-options": b"nosniff",
     b"cross-origin-resource-policy": b"same-origin",
@@ -33,48 +36,150 @@ ON_EVERY_ANSWER = {
 """Added where the application has not set them."""
 
 
-class Guard:
-    """An ASGI application that lets in what may come in, and bounds what it costs."""
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server listens, and the token that it asks for."""
 
-    def __init__(self, app: "ASGIApp", door: Door, limits: Limits = DEFAULT_LIMITS) -> None:
+    host: str
+    """The address or name that it is bound to."""
+    port: int
+    token: str = ""
+    """The bearer token that every request must carry; empty: none is needed."""
+
+    @property
+    def authorities(self) -> frozenset[str]:
+        """Every Host header that means this server, in lower case."""
+        own = bracket(self.host.lower())
+        names = {*LOOPBACK_NAMES, own} if is_loopback(self.host) else {own}
+        return frozenset(f"{name}:{self.port}" for name in names) | (names if self.port == HTTP_PORT else set())
+
+    @property
+    def url(self) -> str:
+        """Where a client on this machine finds it."""
+        return f"http://{bracket(self.host)}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much requests may ask for."""
+
+    header_bytes: int = 16_384
+    """All names and values together."""
+    headers: int = 64
+    body_bytes: int = 1_000_000
+    stall_seconds: float = 2.0
+    """Without a byte of a request that has begun."""
+    body_seconds: float = 10.0
+    """For the whole body to arrive."""
+    answer_bytes: int = 4_000_000
+    seconds: float = 150.0
+    """For the whole answer: a language model that is loaded first may take 90."""
+    at_once: int = 64
+    """Whole requests that are being answered at the same time; for others it is told to come again."""
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not answered."""
+
+    status: int
+    reason: str
+    """For the client: nothing in it comes from this machine."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+WRONG_HOST = Refusal(421, "the Host header must name this server and its port exactly")
+NO_HOST = Refusal(400, "exactly one Host header is needed")
+WRONG_TARGET = Refusal(400, "the request target must be a path")
+WRONG_METHOD = Refusal(405, "this method is not served", ((b"allow", ", ".join(sorted(METHODS)).encode()),))
+WRONG_ORIGIN = Refusal(403, "requests from pages of other places are not answered")
+NO_TOKEN = Refusal(401, "a bearer token is needed: Authorization: Bearer TOKEN", ((b"www-authenticate", b"Bearer"),))
+LARGE_HEADERS = Refusal(431, "the headers are too large")
+TWO_LENGTHS = Refusal(400, "either Content-Length or Transfer-Encoding is needed, not both")
+LARGE_BODY = Refusal(413, "the request body is too large")
+LATE_BODY = Refusal(408, "the request body did not arrive in time")
+BUSY = Refusal(503, "too many requests are being answered; ask again in a moment", ((b"retry-after", b"1"),))
+LARGE_ANSWER = Refusal(500, "the answer is too large; ask for less")
+LATE_ANSWER = Refusal(504, "the answer took too long")
+FAILED = Refusal(500, "this is a bug; the server's standard error says more")
+
+
+class RequestGuard:
+    """An ASGI application that lets in what may come in, and bounds what it costs.
+
+    A request takes one of the `at_once` places only from the end of its body to the end of the application's work: a
+    client that is slow to send or to read keeps no other one out.
+    """
+
+    def __init__(self, app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.app = app
-        self.door = door
+        self.address = address
         self.limits = limits
+        self._at_work = 0
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answers a request, or refuses it; the application never sees what is refused."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-        elif scope["type"] == "http":
-            answer = _Answer(send, self.limits.answer_bytes)
-            refused = refusal(scope["method"], _target(scope), scope["headers"], self.door, self.limits)
-            refused = refused or await self._answered(scope, receive, answer)
-            if refused is not None:
-                await answer.refuse(refused)
+        if scope["type"] != "http":
+            return
+        target = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
+        refusal = find_refusal(scope["method"], target, scope["headers"], self.address, self.limits)
+        if refusal is not None:
+            await _send_refusal(send, refusal)
+            return
+        body = await read_body(receive, self.limits)
+        if body is None:
+            return
+        answer = body if isinstance(body, Refusal) else await self._answer(scope, body, receive)
+        if isinstance(answer, Refusal):
+            await _send_refusal(send, answer)
+            return
+        for message in answer:
+            await send(message)
 
-    async def _answered(self, scope: "Scope", receive: "Receive", answer: "_Answer") -> Refusal | None:
+    async def _answer(self, scope: "Scope", body: bytes, receive: "Receive") -> "list[Message] | Refusal":
+        """What the application sends, whole, so that it can still be refused."""
+        if self._at_work >= self.limits.at_once:
+            return BUSY
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        answer: list[Message] = []
+        size = 0
+
+        async def replay() -> "Message":
+            return pending.pop() if pending else await receive()
+
+        async def collect(message: "Message") -> None:
+            nonlocal size
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": _add_defaults(message.get("headers", ()))}
+            size += len(message.get("body", b""))
+            if size > self.limits.answer_bytes:
+                raise _LargeAnswerError
+            answer.append(message)
+
+        self._at_work += 1
         deadline = asyncio.timeout(self.limits.seconds)
         try:
             async with deadline:
-                body = await read_body(receive, self.limits)
-                if isinstance(body, bytes):
-                    await self.app(scope, _replayed(body, receive), answer.send)
-                    return None
-                return body
-        except TimeoutError:
-            if deadline.expired():
-                return LATE_ANSWER
-            log.exception("a request failed")
+                await self.app(scope, replay, collect)
+                return answer
         except _LargeAnswerError:
             return LARGE_ANSWER
-        except Exception:
+        except Exception as error:
+            if isinstance(error, TimeoutError) and deadline.expired():
+                return LATE_ANSWER
             log.exception("a request failed")
-        return FAILED
+            return FAILED
+        finally:
+            self._at_work -= 1
 
 
-def _target(scope: "Scope") -> bytes:
-    raw: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
-    return raw
+class _LargeAnswerError(Exception):
+    """The application says more than may be said."""
 
 
 async def read_body(receive: "Receive", limits: Limits) -> bytes | Refusal | None:
@@ -83,7 +188,8 @@ async def read_body(receive: "Receive", limits: Limits) -> bytes | Refusal | Non
     try:
         async with asyncio.timeout(limits.body_seconds):
             while True:
-                message = await receive()
+                async with asyncio.timeout(limits.stall_seconds):
+                    message = await receive()
                 if message["type"] != "http.request":
                     return None
                 parts.append(message.get("body", b""))
@@ -96,65 +202,104 @@ async def read_body(receive: "Receive", limits: Limits) -> bytes | Refusal | Non
         return LATE_BODY
 
 
-def _replayed(body: bytes, receive: "Receive") -> "Receive":
-    """What gives the body in one piece, then whatever comes after it."""
-    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> "Message":
-        return pending.pop() if pending else await receive()
-
-    return replay
-
-
-class _LargeAnswerError(Exception):
-    """The application says more than may be said."""
+async def _send_refusal(send: "Send", refusal: Refusal) -> None:
+    body = json.dumps({"error": refusal.reason}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),  # what follows may be the body that was not read
+        *refusal.headers,
+    ]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": _add_defaults(headers)})
+    await send({"type": "http.response.body", "body": body})
 
 
-class _Answer:
-    """Counts what is sent, and sends a refusal while nothing has been."""
-
-    def __init__(self, send: "Send", most: int) -> None:
-        self._send = send
-        self._most = most
-        self._sent = 0
-        self._start: Message | None = None
-        self._started = False
-
-    async def send(self, message: "Message") -> None:
-        """Passes a message on; the first one waits for the second, so that a large answer can still be refused.
-
-        Raises:
-            _LargeAnswerError: that was too much.
-        """
-        if message["type"] == "http.response.start":
-            self._start = {**message, "headers": _with_defaults(message.get("headers", ()))}
-            return
-        self._sent += len(message.get("body", b""))
-        if self._sent > self._most:
-            raise _LargeAnswerError
-        if self._start is not None:
-            self._started = True
-            await self._send(self._start)
-            self._start = None
-        await self._send(message)
-
-    async def refuse(self, refused: Refusal) -> None:
-        """Says why; where half an answer has gone out already, the server closes the connection."""
-        if self._started:
-            return
-        body = json.dumps({"error": refused.reason}).encode()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),  # what follows may be the body that was not read
-            *refused.headers,
-        ]
-        start = {"type": "http.response.start", "status": refused.status, "headers": _with_defaults(headers)}
-        await self._send(start)
-        await self._send({"type": "http.response.body", "body": body})
-
-
-def _with_defaults(headers: Headers) -> list[tuple[bytes, bytes]]:
+def _add_defaults(headers: Headers) -> list[tuple[bytes, bytes]]:
     given = [(name.lower(), value) for name, value in headers]
     names = {name for name, _ in given}
     return given + [(name, value) for name, value in ON_EVERY_ANSWER.items() if name not in names]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host to bind to can be reached from this machine alone."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bracket(host: str) -> str:
+    """The host as it stands in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def find_refusal(
+    method: str, target: bytes, headers: Headers, address: ServerAddress, limits: Limits
+) -> Refusal | None:
+    """Why a request is not let in, by its first lines alone; None when it is.
+
+    Args:
+        method: as it was sent.
+        target: the request's target without its query.
+        headers: all of them.
+        address: the server that it was sent to.
+        limits: how large they may be.
+    """
+    given = list(headers)
+    if len(given) > limits.headers or sum(len(name) + len(value) for name, value in given) > limits.header_bytes:
+        return LARGE_HEADERS
+    if not target.startswith(b"/"):  # an absolute URI would name another host than the header does
+        return WRONG_TARGET
+    return (
+        host_refusal(values(given, b"host"), address)
+        or (None if method in METHODS else WRONG_METHOD)
+        or origin_refusal(given, method)
+        or token_refusal(values(given, b"authorization"), address.token)
+        or length_refusal(values(given, b"content-length"), values(given, b"transfer-encoding"), limits.body_bytes)
+    )
+
+
+def values(headers: Headers, name: bytes) -> list[str]:
+    """Every value of a header."""
+    return [value.decode("latin-1") for key, value in headers if key == name]
+
+
+def host_refusal(hosts: list[str], address: ServerAddress) -> Refusal | None:
+    """The Host header must be one of ours to the letter; case alone does not matter."""
+    if len(hosts) != 1:
+        return NO_HOST
+    return None if hosts[0].lower() in address.authorities else WRONG_HOST
+
+
+def origin_refusal(headers: Headers, method: str) -> Refusal | None:
+    """An Origin must be the place that Host names; programs send none.
+
+    A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody follows
+    from another page is let in: the page that it stands on does not see the answer.
+    """
+    origins = values(headers, b"origin")
+    if origins:
+        own = [f"http://{host}".lower() for host in values(headers, b"host")]
+        return None if [origin.lower() for origin in origins] == own else WRONG_ORIGIN
+    if not set(values(headers, b"sec-fetch-site")) & {"cross-site", "same-site"}:
+        return None
+    follows_link = values(headers, b"sec-fetch-mode") == ["navigate"] and values(headers, b"sec-fetch-dest") == [
+        "document"
+    ]
+    return None if follows_link and method == "GET" else WRONG_ORIGIN
+
+
+def token_refusal(authorizations: list[str], token: str) -> Refusal | None:
+    """The token must be the one that was set, compared in constant time."""
+    if not token:
+        return None
+    scheme, _, given = authorizations[0].partition(" ") if len(authorizations) == 1 else ("", "", "")
+    same = hmac.compare_digest(given.encode("latin-1"), token.encode("latin-1"))
+    return None if same and scheme.lower() == "bearer" else NO_TOKEN
+
+
+def length_refusal(lengths: list[str], encodings: list[str], most: int) -> Refusal | None:
+    """A body that is announced as too large is not read; one that is not announced is counted as it comes."""
+    if lengths and encodings:  # where programs differ in which of the two they believe, one request passes for two
+        return TWO_LENGTHS
+    return LARGE_BODY if any(not length.isdigit() or int(length[:20]) > most for length in lengths) else None

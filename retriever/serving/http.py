@@ -1,27 +1,54 @@
-"""Listening: a socket, a guarded application, and a server that ends when it is told to."""
+"""Listening: a socket, the application behind the request guard, and a server that ends when it is told to.
 
+A client that connects and then says nothing, stops in the middle of a request, or does not read its answer costs a
+connection for some seconds and keeps no other client waiting.
+"""
+
+import asyncio
 import contextlib
 import errno
 import os
 import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
 
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import BaseRoute, Mount
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from pageindex.regular_file import read_file
 from retriever.errors import ServingError, UsageError
-from retriever.serving.admission import DEFAULT_LIMITS, Door, Limits, is_loopback
-from retriever.serving.guard import Guard
+from retriever.serving.guard import DEFAULT_LIMITS, Limits, RequestGuard, ServerAddress, is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from retriever.serving.pool import ServedIndex
+
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8470
-MAX_CONNECTIONS = 64
-"""Further clients are told to come again (503)."""
+MAX_CONNECTIONS = 256
+"""When there are more, some that wait for their clients are closed. Systems let a process open 1,024 files."""
+ROOM = 32
+"""So many are closed at a time: to look for them takes a millisecond."""
+BACKLOG = 128
+"""The event loop accepts so many at a stretch before it looks at any of them."""
+WATCH_SECONDS = 0.5
+"""How often a connection is looked at."""
 KEEP_ALIVE_SECONDS = 5
+"""For a connection that has sent nothing of its next request."""
+HEAD_SECONDS = 10.0
+"""For all headers of a request to arrive."""
+READ_SECONDS = 5.0
+"""Without a byte that a client takes of its answer."""
 SHUTDOWN_SECONDS = 2
 MIN_TOKEN_LENGTH = 16
+MAX_TOKEN_BYTES = 10_000
 EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]", "*"})
 """Addresses that stand for all of a machine's, and that no request names."""
 
@@ -53,7 +80,7 @@ def read_token(path: Path) -> str:
             file.write(f"{token_urlsafe(32)}\n")
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise UsageError(f"others can read {path}; run: chmod 600 {path}")
-    token = path.read_text(encoding="utf-8", errors="replace").strip()
+    token = read_file(path, MAX_TOKEN_BYTES, follow_link=True).decode("utf-8", "replace").strip()
     if len(token) < MIN_TOKEN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
         raise UsageError(f"{path} holds no token: one line of at least {MIN_TOKEN_LENGTH} ASCII characters, no spaces")
     return token
@@ -77,30 +104,122 @@ def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
         raise ServingError(f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port") from error
 
 
-def door_of(listener: socket.socket, host: str, token: str = "") -> Door:
-    """What a listening socket is called by its clients."""
-    return Door(host, listener.getsockname()[1], token)
+def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette:
+    """MCP at /mcp, the web page at everything else; both or one of them, to be put behind the guard."""
+    routes: list[BaseRoute] = []
+    parts: list[Starlette] = []
+    if mcp:
+        from retriever.serving.mcp_http import mcp_app
+
+        parts.append(mcp_app(index))
+        routes.extend(parts[-1].routes)
+    if web:
+        from retriever.serving.web import web_app
+
+        parts.append(web_app(index))
+        routes.append(Mount("/", parts[-1]))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for part in parts:
+                await stack.enter_async_context(part.router.lifespan_context(part))
+            yield
+
+    return Starlette(routes=routes, lifespan=lifespan)
 
 
-def run(app: "ASGIApp", listener: socket.socket, door: Door, limits: Limits = DEFAULT_LIMITS) -> None:
+def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
     """Serves the application behind the guard until SIGINT or SIGTERM, which then end the process as they do."""
-    import uvicorn
+    make_server(app, address, limits).run(sockets=[listener])
 
-    from retriever.serving.protocol import BoundedProtocol
 
+def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server:
+    """A server of the application behind the guard, which does not listen yet."""
     config = uvicorn.Config(
-        Guard(app, door, limits),
+        RequestGuard(app, address, limits),
         loop="asyncio",
-        http=BoundedProtocol,
+        http=WatchedProtocol,
         ws="none",
         lifespan="on",
         log_config=None,
         access_log=False,
         proxy_headers=False,  # nobody in between may say where a request comes from
         server_header=False,
-        limit_concurrency=MAX_CONNECTIONS,
+        backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=limits.header_bytes,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)
+
+
+class WatchedProtocol(H11Protocol):
+    """HTTP/1.1 by uvicorn and h11; closes a connection whose client keeps it waiting, which uvicorn does not.
+
+    The body of a request is the guard's concern: it knows what is still to come, and answers 408.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
+        """A connection begins; where there are too many, another one ends."""
+        super().connection_made(transport)
+        self._moved = self.loop.time()  # when the client last sent or took something
+        self._head_begun: float | None = None
+        self._unsent = 0
+        self._watching = self.loop.call_later(WATCH_SECONDS, self._watch)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._make_room()
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request."""
+        self._moved = self.loop.time()
+        super().data_received(data)
+
+    def on_response_complete(self) -> None:
+        """An answer is out; the time for the next request begins."""
+        self._moved = self.loop.time()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self._watching.cancel()
+        super().connection_lost(exc)
+
+    @property
+    def _waits_for_client(self) -> bool:
+        """Whether a request or a part of it is to come, or an answer is out that the client has to take."""
+        to_come = self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
+        return to_come or self.cycle is None or self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        """Closes the connections that have waited longest, of the peer that keeps the most of them waiting."""
+        by_peer: dict[str, list[WatchedProtocol]] = {}
+        for other in self.connections:
+            if isinstance(other, WatchedProtocol) and other is not self and other._waits_for_client:
+                by_peer.setdefault(other.client[0] if other.client else "", []).append(other)
+        greediest = max(by_peer.values(), key=len, default=[])
+        for other in sorted(greediest, key=lambda other: other._moved)[:ROOM]:
+            other.transport.abort()
+
+    def _watch(self) -> None:
+        """Closes the connection when its client has been silent for too long; looks again in a moment."""
+        now = self.loop.time()
+        unsent = self.transport.get_write_buffer_size()
+        if unsent != self._unsent:
+            self._unsent, self._moved = unsent, now
+        in_head = self.conn.their_state is h11.IDLE
+        if not in_head or not self.conn.trailing_data[0]:
+            self._head_begun = None
+        elif self._head_begun is None:
+            self._head_begun = now
+        silent = now - self._moved
+        if unsent:
+            is_late = silent > READ_SECONDS
+        elif self._head_begun is not None:
+            is_late = silent > DEFAULT_LIMITS.stall_seconds or now - self._head_begun > HEAD_SECONDS
+        else:
+            is_late = in_head and silent > KEEP_ALIVE_SECONDS
+        if is_late:
+            self.transport.abort()
+        else:
+            self._watching = self.loop.call_later(WATCH_SECONDS, self._watch)

@@ -25,7 +25,7 @@ from retriever.serving.mcp_text import (
 from retriever.serving.paging import Cursors, compact_json, estimated_tokens, fitting_lines, fitting_text
 
 if TYPE_CHECKING:
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
     from retriever.types import Answer, Hit
 
 MOST_HITS = 30
@@ -60,7 +60,7 @@ class Asked:
 class Answers:
     """Answers the tools' calls from one library; safe to share between threads."""
 
-    def __init__(self, library: "Library") -> None:
+    def __init__(self, library: "ServedIndex") -> None:
         self._library = library
         self._cursors = Cursors()
 
@@ -128,7 +128,7 @@ class Answers:
             UsageError: there is nothing of that name.
         """
         with self._library.retriever() as retriever, retriever.view() as view:
-            passage = read_passage(view.connection, reference, retriever.profile.documents.max_file_bytes)
+            passage = read_passage(view.connection, reference, retriever.access)
             generation = view.number
         call = ("read", reference, hash(passage.text))  # a file that changes makes no new generation at once
         first = self._cursors.offset(cursor, call, generation)
@@ -174,7 +174,7 @@ class Answers:
 
         with self._library.retriever() as retriever, retriever.view() as view:
             found = relations(view, reference)
-            lines = related_lines(found, places(view, found, retriever.profile.documents.max_file_bytes))
+            lines = related_lines(found, places(view, found, retriever.access))
         count = fitting_lines(lines, max_tokens - RESERVED_TOKENS)
         if count < len(lines):
             lines[count:] = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"]

@@ -11,12 +11,12 @@ from starlette.routing import Route
 from retriever.serving.mcp_server import mcp_server
 
 if TYPE_CHECKING:
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
 
 PATH = "/mcp"
 
 
-def mcp_app(library: "Library") -> Starlette:
+def mcp_app(library: "ServedIndex") -> Starlette:
     """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
     app = mcp_server(library).streamable_http_app(
         streamable_http_path=PATH,

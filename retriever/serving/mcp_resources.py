@@ -10,7 +10,7 @@ from retriever.errors import UsageError
 from retriever.store import reading
 
 if TYPE_CHECKING:
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
 
 TREE = "hybrid-retrieve://tree"
 DOCUMENT = "hybrid-retrieve://document/"
@@ -22,7 +22,7 @@ MOST_CHARACTERS = 200_000
 class Resources:
     """The resources of one library; safe to share between threads."""
 
-    def __init__(self, library: "Library") -> None:
+    def __init__(self, library: "ServedIndex") -> None:
         self._library = library
 
     def page(self, cursor: str) -> types.ListResourcesResult:
@@ -69,7 +69,7 @@ class Resources:
         with self._library.retriever() as retriever, retriever.view() as view:
             if reading.document_of_node(view.connection, node_id) is None:
                 raise UsageError("there is no such document; list the resources, or call outline")
-            return read_passage(view.connection, node_id, retriever.profile.documents.max_file_bytes).text
+            return read_passage(view.connection, node_id, retriever.access).text
 
 
 def _document(node_id: str, size: int) -> types.Resource:

@@ -20,7 +20,7 @@ from retriever.serving.mcp_text import Reply
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, call_tool
 
 if TYPE_CHECKING:
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ PAGE = "hybrid-retrieve/page"
 """The key of `Reply.page` in a result's `_meta`."""
 
 
-def mcp_server(library: "Library") -> Server:
+def mcp_server(library: "ServedIndex") -> Server:
     """A server over that library; nothing of it is opened before the first call."""
     answers, resources = Answers(library), Resources(library)
     limiter = anyio.CapacityLimiter(AT_ONCE)

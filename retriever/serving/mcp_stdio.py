@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
 
 MAX_LINE_BYTES = 1_000_000
 LAST_ANSWERS_S = 1.0
@@ -26,7 +26,7 @@ INTERRUPTED = 130
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 
 
-def serve_stdio(library: "Library") -> None:
+def serve_stdio(library: "ServedIndex") -> None:
     """Serves until standard input ends or the parent process does; then ends the process, whatever is still at work."""
     incoming, outgoing = private_streams()
     code = 1
@@ -123,7 +123,7 @@ def _fault(line: bytes) -> tuple[int, str, object]:
     return INVALID_REQUEST, "this is no JSON-RPC 2.0 message", known
 
 
-async def _serve(library: "Library", incoming: IO[bytes], outgoing: IO[bytes]) -> None:
+async def _serve(library: "ServedIndex", incoming: IO[bytes], outgoing: IO[bytes]) -> None:
     import anyio
     from mcp.shared.message import SessionMessage
 

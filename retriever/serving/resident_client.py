@@ -1,150 +1,256 @@
-"""A question's process asks the resident one; nothing heavy is imported, as this is all that a warm ask does.
+"""A question's process asks the resident process; standard library only, because this is all that a warm `ask` loads.
 
 The resident process runs the whole command line as if it stood here: in this folder, with this environment, for these
-streams. What it would have written comes back at once, so that a question which it does not finish is asked anew in
-this process, and nothing is printed twice.
+streams. Everything that it would have written comes back at once, so a question that it does not finish is answered in
+this process and nothing is printed twice.
+
+Both sides send JSON objects, one on a line, through a Unix socket in a folder that only its owner can enter:
+
+    client    {"kind": "ask", "program": ..., "words": [...], ...} | {"kind": "status"} | {"kind": "stop"}
+    resident  {"kind": "alive"} once a second, then {"kind": "answer" | "declined" | "status" | "stopping", ...}
 """
 
 import json
 import os
 import socket
+import stat
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, TextIO
 
-from retriever.serving.resident_place import MODE_VARIABLE, Place, program_identity
-from retriever.serving.resident_protocol import (
-    HELLO_S,
-    MAX_ANSWER_BYTES,
-    MAX_REQUEST_BYTES,
-    PROTOCOL,
-    SILENT_S,
-    ConversationError,
-    GoneError,
-    Message,
-    is_proof,
-    is_question,
-    mode_of,
-    new_nonce,
-    proof,
-    receive,
-    send,
-)
+MODE_VARIABLE = "HYBRID_RETRIEVE_RESIDENT"
+MAX_REQUEST_BYTES = 4_000_000  # a command line and an environment are at most 2 MB on Linux
+MAX_ANSWER_BYTES = 64_000_000
+MAX_SOCKET_PATH = 100  # bytes: systems allow 104 to 108, with the zero that ends the path
+CONNECT_S = 3.0
+ALIVE_EVERY_S = 1.0
+SILENT_S = 5.0
+"""A resident process that says nothing for this time hangs."""
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib costs 10 ms
+"""The folder `retriever` of this installation."""
+OTHER_COMMANDS = frozenset({
+    "index", "watch", "tree", "read", "status", "history", "forget", "export", "import", "doctor", "profiles", "init",
+    "eval", "explain", "questions", "mcp", "serve", "completion",
+})  # fmt: skip
+"""The commands that are no questions, as far as they are known without loading them; a test compares them."""
+VOICE_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})
+OWN_FLAGS = frozenset({"--help", "--version", "--batch", "--run"})
+"""Flags of an `ask` that answers no single question."""
+NOTE = "note: the resident process {what}; asked without it (see it with `status`, end it with `serve --stop`)\n"
 
+Message = dict[str, Any]
 Chunks = list[tuple[int, bytes]]
-"""What is to be written, in order: 1 or 2 for the stream, and the bytes."""
-
-QUIET_FLAGS = frozenset({"-q", "--quiet"})
-GONE_ON = "note: the resident process {what}; asked without it (see it with `status`, end it with `serve --stop`)\n"
+"""Output in its order: 1 or 2 for the stream, and the bytes."""
 
 
 class NoResidentError(Exception):
-    """No resident process listens, or it is another program."""
+    """No resident process listens that this user started."""
 
 
-def asked_of_resident(words: Sequence[str]) -> tuple[int, Chunks] | None:
-    """The exit status of a command line and what it prints; None when it is to be run in this process.
+class ConversationError(Exception):
+    """The other side is silent, or what it sends is no message; the text says which."""
+
+
+class GoneError(ConversationError):
+    """The other side is gone."""
+
+
+class ResidentPaths:
+    """The files of the resident process of one user and one installation of the program.
+
+    They are in `hybrid-retrieve/` below XDG_RUNTIME_DIR; without it, or where that path is too long for a socket, in a
+    folder of /tmp that is named by the user's number.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        # The name is new with each incompatible change of the messages, so that no old process is asked.
+        name = f"resident-2-{zlib.crc32(os.fsencode(PACKAGE + sys.prefix)):08x}"
+        runtime = environment.get("XDG_RUNTIME_DIR", "")
+        folder = f"{runtime}/hybrid-retrieve"
+        if not os.path.isabs(runtime):  # noqa: PTH117 - as above
+            folder = f"/tmp/hybrid-retrieve-{user_id()}"
+        elif len(os.fsencode(f"{folder}/{name}.sock")) > MAX_SOCKET_PATH:
+            folder = f"/tmp/hybrid-retrieve-{user_id()}-{zlib.crc32(os.fsencode(folder)):08x}"
+        self.folder = folder
+        self.socket = f"{folder}/{name}.sock"
+        self.lock = f"{folder}/{name}.lock"
+        """Held by the process that listens."""
+        self.pid = f"{folder}/{name}.pid"
+        """Holds the id of that process."""
+        self.log = f"{folder}/{name}.log"
+
+    def is_private(self) -> bool:
+        """Whether the folder is there, is no link, and only this user can enter it."""
+        try:
+            found = os.lstat(self.folder)
+        except OSError:
+            return False
+        return stat.S_ISDIR(found.st_mode) and found.st_uid == user_id() and not found.st_mode & 0o077
+
+
+def ask_resident(words: Sequence[str]) -> tuple[int, Chunks] | None:
+    """Lets the resident process run a command line.
 
     Args:
         words: the command line's arguments.
+
+    Returns:
+        the exit status and the output; None when this process has to run the command line.
     """
-    if not is_question(words) or mode_of(words, os.environ, MODE_VARIABLE) == "never":
+    if not is_question(words) or read_mode(words, os.environ) == "never" or sys.stdout is None or sys.stderr is None:
         return None
-    if sys.stdout is None or sys.stderr is None:
-        return None
-    try:
-        reply = talk(Place(os.environ), {"kind": "ask", **_request(words)})
-        if reply.get("kind") != "answer":  # it says no by itself: this question is to be asked in this process
-            return None
-        return int(reply["code"]), [(int(to), text.encode("latin-1")) for to, text in reply["chunks"]]
-    except (NoResidentError, FileNotFoundError):  # or the current folder was deleted
-        return None
-    except (ConversationError, LookupError, ValueError, TypeError) as error:
-        if not QUIET_FLAGS & set(words):
-            what = "ended in the middle" if isinstance(error, GoneError) else "does not answer"
-            sys.stderr.write(GONE_ON.format(what=what))
-        return None
-
-
-def talk(place: Place, request: Message, *, silent_s: float = SILENT_S) -> Message:
-    """What the resident process replies to a request.
-
-    Args:
-        place: where it is.
-        request: what is asked of it.
-        silent_s: how long it may say nothing, in seconds.
-
-    Raises:
-        NoResidentError: there is none, or it is another program than this.
-        ConversationError: it hangs, or ended in the middle.
-    """
-    connection, token = connect(place)
-    with connection:
-        nonce = new_nonce()
-        program = program_identity() if request["kind"] == "ask" else ""
-        send(connection, {"protocol": PROTOCOL, "program": program, "nonce": nonce})
-        greeting = receive(connection, MAX_REQUEST_BYTES, HELLO_S)
-        if not is_proof(greeting.get("proof"), token, "resident", nonce):
-            raise NoResidentError("it is somebody else")
-        if greeting.get("protocol") != PROTOCOL or (program and greeting.get("program") != program):
-            raise NoResidentError("it is another version")
-        send(connection, {**request, "proof": proof(token, "client", str(greeting.get("nonce")))})
-        while True:
-            reply = receive(connection, MAX_ANSWER_BYTES, silent_s)
-            if reply.get("kind") != "alive":
-                return reply
-
-
-def connect(place: Place) -> tuple[socket.socket, str]:
-    """A connection, and the token that both sides know; empty through a Unix socket.
-
-    Raises:
-        NoResidentError: nobody listens, or others could listen there.
-    """
-    if not place.is_private():
-        raise NoResidentError("there is no folder")
-    try:
-        if hasattr(socket, "AF_UNIX") and not os.path.exists(place.note):  # noqa: PTH110 - pathlib costs 10 ms
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            address: str | tuple[str, int] = place.socket
-            token = ""
-        else:
-            with open(place.note, encoding="utf-8") as file:  # noqa: PTH123 - as above
-                note = json.load(file)
-            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            address, token = ("127.0.0.1", int(note["port"])), str(note["token"])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise NoResidentError(str(error)) from error
-    try:
-        connection.settimeout(HELLO_S)
-        connection.connect(address)
-    except OSError as error:
-        connection.close()
-        raise NoResidentError(str(error)) from error
-    return connection, token
-
-
-def _request(words: Sequence[str]) -> Message:
-    """All that the answer depends on, apart from files."""
     try:
         columns = os.get_terminal_size(1).columns
     except OSError:
         columns = 0
-    return {
-        "words": list(words),
-        "program_name": os.path.basename(sys.argv[0]),  # noqa: PTH119 - pathlib costs 10 ms
-        "folder": os.getcwd(),  # noqa: PTH109 - as above
-        "environment": dict(os.environ),
-        "columns": columns,
-        "stdout": _facts(sys.stdout),
-        "stderr": _facts(sys.stderr),
-    }
+    try:
+        request = {
+            "kind": "ask",
+            "program": program_identity(),
+            "words": list(words),
+            "program_name": os.path.basename(sys.argv[0]),  # noqa: PTH119 - as above
+            "folder": os.getcwd(),  # noqa: PTH109 - as above
+            "environment": dict(os.environ),
+            "columns": columns,
+            "stdout": _describe(sys.stdout),
+            "stderr": _describe(sys.stderr),
+        }
+        reply = talk(ResidentPaths(os.environ), request)
+        if reply.get("kind") != "answer":
+            return None
+        return int(reply["code"]), [(int(stream), text.encode("latin-1")) for stream, text in reply["chunks"]]
+    except (NoResidentError, FileNotFoundError):  # the second: the current folder was deleted
+        return None
+    except (ConversationError, LookupError, ValueError, TypeError) as error:
+        if not {"-q", "--quiet"} & set(words):
+            what = "ended in the middle" if isinstance(error, GoneError) else "does not answer"
+            sys.stderr.write(NOTE.format(what=what))
+        return None
 
 
-def _facts(stream: TextIO) -> Message:
+def _describe(stream: TextIO) -> Message:
     """How a stream writes text."""
-    return {
-        "tty": stream.isatty(),
-        "encoding": stream.encoding,
-        "line_buffering": bool(getattr(stream, "line_buffering", False)),
-    }
+    line_buffering = bool(getattr(stream, "line_buffering", False))
+    return {"tty": stream.isatty(), "encoding": stream.encoding, "line_buffering": line_buffering}
+
+
+def is_question(words: Sequence[str], others: Collection[str] = OTHER_COMMANDS) -> bool:
+    """Whether a command line asks one question; `others` are the names of the commands that do not."""
+    first = next((word for word in words if word not in VOICE_FLAGS), "")
+    return bool(first) and first not in others and not any(word.split("=", 1)[0] in OWN_FLAGS for word in words)
+
+
+def read_mode(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """What --resident says, else HYBRID_RETRIEVE_RESIDENT, else `use`."""
+    for position, word in enumerate(words):
+        if word == "--resident":
+            return words[position + 1] if position + 1 < len(words) else ""
+        if word.startswith("--resident="):
+            return word.split("=", 1)[1]
+    return environment.get(MODE_VARIABLE) or "use"
+
+
+def talk(paths: ResidentPaths, request: Message) -> Message:
+    """Sends a request to the resident process and waits for its reply.
+
+    Raises:
+        NoResidentError: there is none.
+        ConversationError: it hangs, or ended in the middle.
+    """
+    if not hasattr(socket, "AF_UNIX") or not paths.is_private():
+        raise NoResidentError("there is no private folder with a socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        try:
+            connection.settimeout(CONNECT_S)
+            connection.connect(paths.socket)
+        except OSError as error:
+            raise NoResidentError(str(error)) from error
+        if not is_same_user(connection):
+            raise NoResidentError("another user listens")
+        connection.settimeout(SILENT_S)
+        send_message(connection, request)
+        with connection.makefile("rb") as lines:
+            while True:
+                reply = read_message(lines, MAX_ANSWER_BYTES)
+                if reply.get("kind") != "alive":
+                    return reply
+
+
+def send_message(connection: socket.socket, message: Message) -> None:
+    """Sends a message.
+
+    Raises:
+        ConversationError: the other side does not read it in time, or is gone.
+    """
+    try:
+        connection.sendall(json.dumps(message).encode("ascii") + b"\n")
+    except TimeoutError as error:
+        raise ConversationError("the message was not read in time") from error
+    except OSError as error:
+        raise GoneError(str(error)) from error
+
+
+def read_message(lines: BinaryIO, max_bytes: int) -> Message:
+    """The next message of at most so many bytes.
+
+    Raises:
+        ConversationError: none comes in time, or it is no message.
+    """
+    try:
+        line = lines.readline(max_bytes + 1)
+    except TimeoutError as error:
+        raise ConversationError("no whole message came in time") from error
+    except OSError as error:
+        raise GoneError(str(error)) from error
+    if not line:
+        raise GoneError("the connection ended")
+    if len(line) > max_bytes:
+        raise ConversationError(f"a message has at most {max_bytes:,} bytes")
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ConversationError("the message is no JSON") from error
+    if not isinstance(message, dict):
+        raise ConversationError("the message is no JSON object")
+    return message
+
+
+def is_same_user(connection: socket.socket) -> bool:
+    """Whether the other side is this user's, where the system says whose it is; the folder says so already."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # three ints: process, user, group
+    return int.from_bytes(credentials[4:8], sys.byteorder) == user_id()
+
+
+def user_id() -> int:
+    """The number of this user; 0 where the system has none."""
+    return os.getuid() if hasattr(os, "getuid") else 0
+
+
+def program_identity() -> str:
+    """A text that differs when the sources of this program, its packages or its Python do.
+
+    It is made of the names, sizes and times of the sources and of the folder of installed packages, in 2 ms.
+    """
+    root = os.path.dirname(PACKAGE)  # noqa: PTH120 - as above
+    packages = next((path for path in sys.path if path.endswith("-packages")), sys.prefix)
+    digest = zlib.crc32(f"{sys.version} {sys.prefix}".encode())
+    for path, status in sorted(_sources(root, packages), key=lambda item: item[0]):
+        digest = zlib.crc32(os.fsencode(f"{path} {status.st_size} {status.st_mtime_ns}"), digest)
+    return f"{PACKAGE} {digest:08x}"
+
+
+def _sources(root: str, packages: str) -> Iterator[tuple[str, os.stat_result]]:
+    for path in (f"{root}/hybrid_retrieve.py", packages):
+        if os.path.exists(path):  # noqa: PTH110 - as above
+            yield path, os.stat(path)  # noqa: PTH116 - as above
+    pending = [f"{root}/pageindex", PACKAGE]
+    while pending:
+        with os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    yield entry.path, entry.stat()
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    pending.append(entry.path)

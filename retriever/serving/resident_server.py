@@ -1,55 +1,242 @@
 """The resident process: threads that listen, and one that answers, a question at a time.
 
-Answering takes the process's folder, environment and streams (resident_call.py), so questions take turns; each takes
-milliseconds. A question that waits too long for its turn is declined, and asked in its own process.
+A command line runs here as if it stood in the process that asks: with its folder, its environment and its streams.
+Those belong to a process as a whole, so questions take turns; each takes milliseconds. A question that waits too long
+for its turn is declined, and answered in its own process.
 """
 
 import contextlib
+import io
 import os
 import queue
 import socket
+import sys
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
-from retriever.serving.resident_call import Call, call_of, replayed
-from retriever.serving.resident_door import Door, is_same_user
-from retriever.serving.resident_log import write_log
-from retriever.serving.resident_place import Place, program_identity
-from retriever.serving.resident_protocol import (
+from retriever.disk import make_private_folder
+from retriever.errors import ServingError
+from retriever.serving.resident_client import (
     ALIVE_EVERY_S,
-    HELLO_S,
+    CONNECT_S,
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
-    PROTOCOL,
+    Chunks,
     ConversationError,
+    GoneError,
     Message,
-    is_proof,
-    new_nonce,
-    proof,
-    receive,
-    send,
+    ResidentPaths,
+    is_same_user,
+    program_identity,
+    read_message,
+    send_message,
 )
 
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+    from filelock import BaseFileLock
+
 IDLE_S = 900.0
-"""Without a question for so long, the process leaves."""
+"""Without a question for this time, the process leaves."""
 TURN_S = 3.0
 """A question that is not begun within this time is declined."""
-LOOK_UP_S = 0.5
-"""The wait for a question ends so often: a signal that comes just before it is heeded only then."""
-MOST_CONNECTIONS = 64
 LEAVING_S = 5.0
-"""What was taken is still answered, for so long."""
-ANSWER_BYTES_PER_BYTE = 6
-"""A byte takes at most so many in a message."""
+"""What came before the process was told to leave is still answered, for this time."""
+MAX_CONNECTIONS = 64
+MAX_LOG_BYTES = 200_000
+DEFAULT_COLUMNS = 80
+"""Where neither COLUMNS nor a terminal says how many, as in `shutil.get_terminal_size`."""
 
-Outcome = tuple[int, list[tuple[int, bytes]]]
-"""An exit status, and what was written."""
-Answer = Callable[[Call], Outcome | str]
-"""Runs a call; a text says why it is declined."""
+
+@dataclass(frozen=True, slots=True)
+class StreamFacts:
+    """How a stream of the other process writes text."""
+
+    tty: bool
+    encoding: str
+    line_buffering: bool
+
+    def open(self, raw: io.RawIOBase) -> TextIO:
+        """A stream of text that writes to `raw` in this way."""
+        buffer = io.BufferedWriter(raw)
+        return io.TextIOWrapper(
+            buffer, encoding=self.encoding, errors="backslashreplace", line_buffering=self.line_buffering
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A command line, and everything that its result depends on, apart from files."""
+
+    words: tuple[str, ...]
+    """The arguments."""
+    program_name: str
+    """As error messages name the program."""
+    folder: str
+    """The current one."""
+    environment: Mapping[str, str]
+    columns: int
+    """Of the terminal; 0 where there is none."""
+    stdout: StreamFacts
+    stderr: StreamFacts
+
+
+def parse_call(message: Message) -> Call:
+    """The call in a client's message.
+
+    Raises:
+        ConversationError: something is missing, of a wrong type, or an encoding that this process cannot write.
+    """
+
+    def text(value: object) -> str:
+        if not isinstance(value, str) or "\0" in value:
+            raise TypeError(f"{value!r:.100} is no text")
+        return value
+
+    def stream(facts: Mapping[str, Any]) -> StreamFacts:
+        read = StreamFacts(bool(facts["tty"]), text(facts["encoding"]), bool(facts["line_buffering"]))
+        with read.open(io.BytesIO()) as trial:  # type: ignore[arg-type]  # BytesIO is a writable end as well
+            trial.write("\N{BULLET}\n")  # some codecs exist and cannot be used for a stream
+        return read
+
+    try:
+        words, environment = message["words"], message["environment"]
+        if not isinstance(words, list):
+            raise TypeError("`words` is no list")
+        return Call(
+            words=tuple(map(text, words)),
+            program_name=text(message["program_name"]),
+            folder=text(message["folder"]),
+            environment={text(name): text(value) for name, value in environment.items()},
+            columns=int(message["columns"]),
+            stdout=stream(message["stdout"]),
+            stderr=stream(message["stderr"]),
+        )
+    except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise ConversationError(f"the question cannot be read: {error!r:.300}") from error
+
+
+class _RecordedStream(io.RawIOBase):
+    """The end of a stream, in place of a file: what arrives is kept, with the number of its stream."""
+
+    def __init__(self, chunks: Chunks, number: int, *, tty: bool) -> None:
+        self._chunks = chunks
+        self._number = number
+        self._tty = tty
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._tty
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        self._chunks.append((self._number, bytes(data)))
+        return len(self._chunks[-1][1])
+
+
+@contextmanager
+def impersonate(call: Call) -> Iterator[Chunks]:
+    """Gives this process the folder, the environment and the streams of the call, until the block ends.
+
+    One block at a time. Afterwards the process is in the root folder, so that no other one is kept in use, and it keeps
+    the environment, which the next call changes to its own.
+
+    Yields:
+        what the two streams wrote, in the order in which it would have left the process.
+
+    Raises:
+        OSError: the folder cannot be entered.
+    """
+    os.chdir(call.folder)
+    columns = call.environment.get("COLUMNS", "")  # as `shutil.get_terminal_size`, which would ask our terminal
+    if not (columns.isdecimal() and int(columns) > 0):
+        columns = str(call.columns or DEFAULT_COLUMNS)
+    wanted = {**call.environment, "COLUMNS": columns}
+    # Only what differs is changed: other threads may read the C library's environment meanwhile.
+    for name in os.environ.keys() - wanted.keys():
+        del os.environ[name]
+    for name, value in wanted.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    chunks: Chunks = []
+    before = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin = io.StringIO()
+    sys.stdout = call.stdout.open(_RecordedStream(chunks, 1, tty=call.stdout.tty))
+    sys.stderr = call.stderr.open(_RecordedStream(chunks, 2, tty=call.stderr.tty))
+    try:
+        yield chunks
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+        os.chdir("/")
+
+
+class Listener:
+    """A Unix socket that listens, and the lock that makes it the only one of its user and installation.
+
+    Raises:
+        ServingError: another process listens already, the folder is open to others, or there are no Unix sockets.
+    """
+
+    def __init__(self, paths: ResidentPaths) -> None:
+        from filelock import FileLock, Timeout
+
+        if not hasattr(socket, "AF_UNIX"):
+            raise ServingError("the resident process needs Unix sockets, which this system has not; ask without it")
+        try:
+            make_private_folder(Path(paths.folder))
+        except OSError as error:
+            raise ServingError(f"{paths.folder} cannot be made: {error.strerror}; see XDG_RUNTIME_DIR") from error
+        if not paths.is_private():
+            raise ServingError(
+                f"others can look into {paths.folder}, or it is not yours; run: chmod 700 {paths.folder}"
+            )
+        self._paths = paths
+        self._lock: BaseFileLock = FileLock(paths.lock, mode=0o600)
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout as error:
+            raise ServingError(
+                "a resident process runs already; see it with `status`, end it with `serve --stop`"
+            ) from error
+        self.is_stopped = False
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            Path(paths.socket).unlink(missing_ok=True)  # a killed process left it: the lock is ours
+            Path(paths.pid).touch(mode=0o600)
+            Path(paths.pid).write_text(str(os.getpid()), encoding="ascii")
+            self.socket.bind(paths.socket)
+            Path(paths.socket).chmod(0o600)
+            self.socket.listen(MAX_CONNECTIONS)
+        except OSError as error:
+            self.close()
+            reason = error.strerror or error
+            raise ServingError(f"the resident process cannot listen in {paths.folder}: {reason}") from error
+
+    def stop(self) -> None:
+        """Removes the path, so that no other client comes; those that came can still be accepted, then OSError."""
+        self.is_stopped = True
+        Path(self._paths.socket).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Lets go of everything; another process may listen."""
+        self.stop()
+        self.socket.close()
+        self._lock.release()
+
+
+Outcome = tuple[int, Chunks] | str
+"""An exit status and the output; or why the question is declined."""
 
 
 @dataclass
@@ -57,180 +244,182 @@ class Job:
     """A call on its way through the queue."""
 
     call: Call
-    result: Future[Outcome | str] = field(default_factory=Future)
+    result: Future[Outcome] = field(default_factory=Future)
+    queued: float = field(default_factory=time.monotonic)
     begun: float = 0.0
     """By time.monotonic(); 0 before."""
 
 
-class Resident:
+class ResidentServer:
     """Answers until it is told to leave, or nobody asks any more.
 
     Args:
         answer: runs a call.
-        place: where clients look for it.
-        door: where it listens; its own from now on.
-        seconds: how long an answer may take at most; asked again and again, as it depends on the question.
+        paths: where it listens.
+        answer_seconds: how long the answer of now may take at most; asked again and again.
         idle_s: how long it waits for a question.
+
+    Raises:
+        ServingError: as `Listener`.
     """
 
     def __init__(
-        self, answer: Answer, place: Place, door: Door, seconds: Callable[[], float], idle_s: float = IDLE_S
+        self,
+        answer: Callable[[Call], Outcome],
+        paths: ResidentPaths,
+        answer_seconds: Callable[[], float],
+        idle_s: float = IDLE_S,
     ) -> None:
         self._answer = answer
-        self._place = place
-        self._door = door
-        self._seconds = seconds
+        self._paths = paths
+        self._answer_seconds = answer_seconds
         self._idle_s = idle_s
         self._program = program_identity()
         self._since = time.time()
         self._answered = 0
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._talking: set[threading.Thread] = set()
+        self._conversations: set[threading.Thread] = set()
+        self._listener = Listener(paths)
 
     def leave(self) -> None:
-        """Ends `run` after what was taken by now; may be called from a signal's handler."""
+        """Ends `run` after what came before; may be called from a signal's handler."""
         self._jobs.put(None)
 
     def run(self) -> str:
-        """Listens and answers; gives the reason why it ended."""
-        threading.Thread(target=self._listen, daemon=True).start()
-        asked = time.monotonic()
+        """Listens and answers; returns the reason why it ended."""
+        listening = threading.Thread(target=self._listen, daemon=True)
+        listening.start()
+        last_question = time.monotonic()
         reason = ""
         while not reason:
             try:
-                job = self._jobs.get(timeout=min(LOOK_UP_S, self._idle_s))
+                # The wait is short because a signal that comes just before it is seen only after it.
+                job = self._jobs.get(timeout=min(0.5, self._idle_s))
             except queue.Empty:
-                reason = "nobody asked any more" if time.monotonic() - asked > self._idle_s else ""
+                reason = "nobody asked any more" if time.monotonic() - last_question > self._idle_s else ""
                 continue
             if job is None:
                 reason = "it was told to leave"
             else:
-                self._do(job)
-                asked = time.monotonic()
-        self._door.close()
-        self._finish()
-        return reason
-
-    def _finish(self) -> None:
-        """Answers those who came before the door was closed."""
+                self._run_job(job)
+                last_question = time.monotonic()
+        self._listener.stop()
+        listening.join(LEAVING_S)
         deadline = time.monotonic() + LEAVING_S
-        while self._talking and time.monotonic() < deadline:
+        while self._conversations and time.monotonic() < deadline:
             with contextlib.suppress(queue.Empty):
                 job = self._jobs.get(timeout=0.02)
                 if job is not None:
-                    self._do(job)
+                    self._run_job(job)
+        self._listener.close()
+        return reason
 
-    def _do(self, job: Job) -> None:
+    def _run_job(self, job: Job) -> None:
         if not job.result.set_running_or_notify_cancel():
             return
         job.begun = time.monotonic()
         try:
             outcome = self._answer(job.call)
-            self._answered += not isinstance(outcome, str)
-            job.result.set_result(outcome)
         except BaseException as error:  # it must not end the process; the client asks in its own, and sees it there
-            job.result.set_exception(error)
+            write_log(self._paths.log, repr(error))
+            outcome = f"it failed: {error!r:.300}"
+        self._answered += not isinstance(outcome, str)
+        job.result.set_result(outcome)
 
     def _listen(self) -> None:
         while True:
             try:
-                connection, _ = self._door.listener.accept()
+                connection, _ = self._listener.socket.accept()
             except OSError:
-                if self._door.is_closed:
+                if self._listener.is_stopped:
                     return
                 time.sleep(0.1)  # such as too many open files: they pass
                 continue
-            if len(self._talking) >= MOST_CONNECTIONS or not is_same_user(connection):
+            if not is_same_user(connection):
                 connection.close()
                 continue
             thread = threading.Thread(target=self._converse, args=(connection,), daemon=True)
-            self._talking.add(thread)
+            self._conversations.add(thread)
             thread.start()
 
     def _converse(self, connection: socket.socket) -> None:
+        """Answers the one message of a connection; one that is wrong is told what is wrong with it."""
         try:
-            with connection:
-                self._talk(connection)
+            with connection, connection.makefile("rb") as lines, contextlib.suppress(GoneError):
+                connection.settimeout(CONNECT_S)
+                try:
+                    if len(self._conversations) > MAX_CONNECTIONS:
+                        raise ConversationError("too many others are connected")
+                    reply = self._reply(read_message(lines, MAX_REQUEST_BYTES), connection)
+                except GoneError:
+                    raise
+                except ConversationError as error:
+                    reply = {"kind": "declined", "reason": str(error)}
+                except Exception as error:  # a bug: the client asks in its own process, and the log says why
+                    write_log(self._paths.log, repr(error))
+                    reply = {"kind": "declined", "reason": f"it failed: {error!r:.300}"}
+                send_message(connection, reply)
         except ConversationError:
-            pass  # whoever it was is gone, or is no client
-        except Exception as error:  # a bug: the client asks in its own process, and the log says why
-            write_log(self._place.log, repr(error))
+            pass  # the client does not read its answer
         finally:
-            self._talking.discard(threading.current_thread())
-
-    def _talk(self, connection: socket.socket) -> None:
-        hello = receive(connection, 1000, HELLO_S)
-        nonce = new_nonce()
-        greeting = {"protocol": PROTOCOL, "program": self._program, "nonce": nonce}
-        send(connection, {**greeting, "proof": proof(self._door.token, "resident", str(hello.get("nonce")))})
-        if hello.get("program") and hello["program"] != self._program:
-            self._leave_if_old()
-            return
-        request = receive(connection, MAX_REQUEST_BYTES, HELLO_S)
-        if not is_proof(request.get("proof"), self._door.token, "client", nonce):
-            return
-        send(connection, self._reply(request, connection), HELLO_S)
-
-    def _leave_if_old(self) -> None:
-        """Another program asks: where it is this one's own successor, this one is of no use any more."""
-        if program_identity() != self._program:
-            self.leave()
+            self._conversations.discard(threading.current_thread())
 
     def _reply(self, request: Message, connection: socket.socket) -> Message:
         match request.get("kind"):
             case "ask":
-                return self._asked(call_of(request), connection)
+                if request.get("program", self._program) != self._program:
+                    if program_identity() != self._program:  # the sources of this process are there no more
+                        self.leave()
+                    return {"kind": "declined", "reason": "this is another version of the program"}
+                return self._wait_for_answer(Job(parse_call(request)), connection)
             case "status":
-                return {"kind": "status", **self._status()}
+                state = {"pid": os.getpid(), "since": self._since, "questions": self._answered}
+                return {"kind": "status", **state, "bytes": memory_bytes()}
             case "stop":
                 self.leave()
                 return {"kind": "stopping", "pid": os.getpid()}
-            case _:
-                return {"kind": "declined", "reason": "no such request"}
+            case unknown:
+                return {"kind": "declined", "reason": f"there is no request of the kind {unknown!r:.100}"}
 
-    def _status(self) -> dict[str, Any]:
-        return {"pid": os.getpid(), "since": self._since, "questions": self._answered, "bytes": memory_bytes()}
-
-    def _asked(self, call: Call, connection: socket.socket) -> Message:
-        job = Job(call)
+    def _wait_for_answer(self, job: Job, connection: socket.socket) -> Message:
+        """The answer to a question; says once a second that this process is alive."""
         self._jobs.put(job)
-        queued = time.monotonic()
-        while True:
-            with contextlib.suppress(TimeoutError):
-                return _as_message(job.result.result(ALIVE_EVERY_S))
-            if not job.begun and time.monotonic() - queued > TURN_S and job.result.cancel():
+        while not wait([job.result], ALIVE_EVERY_S).done:
+            now = time.monotonic()
+            if not job.begun and now - job.queued > TURN_S and job.result.cancel():
                 return {"kind": "declined", "reason": "others are being answered"}
-            if job.begun and time.monotonic() - job.begun > self._seconds():
-                self._give_up(call)
+            if job.begun and now - job.begun > self._answer_seconds():
+                # The thread that answers is stuck and nothing else can stop it: without it this process is of no use.
+                write_log(self._paths.log, f"stuck for {self._answer_seconds():.0f} s, ends; {job.call.words!r}")
+                self._listener.close()
+                os._exit(1)
             try:
-                send(connection, {"kind": "alive"}, ALIVE_EVERY_S)
+                send_message(connection, {"kind": "alive"})
             except ConversationError:
                 job.result.cancel()
                 raise
+        outcome = job.result.result()
+        if isinstance(outcome, str):
+            return {"kind": "declined", "reason": outcome}
+        code, chunks = outcome
+        if 6 * sum(len(data) for _, data in chunks) > MAX_ANSWER_BYTES:  # a byte takes at most 6 in JSON
+            return {"kind": "declined", "reason": "the answer is too long"}
+        return {"kind": "answer", "code": code, "chunks": [[number, data.decode("latin-1")] for number, data in chunks]}
 
-    def _give_up(self, call: Call) -> None:
-        """The thread that answers is stuck: without it this process is of no use, and nothing else can stop it."""
-        write_log(self._place.log, f"stuck for {self._seconds():.0f} s, ends; {call.words!r}")
-        self._door.close()
-        os._exit(1)
 
-
-def _as_message(outcome: Outcome | str) -> Message:
-    if isinstance(outcome, str):
-        return {"kind": "declined", "reason": outcome}
-    code, chunks = outcome
-    if ANSWER_BYTES_PER_BYTE * sum(len(data) for _, data in chunks) > MAX_ANSWER_BYTES:
-        return {"kind": "declined", "reason": "the answer is too long"}
-    return {"kind": "answer", "code": code, "chunks": replayed(chunks)}
+def write_log(path: str, text: str) -> None:
+    """Adds a line with its time to the log, which its owner alone can read; one that is too long is begun anew."""
+    file = Path(path)
+    too_long = file.exists() and file.stat().st_size > MAX_LOG_BYTES
+    flags = os.O_CREAT | os.O_WRONLY | (os.O_TRUNC if too_long else os.O_APPEND)
+    with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8", errors="backslashreplace") as log:
+        log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} [{os.getpid()}] {' '.join(text.split())[:2000]}\n")
 
 
 def memory_bytes() -> int:
-    """Of this process, now; where the system does not say it, the most that it ever had."""
-    with contextlib.suppress(OSError), open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - no path of a disk
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(ImportError):
-        import resource
-        import sys
+    """Resident memory of this process; where the system does not say it, the most that it ever had."""
+    with contextlib.suppress(OSError):
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    import resource
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return 0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

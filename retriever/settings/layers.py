@@ -5,6 +5,7 @@ of all layers are reported at once, each with its place.
 """
 
 import difflib
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
+from pageindex.regular_file import read_file
 from retriever.errors import ProfileError
 from retriever.settings.profile import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, merged, nested, settings
 
@@ -92,11 +94,11 @@ def profile_layer(name: str) -> Layer:
     """
     path = _profile_path(name)
     try:
-        data = path.read_bytes()
-        if len(data) > MAX_PROFILE_BYTES:
-            raise ProfileError((f"{path}: larger than {MAX_PROFILE_BYTES // 1024} KB, so no profile",))
+        data = read_file(path, MAX_PROFILE_BYTES, follow_link=True)
         content = read_plain_yaml(data.decode("utf-8"))
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ProfileError((f"{path}: larger than {MAX_PROFILE_BYTES // 1024} KB, so no profile",)) from error
         raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
     except (PlainYamlError, UnicodeDecodeError) as error:
         raise ProfileError((f"{path}: not YAML: {error}",)) from error

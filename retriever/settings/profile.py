@@ -3,15 +3,21 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le
 
 from retriever.embedding import EncoderSettings
-from retriever.indexing.chunking import ChunkSettings
-from retriever.searching.budget import Duration
+from retriever.settings.duration import Duration
 from retriever.settings.setting import setting
-from retriever.settings.stages import FusionSettings, HydeSettings, LlmSettings, RerankSettings, SummarySettings
+from retriever.settings.stages import (
+    ChunkSettings,
+    FusionSettings,
+    HydeSettings,
+    LlmSettings,
+    RerankSettings,
+    SummarySettings,
+)
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
 LEAST_CONTEXT_TOKENS = 100
@@ -21,6 +27,7 @@ Share = Annotated[float, Ge(0), Le(1)]
 Count = Annotated[int, Ge(1)]
 CountOrNone = Annotated[int, Ge(0)]
 Weight = Annotated[float, Ge(0), Le(1e6)]
+StageSettings = TypeVar("StageSettings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +131,11 @@ class Profile:
     hyde: HydeSettings = field(default_factory=HydeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
+
+    def part(self, kind: type[StageSettings]) -> StageSettings:
+        """The settings that one stage reads: a dataclass with some of the profile's fields."""
+        names = (item.name for item in dataclasses.fields(kind))  # type: ignore[arg-type] # a dataclass
+        return kind(**{name: getattr(self, name) for name in names})
 
 
 INDEX_SECTIONS = ("encoder", "chunks", "documents", "summaries")

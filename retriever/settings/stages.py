@@ -1,4 +1,4 @@
-"""What a user says about the stages that a language model or a reranker takes part in, and about the fusion."""
+"""What a user says about chunks, about the stages that a language model or a reranker takes part in, and the fusion."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -10,6 +10,18 @@ from retriever.settings.setting import setting
 Count = Annotated[int, Ge(1)]
 Seconds = Annotated[float, Gt(0), Le(3600)]
 Share = Annotated[float, Ge(0), Le(1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSettings:
+    """How long a chunk is."""
+
+    target_tokens: Annotated[int, Ge(1)] = setting(
+        100, "Paragraphs, lists and the like are put together up to so many tokens, the breadcrumb aside."
+    )
+    max_tokens: Annotated[int, Ge(16)] = setting(
+        256, "No chunk has more tokens, the breadcrumb included; what has more by itself is cut."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +70,32 @@ class HydeSettings:
         "auto", "auto: questions that an expansion does not help are searched as they are."
     )
     cache_entries: Annotated[int, Ge(0)] = setting(
-        1000, "So many expansions are remembered in your cache folder; 0: none, nor how the stage fared."
+        1000, "How many expansions are kept in your cache folder; 0: none, and no figures for `status --metrics`."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionSettings:
+    """What the expansion of a question reads of a profile, whose fields have the same names."""
+
+    use_llm: bool
+    rewordings: int
+    hyde_variants: int
+    hyde_temperature: float
+    hyde_max_chars: int
+    hyde_skip_max_words: int
+    min_query_length: int
+    hyde: HydeSettings
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWeights:
+    """What the weighing of a question's texts reads of a profile, likewise."""
+
+    rewording_weight: float
+    hyde_variant_weight: float
+    passage_lexical_weight: float
+    hyde: HydeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +122,18 @@ class RerankSettings:
     context_sentences: Annotated[int, Ge(0)] = setting(5, "How many of these before the section, and after it.")
     batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
     max_length: Annotated[int, Ge(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
+
+
+@dataclass(frozen=True, slots=True)
+class RerankStageSettings:
+    """What the reranking reads of a profile, whose fields have the same names."""
+
+    use_llm: bool
+    candidate_cap: int
+    final_summary_chars: int
+    final_text_chars: int
+    entity_boost: float
+    rerank: RerankSettings
 
 
 @dataclass(frozen=True, slots=True)

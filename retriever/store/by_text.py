@@ -94,21 +94,6 @@ def distinct_vectors(connection: sqlite3.Connection, fingerprint: str) -> tuple[
     return _as_matrix(connection.execute(query, (fingerprint,)))
 
 
-def require_intact(connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None) -> None:
-    """Compares vectors with their checksums: those of these chunks, or every one of that encoder when None.
-
-    Raises:
-        sqlite3.DatabaseError: one of them differs.
-    """
-    query = "SELECT 1 FROM vectors WHERE fingerprint = ? AND checksum <> crc32(fingerprint, text_hash, vector)"
-    values = [fingerprint]
-    if chunk_keys is not None:
-        query += " AND text_hash IN (SELECT text_hash FROM chunks WHERE chunk_key IN (SELECT value FROM json_each(?)))"
-        values.append(keys_as_json(chunk_keys))
-    if connection.execute(query, values).fetchone():
-        raise sqlite3.DatabaseError("a vector differs from its checksum")
-
-
 def tokens_of_nodes(
     connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str], width: int
 ) -> dict[str, list[TokenBits]]:
@@ -142,7 +127,7 @@ def _as_matrix(found: Iterator[tuple[int, str, bytes]]) -> tuple[list[int], list
     matrix = data.reshape(len(rows), -1 if rows else 0)
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", matrix, matrix)
-    # A flipped bit that this lets through changes no cosine by more than the tolerance; `doctor` finds it.
+    # A flipped bit that this lets through changes no cosine by more than the tolerance.
     if not (np.abs(squares - 1) <= 2 * NORM_TOLERANCE).all():
         raise sqlite3.DatabaseError("a vector is not of length 1, as it was written")
     return [row[0] for row in rows], [row[1] for row in rows], matrix

@@ -1,93 +1,111 @@
 """The connection to index.sqlite: opening, transactions, and SQLite's errors as our own."""
 
 import json
+import shlex
+import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from pageindex.regular_file import require_regular
 from retriever.errors import (
     IndexDamagedError,
     IndexLockedError,
     IndexUnusableError,
+    IndexVersionError,
     NoIndexError,
     StorageError,
 )
-from retriever.indexing.locks import writer_lock
-from retriever.store import checksums, migrating
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
+INDEX_FORMAT = 1
+"""Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`."""
 
 
 def create_database(folder: Path) -> sqlite3.Connection:
-    """A connection for the writer, which holds the lock; makes the index when there is none, and migrates an older one.
+    """A connection for the writer, which holds the lock; makes the index when there is none.
 
     Raises:
         IndexUnusableError: or one of its kinds, with the cure.
     """
     with foreign_errors(folder):
+        _require_files(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / FILE_NAME).touch(mode=0o600)
         except OSError as error:
             raise StorageError(f"the index {folder} cannot be written: {error.strerror}") from error
         with _closed_on_failure(_connect(f"{(folder / FILE_NAME).as_uri()}?mode=rw")) as connection:
-            if migrating.format_of(connection) == 0:
-                migrating.make_schema(connection, folder / FILE_NAME)
-            if migrating.is_older(connection, folder / FILE_NAME):
-                migrating.migrate(connection, folder / FILE_NAME)
-        migrating.remove_copies(folder)
+            if _is_empty(connection):
+                connection.execute("PRAGMA journal_mode = WAL")
+                make_schema(connection)
+            _check_format(connection, folder)
         return connection
 
 
+def make_schema(connection: sqlite3.Connection) -> None:
+    """Makes the tables of an empty database, all or none."""
+    connection.executescript(f"BEGIN IMMEDIATE;\n{read_schema()}\nPRAGMA user_version = {INDEX_FORMAT};\nCOMMIT;")
+
+
+def read_schema() -> str:
+    """The SQL that makes the tables."""
+    return (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
+
+
 def open_database(folder: Path) -> sqlite3.Connection:
-    """A connection for a reader; works on a read-only folder too. An index of an older format is migrated first.
+    """A connection for a reader; works on a read-only folder too.
 
     Raises:
         NoIndexError: there is none in that folder.
         IndexUnusableError: or one of its other kinds, with the cure.
     """
-    with foreign_errors(folder):
-        connection = open_unmigrated(folder)
-        with _closed_on_failure(connection):
-            older = migrating.is_older(connection, folder / FILE_NAME)
-        return _migrated(connection, folder) if older else connection
-
-
-def open_unmigrated(folder: Path) -> sqlite3.Connection:
-    """A connection for a reader, of whatever format.
-
-    Raises:
-        NoIndexError: there is none in that folder.
-        sqlite3.Error: it cannot be opened.
-    """
+    _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
     path, last_error = folder / FILE_NAME, None
-    for mode in _reading_modes(path):
-        try:
-            with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
-                connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            return connection
-        except sqlite3.OperationalError as error:
-            last_error = error
-    assert last_error is not None
-    raise last_error
+    with foreign_errors(folder):
+        for mode in _reading_modes(path):
+            try:
+                with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
+                    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                    _check_format(connection, folder)
+                return connection
+            except sqlite3.OperationalError as error:
+                last_error = error
+        assert last_error is not None
+        raise last_error
 
 
-def _migrated(connection: sqlite3.Connection, folder: Path) -> sqlite3.Connection:
-    """The older index on the disk, migrated; where nothing can be written, a copy in memory."""
-    try:
-        with writer_lock(folder, BUSY_TIMEOUT_S):
-            create_database(folder).close()
-    except StorageError:
-        return migrating.migrated_in_memory(connection)
-    except BaseException:
-        connection.close()
-        raise
-    connection.close()
-    return open_unmigrated(folder)
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return not tables and not connection.execute("PRAGMA user_version").fetchone()[0]
+
+
+def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
+    """Refuses an index that another version made.
+
+    Raises:
+        IndexVersionError: its format is another one; the message names the command that makes it again.
+        IndexDamagedError: it has tables of another program.
+        NoIndexError: nothing is in it.
+    """
+    if _is_empty(connection):
+        raise NoIndexError(f"the index {folder} is empty; make it with: hybrid_retrieve.py index FOLDER")
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    if not found:
+        raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
+    if found != INDEX_FORMAT:
+        listed = "FOLDER"
+        with suppress(sqlite3.Error, UnicodeDecodeError):  # another format may have no such table
+            rows = connection.execute("SELECT path FROM folders ORDER BY folder_key").fetchall()
+            listed = " ".join(shlex.quote(path) for (path,) in rows) or listed
+        raise IndexVersionError(
+            f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}: remove that folder, then"
+            f" run: hybrid_retrieve.py index {listed} --index {shlex.quote(str(folder))}"
+        )
 
 
 def is_index(folder: Path) -> bool:
@@ -102,9 +120,39 @@ def is_index(folder: Path) -> bool:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
 
 
+def _require_files(folder: Path) -> None:
+    """Look at the files that SQLite is about to open: a pipe would block it, a link lead elsewhere.
+
+    Raises:
+        StorageError: one of them is no regular file.
+    """
+    for name in (FILE_NAME, *(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))):
+        try:
+            require_regular(folder / name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise StorageError(
+                f"the index {folder} cannot be read: {name}: {error.strerror}; remove it, or name another with --index"
+            ) from error
+
+
 def kept_aside(folder: Path) -> list[Path]:
-    """Damaged databases that a repair has put aside."""
-    return sorted(folder.glob(f"{FILE_NAME}.damaged-*"))
+    """The damaged database that the last repair kept, and the draft of one that was killed."""
+    return sorted(folder.glob(f"{FILE_NAME}.*"))
+
+
+def remove_aside(folder: Path) -> None:
+    """Removes what repairs left, which holds texts; for the one writer.
+
+    Raises:
+        OSError: as the system gives it.
+    """
+    for path in kept_aside(folder):
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def identity(folder: Path) -> tuple[int, int] | None:
@@ -218,7 +266,6 @@ def _connect(uri: str) -> sqlite3.Connection:
         connection.execute("PRAGMA foreign_keys = ON")
         # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
-        checksums.register(connection)
         # Somebody else may have made the index: nothing in its schema calls a function with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")
         # What was deleted from the documents is not to stay in the file's free pages.

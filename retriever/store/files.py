@@ -9,7 +9,7 @@ from retriever.store.reading import StoredDocument, keys_as_json
 def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
     """The documents of these keys."""
     rows = connection.execute(
-        "SELECT document_key, path, size, mtime_ns, digest FROM documents"
+        "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
         " WHERE document_key IN (SELECT value FROM json_each(?))",
         (keys_as_json(document_keys),),
     )

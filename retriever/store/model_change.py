@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from retriever.store import reading, writing
-from retriever.store.checksums import updating
 from retriever.store.reading import keys_as_json
 from retriever.types import Chunk
 
@@ -89,7 +88,7 @@ def _cut(chunk: Chunk) -> _Cut:
 
 
 def _mark(connection: sqlite3.Connection, keys: Iterable[int], *, former: bool) -> None:
-    query = f"{updating('chunks', former='?1')} WHERE chunk_key IN (SELECT value FROM json_each(?2))"
+    query = "UPDATE chunks SET former = ? WHERE chunk_key IN (SELECT value FROM json_each(?))"
     connection.execute(query, (int(former), keys_as_json(keys)))
 
 

@@ -18,7 +18,7 @@ def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict
 def dates(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
     """Node ids to when each one's document was written, in seconds since 1970: as it says itself, or its file's time.
 
-    None: it says nothing, and was so young when it was read that its time was not kept.
+    None: it says nothing, and its file's time could not be trusted when it was read.
     """
     rows = connection.execute(
         "SELECT node_id, coalesce(dated, nullif(mtime_ns, 0) / 1e9) FROM nodes JOIN documents USING (document_key)"

@@ -38,8 +38,11 @@ class StoredDocument:
     size: int
     """Bytes."""
     mtime_ns: int
-    """0 when it was too young to be trusted."""
+    """0 when it could not be trusted."""
     digest: str
+    ctime_ns: int = 0
+    """0 when it could not be trusted: then only the content tells whether the file is as it was."""
+    inode: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +112,18 @@ def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
 def documents(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
     """The documents of a folder by path, in the order of the paths."""
     rows = connection.execute(
-        "SELECT document_key, path, size, mtime_ns, digest FROM documents WHERE folder_key = ? ORDER BY path",
+        "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
+        " WHERE folder_key = ? ORDER BY path",
         (folder_key,),
     )
     return {row[1]: StoredDocument(*row) for row in rows}
 
 
 def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
-    """Files of a folder that could not be read, by path, with the size and time that they had then."""
+    """Files of a folder that could not be read, by path, with what they looked like then."""
     rows = connection.execute(
-        "SELECT 0, path, size, mtime_ns, '' FROM skipped WHERE folder_key = ? AND mtime_ns > 0 ORDER BY path",
+        "SELECT 0, path, size, mtime_ns, '', ctime_ns, inode FROM skipped"
+        " WHERE folder_key = ? AND size IS NOT NULL ORDER BY path",
         (folder_key,),
     )
     return {row[1]: StoredDocument(*row) for row in rows}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from retriever.store.checksums import inserting
+from retriever.store.writing import insert_row
 
 MAX_QUERIES = 1_000
 """So many questions are kept, the youngest: with five hits each they take about 10 MB."""
@@ -27,10 +27,14 @@ class StoredQuery:
 
 def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[str, Any]) -> None:
     """One question more (its key is given here); the oldest ones go. Inside a transaction."""
-    content = json.dumps(record)  # ASCII: names of files may hold lone surrogates, which SQLite cannot store
-    connection.execute(
-        inserting("queries"),
-        (query.asked_at, query.question, query.verdict, _storable(query.citation), content),
+    insert_row(
+        connection,
+        "queries",
+        asked_at=query.asked_at,
+        question=query.question,
+        verdict=query.verdict,
+        citation=_storable(query.citation),
+        record=json.dumps(record),  # ASCII: names of files may hold lone surrogates, which SQLite cannot store
     )
     connection.execute(
         "DELETE FROM queries WHERE query_id <= (SELECT query_id FROM queries ORDER BY query_id DESC LIMIT 1 OFFSET ?)",
@@ -68,9 +72,8 @@ def note_opened(connection: sqlite3.Connection, node_id: str) -> None:
     """Counts one opening of a section; sections that are gone are no longer counted. Inside a transaction."""
     remove_gone(connection)
     connection.execute(
-        f"{inserting('opened')} ON CONFLICT (node_id) DO UPDATE SET times = times + 1,"
-        " checksum = checksum - crc32(node_id, times) + crc32(node_id, times + 1)",
-        (node_id, 1),
+        "INSERT INTO opened (node_id, times) VALUES (?, 1) ON CONFLICT (node_id) DO UPDATE SET times = times + 1",
+        (node_id,),
     )
 
 

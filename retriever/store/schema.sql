@@ -1,24 +1,17 @@
--- The newest format of index.sqlite. An index that exists already comes to it by the steps in migrating.py. To change it:
--- 1. change the tables here;
--- 2. append one script to STEPS in migrating.py that changes an index of the format before in the same way (CREATE
---    TABLE, ALTER TABLE ... ADD COLUMN ... DEFAULT, UPDATE; no BEGIN, no COMMIT): the format's number follows from it;
--- 3. PYTHONPATH=. uv run python scripts/write_index_format.py makes tests/index_formats/format-N.sql of the new format;
---    those of older formats stay as they are, for the tests migrate each of them;
--- 4. where the new rows must be computed from the documents, raise RECIPE_VERSION in retriever/indexing/recipe.py as well: the
---    next `index` then reads every document anew, and embeds none again.
--- Each row has a checksum of its values, by the statements of checksums.py; 0 is what a row has that was written without.
+-- The tables of index.sqlite. Nothing migrates: whoever changes them after a release raises FORMAT in database.py, and an
+-- index of another format is refused with the command that makes it again. Where the same tables get other rows of the
+-- same documents, raise RECIPE_VERSION in retriever/indexing/recipe.py instead: the next `index` then reads every document
+-- anew, and embeds none again.
 -- Keys are never used twice (AUTOINCREMENT): a generation that still knows a deleted key cannot show another row for it.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
-    value TEXT NOT NULL,
-    checksum INTEGER NOT NULL DEFAULT 0
+    value TEXT NOT NULL
 ) STRICT;
 
 CREATE TABLE folders (
     folder_key INTEGER PRIMARY KEY AUTOINCREMENT,
     path TEXT NOT NULL UNIQUE,   -- absolute
-    prefix TEXT NOT NULL UNIQUE, -- before the path in every node id; empty for the first folder
-    checksum INTEGER NOT NULL DEFAULT 0
+    prefix TEXT NOT NULL UNIQUE  -- before the path in every node id; empty for the first folder
 ) STRICT;
 
 CREATE TABLE documents (
@@ -26,14 +19,15 @@ CREATE TABLE documents (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,          -- relative to the folder
     size INTEGER NOT NULL,       -- bytes
-    mtime_ns INTEGER NOT NULL,   -- 0: too young when it was read to be trusted, so compare by digest next time
+    mtime_ns INTEGER NOT NULL,   -- 0: when it was read, too young or too old to be trusted
+    ctime_ns INTEGER NOT NULL,   -- 0: likewise, so compare by digest next time
+    inode INTEGER NOT NULL,
     digest TEXT NOT NULL,
     title TEXT NOT NULL,
     boilerplate REAL NOT NULL,   -- 0 to 1: how much it is a list of links or a log
     aliases TEXT NOT NULL,       -- JSON list: other names that wikilinks may use
     warnings TEXT NOT NULL,      -- JSON list: what of it could not be decoded or understood
     dated INTEGER,               -- seconds since 1970: the date in its front matter; null without one that can be read
-    checksum INTEGER NOT NULL DEFAULT 0,
     UNIQUE (folder_key, path)
 ) STRICT;
 
@@ -51,8 +45,7 @@ CREATE TABLE nodes (
     text TEXT NOT NULL,
     front_matter_lines INTEGER NOT NULL,
     anchor TEXT NOT NULL,
-    summary TEXT NOT NULL,
-    checksum INTEGER NOT NULL DEFAULT 0
+    summary TEXT NOT NULL
 ) STRICT;
 CREATE INDEX nodes_of_document ON nodes (document_key, node_key);
 
@@ -65,7 +58,6 @@ CREATE TABLE links (
     target_anchor TEXT NOT NULL,
     target_id TEXT,              -- null: it leads to no node
     problem TEXT,                -- why not; null when it leads to a node or to a file that is no document
-    checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (source_key, position)
 ) STRICT, WITHOUT ROWID;
 
@@ -76,8 +68,7 @@ CREATE TABLE chunks (
     last_line INTEGER NOT NULL,
     text TEXT NOT NULL,
     text_hash BLOB NOT NULL,     -- of what the encoder reads
-    former INTEGER NOT NULL DEFAULT 0, -- 1: for a model that another one is taking the place of
-    checksum INTEGER NOT NULL DEFAULT 0
+    former INTEGER NOT NULL DEFAULT 0  -- 1: for a model that another one is taking the place of
 ) STRICT;
 CREATE INDEX chunks_of_node ON chunks (node_key);
 CREATE INDEX chunks_of_text ON chunks (text_hash, chunk_key);
@@ -87,7 +78,6 @@ CREATE TABLE vectors (
     fingerprint TEXT NOT NULL,   -- of the encoder
     text_hash BLOB NOT NULL,
     vector BLOB NOT NULL,        -- float32, little-endian, a unit vector
-    checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (fingerprint, text_hash)
 ) STRICT;
 
@@ -95,24 +85,23 @@ CREATE TABLE tokens (
     fingerprint TEXT NOT NULL,
     text_hash BLOB NOT NULL,
     bits BLOB NOT NULL,          -- of each token the signs of its vector, in words of 64 bits, little-endian
-    checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (fingerprint, text_hash)
 ) STRICT;
 
 CREATE TABLE skipped (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,
-    size INTEGER NOT NULL,       -- of a file that could not be read, so that only a change makes it worth a new try;
-    mtime_ns INTEGER NOT NULL,   -- both 0 for what was left out unread
+    size INTEGER,                -- of a file that could not be read, so that only a change makes it worth a new try;
+    mtime_ns INTEGER,            -- all four null for what was left out unread
+    ctime_ns INTEGER,
+    inode INTEGER,
     reason TEXT NOT NULL,
-    checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (folder_key, path)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE forgotten (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,          -- relative to the folder; with a slash at its end, everything below it
-    checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (folder_key, path)
 ) STRICT, WITHOUT ROWID;
 
@@ -120,7 +109,6 @@ CREATE TABLE summaries (
     writer TEXT NOT NULL,        -- the language model and the version of what it is asked
     text_hash BLOB NOT NULL,     -- of the title, breadcrumb and text that it read
     summary TEXT NOT NULL,       -- empty: what it wrote cannot be used
-    checksum INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (writer, text_hash)
 ) STRICT, WITHOUT ROWID;
 
@@ -130,12 +118,10 @@ CREATE TABLE queries (
     question TEXT NOT NULL,
     verdict TEXT NOT NULL,
     citation TEXT,               -- of the first hit; null without hits
-    record TEXT NOT NULL,        -- JSON: expansions, hits with texts and evidence, timings, what was searched
-    checksum INTEGER NOT NULL DEFAULT 0
+    record TEXT NOT NULL         -- JSON: expansions, hits with texts and evidence, timings, what was searched
 ) STRICT;
 
 CREATE TABLE opened (
     node_id TEXT PRIMARY KEY,    -- survives its document being indexed again
-    times INTEGER NOT NULL,      -- how often it was read while recording was on
-    checksum INTEGER NOT NULL DEFAULT 0
+    times INTEGER NOT NULL       -- how often it was read while recording was on
 ) STRICT, WITHOUT ROWID;

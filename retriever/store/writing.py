@@ -7,15 +7,14 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from pageindex.boilerplate import boilerplate
 from pageindex.corpus import Skipped
-from retriever.indexing.prior import boilerplate
-from retriever.store.checksums import inserting, updating
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-    from pageindex.resolving import LinkTargets
+    from pageindex.links import LinkTargets
 
 
 def text_hash(text: str) -> bytes:
@@ -26,46 +25,67 @@ def text_hash(text: str) -> bytes:
 def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
     """A value that the index keeps about itself; the same once more writes nothing, and waits for no disk."""
     connection.execute(
-        f"{inserting('meta')} ON CONFLICT (key) DO UPDATE"
-        " SET value = excluded.value, checksum = excluded.checksum WHERE value <> excluded.value",
+        "INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+        " WHERE value <> excluded.value",
         (key, value),
     )
 
 
 def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFolder:
     """A folder that is not there yet, with its key."""
-    row = (folder.path, folder.prefix)
-    return replace(folder, key=_insert(connection, "folders", row))
+    return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
 def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
-    lists = [json.dumps(names, ensure_ascii=False) for names in (document.front_matter.aliases, document.warnings)]
-    nodes = [placed.node for placed in document.nodes]
-    said = (document.title, boilerplate(nodes), *lists, document.front_matter.dated)
-    row = (folder_key, stat.path, stat.size, stat.mtime_ns, stat.digest, *said)
-    document_key = _insert(connection, "documents", row)
+    document_key = insert_row(
+        connection,
+        "documents",
+        folder_key=folder_key,
+        path=stat.path,
+        size=stat.size,
+        mtime_ns=stat.mtime_ns,
+        ctime_ns=stat.ctime_ns,
+        inode=stat.inode,
+        digest=stat.digest,
+        title=document.title,
+        boilerplate=boilerplate([placed.node for placed in document.nodes]),
+        aliases=json.dumps(document.front_matter.aliases, ensure_ascii=False),
+        warnings=json.dumps(document.warnings, ensure_ascii=False),
+        dated=document.front_matter.dated,
+    )
     node_keys = {}
     for placed in document.nodes:
         node = placed.node
         first, last = (node.span.first, node.span.last) if node.span else (None, None)
-        breadcrumb = json.dumps(node.breadcrumb, ensure_ascii=False)
-        place = (
-            node.id,
-            document_key,
-            placed.parent_id,
-            node.kind.value,
-            node.level,
-            node.title,
-            breadcrumb,
-            first,
-            last,
+        node_keys[node.id] = insert_row(
+            connection,
+            "nodes",
+            node_id=node.id,
+            document_key=document_key,
+            parent_id=placed.parent_id,
+            kind=node.kind.value,
+            level=node.level,
+            title=node.title,
+            breadcrumb=json.dumps(node.breadcrumb, ensure_ascii=False),
+            first_line=first,
+            last_line=last,
+            text=node.text,
+            front_matter_lines=node.front_matter_lines,
+            anchor=node.anchor,
+            summary=node.summary,
         )
-        content = (node.text, node.front_matter_lines, node.anchor, node.summary)
-        node_keys[node.id] = _insert(connection, "nodes", (*place, *content))
     for position, (node_id, link) in enumerate(document.links):
-        link_row = (node_keys[node_id], position, link.line, link.kind, link.target_path, link.anchor)
-        _insert(connection, "links", (*link_row, None, None))
+        insert_row(
+            connection,
+            "links",
+            source_key=node_keys[node_id],
+            position=position,
+            line=link.line,
+            kind=link.kind,
+            target_path=link.target_path,
+            target_anchor=link.anchor,
+        )
     return document_key
 
 
@@ -74,8 +94,15 @@ def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:
     node_key = "SELECT node_key FROM nodes WHERE node_id = ?"
     for chunk in chunks:
         (node,) = connection.execute(node_key, (chunk.node_id,)).fetchone()
-        row = (node, chunk.span.first, chunk.span.last, chunk.text, text_hash(chunk.embedded_text), 0)
-        _insert(connection, "chunks", row)
+        insert_row(
+            connection,
+            "chunks",
+            node_key=node,
+            first_line=chunk.span.first,
+            last_line=chunk.span.last,
+            text=chunk.text,
+            text_hash=text_hash(chunk.embedded_text),
+        )
 
 
 def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:
@@ -84,10 +111,10 @@ def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int
 
 
 def set_stat(connection: sqlite3.Connection, stats: Iterable[StoredDocument]) -> None:
-    """New sizes and times of documents whose content is what it was."""
+    """New times and inodes of documents whose content is what it was."""
     connection.executemany(
-        f"{updating('documents', size='?1', mtime_ns='?2')} WHERE document_key = ?3",
-        ((stat.size, stat.mtime_ns, stat.key) for stat in stats),
+        "UPDATE documents SET mtime_ns = ?, ctime_ns = ?, inode = ? WHERE document_key = ?",
+        ((stat.mtime_ns, stat.ctime_ns, stat.inode, stat.key) for stat in stats),
     )
 
 
@@ -98,20 +125,28 @@ def set_skipped(
     skipped: Iterable[Skipped],
 ) -> None:
     """What of a folder could not be read, in place of what was noted before; the same once more writes nothing."""
-    rows = {item.path: (folder_key, item.path, item.size, item.mtime_ns, reason) for item, reason in unreadable}
-    rows |= {item.path: (folder_key, item.path, 0, 0, item.reason) for item in skipped}
-    query = "SELECT folder_key, path, size, mtime_ns, reason FROM skipped WHERE folder_key = ? ORDER BY path"
+    rows: dict[str, tuple[object, ...]] = {
+        item.path: (folder_key, item.path, item.size, item.mtime_ns, item.ctime_ns, item.inode, reason)
+        for item, reason in unreadable
+    }
+    rows |= {item.path: (folder_key, item.path, None, None, None, None, item.reason) for item in skipped}
+    query = "SELECT folder_key, path, size, mtime_ns, ctime_ns, inode, reason FROM skipped WHERE folder_key = ?"
     noted = connection.execute(query, (folder_key,)).fetchall()
-    if noted == sorted(rows.values()):
+    if set(noted) == set(rows.values()):
         return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
-    connection.executemany(inserting("skipped"), rows.values())
+    columns = "folder_key, path, size, mtime_ns, ctime_ns, inode, reason"
+    connection.executemany(f"INSERT INTO skipped ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows.values())
 
 
 def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
     """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
-    from pageindex.links import Link, LinkKind  # 40 ms with what they import, when something has changed
-    from pageindex.resolving import Broken, resolve_link
+    from pageindex.links import (  # 40 ms with what they import, when something has changed
+        Broken,
+        Link,
+        LinkKind,
+        resolve_link,
+    )
 
     targets = _link_targets(connection, folder)
     rows = connection.execute(
@@ -125,14 +160,14 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
         problem = found.value if isinstance(found, Broken) and found is not Broken.NOT_A_DOCUMENT else None
         resolved.append((None if isinstance(found, Broken) else found, problem, *key))
     connection.executemany(
-        f"{updating('links', target_id='?1', problem='?2')} WHERE source_key = ?3 AND position = ?4"
+        "UPDATE links SET target_id = ?1, problem = ?2 WHERE source_key = ?3 AND position = ?4"
         " AND (target_id IS NOT ?1 OR problem IS NOT ?2)",
         resolved,
     )
 
 
 def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "LinkTargets":
-    from pageindex.resolving import LinkTargets, note_names
+    from pageindex.links import LinkTargets, note_names
 
     anchors: dict[str, dict[str, str]] = {}
     rows = connection.execute(
@@ -149,7 +184,7 @@ def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "Link
 def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
     """Vectors (n, d) by the hashes of their texts; those that are there already stay as they are."""
     rows = ((fingerprint, key, row.astype("<f4").tobytes()) for key, row in zip(hashes, matrix, strict=True))
-    connection.executemany(inserting("vectors", "INSERT OR IGNORE"), rows)
+    connection.executemany("INSERT OR IGNORE INTO vectors (fingerprint, text_hash, vector) VALUES (?, ?, ?)", rows)
 
 
 def put_tokens(
@@ -157,10 +192,12 @@ def put_tokens(
 ) -> None:
     """The tokens of texts by the hashes of the texts; those that are there already stay as they are."""
     rows = ((fingerprint, key, bits.astype("<u8").tobytes()) for key, bits in zip(hashes, tokens, strict=True))
-    connection.executemany(inserting("tokens", "INSERT OR IGNORE"), rows)
+    connection.executemany("INSERT OR IGNORE INTO tokens (fingerprint, text_hash, bits) VALUES (?, ?, ?)", rows)
 
 
-def _insert(connection: sqlite3.Connection, table: str, row: tuple[object, ...]) -> int:
-    cursor = connection.execute(inserting(table), row)
+def insert_row(connection: sqlite3.Connection, table: str, **values: object) -> int:
+    """One row, by the names of its columns; returns its number."""
+    columns, marks = ", ".join(values), ", ".join("?" * len(values))
+    cursor = connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
     assert cursor.lastrowid is not None
     return cursor.lastrowid

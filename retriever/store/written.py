@@ -3,8 +3,6 @@
 import sqlite3
 from collections.abc import Collection, Mapping
 
-from retriever.store.checksums import inserting, updating
-
 
 def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
     """What a language model wrote, by the hash of what it read; empty where it cannot be used."""
@@ -13,7 +11,8 @@ def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
 
 def put(connection: sqlite3.Connection, writer: str, text_hash: bytes, summary: str) -> None:
     """What a language model wrote for a text that it had not read yet."""
-    connection.execute(inserting("summaries"), (writer, text_hash, summary))
+    row = (writer, text_hash, summary)
+    connection.execute("INSERT INTO summaries (writer, text_hash, summary) VALUES (?, ?, ?)", row)
 
 
 def keep_only(connection: sqlite3.Connection, text_hashes: Collection[bytes]) -> None:
@@ -25,6 +24,5 @@ def keep_only(connection: sqlite3.Connection, text_hashes: Collection[bytes]) ->
 
 def set_of_nodes(connection: sqlite3.Connection, summaries: Mapping[int, str]) -> None:
     """New summaries of nodes, by their keys."""
-    connection.executemany(
-        f"{updating('nodes', summary='?1')} WHERE node_key = ?2", ((summary, key) for key, summary in summaries.items())
-    )
+    rows = ((summary, key) for key, summary in summaries.items())
+    connection.executemany("UPDATE nodes SET summary = ? WHERE node_key = ?", rows)

@@ -18,12 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+from pageindex.regular_file import read_file, require_regular
 from retriever.disk import writing_to
 from retriever.errors import GenerationError, StorageError
 from retriever.vectors.pages import checksum, opens, settled_ranges
 
 _NAME = "inventory.json"
 _DATABASE = "chroma.sqlite3"
+_MAX_BYTES = 64_000_000
+"""Of an inventory: a range for each run of pages of the database that do not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Inventory:
             GenerationError: there is none, because the folder is missing or was not finished, or it is damaged.
         """
         try:
-            values = json.loads((folder / _NAME).read_bytes())
+            values = json.loads(read_file(folder / _NAME, _MAX_BYTES))
             return cls(
                 count=int(values["count"]),
                 dimension=int(values["dimension"]),
@@ -83,6 +86,9 @@ class Inventory:
         """
         try:
             database = folder / _DATABASE
+            for file in folder.rglob("*"):  # a pipe would block SQLite and Chroma, a link lead elsewhere
+                if file.is_symlink() or not file.is_dir():
+                    require_regular(file)
             whole = (
                 checksum(database, self.settled) == self.database_checksum
                 and opens(database)

@@ -52,6 +52,30 @@ def test_what_is_not_there_is_none_and_the_nearest_sections_are_given_all_the_sa
     assert answer.hits
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["train patience leaves", "letter water", "sun journey salt", "stick beans summer", "tomatoes letter wet travels"],
+)
+def test_words_of_the_documents_that_do_not_belong_together_are_not_answered(
+    retriever: Retriever, question: str
+) -> None:
+    assert retriever.search(question).verdict != "answered"
+
+
+@pytest.mark.parametrize(
+    "question", ["how do I configure tomatoes frobnicate zorblax?", "what is the zorblax letter?", "zorblax bread"]
+)
+def test_a_question_about_a_word_that_is_not_there_is_none(retriever: Retriever, question: str) -> None:
+    assert retriever.search(question).verdict == "none"
+
+
+def test_a_number_alone_is_never_answered(tmp_path: Path) -> None:
+    page = "# Errors\n\nThe server replies 401 without a password.\n\n# Files\n\nA file is read once.\n"
+    with open_retriever([write(tmp_path / "docs", {"errors.md": page})], tmp_path / "index") as retriever:
+        assert retriever.search("401").verdict != "answered"
+        assert retriever.search("replies 401").verdict == "answered"
+
+
 def test_gibberish_is_none(retriever: Retriever) -> None:
     for line in GIBBERISH.read_text(encoding="utf-8").splitlines():
         question = json.loads(line)["question"]

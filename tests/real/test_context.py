@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.context import bundled_count
+from retriever.context.budget import load_token_counter
 from retriever.errors import UsageError
 from retriever.retrieving import Retriever
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
@@ -34,7 +34,7 @@ def test_what_is_quoted_is_what_the_files_say(shelf: Shelf) -> None:
         assert found.answer.hits == retriever.search("what pays for a letter?").hits
     context = found.context
     assert context.max_tokens == 4000
-    assert context.tokens == bundled_count()(context.markdown)
+    assert context.tokens == load_token_counter()(context.markdown)
     best = next(piece for piece in context.pieces if piece.rank == 1)
     assert "A stamp pays for the journey of a letter." in best.text
     for piece in context.pieces:

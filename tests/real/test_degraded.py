@@ -11,9 +11,9 @@ import yaml
 
 from hybrid_retrieve import main
 from retriever.library import index_folders
-from retriever.serving.library import Library
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_text import envelope
+from retriever.serving.pool import ServedIndex
 from tests.answers import HIT, answer
 from tests.real.test_model_change import NEW, index
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
@@ -92,7 +92,7 @@ def test_text_json_and_agents_name_it_alike(
     with trouble(shelf):
         assert main([*asked, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    with trouble(shelf), Library(index=str(shelf.index), profile=str(profile)) as library:
+    with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
         reply = Answers(library).search(Asked(question, 5, str(profile), "", 4000))
     values = reply.values or {}
 

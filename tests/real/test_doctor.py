@@ -3,11 +3,14 @@
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import sqlite3
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,14 +18,14 @@ import pytest
 from hybrid_retrieve import main
 from retriever.command_line.exit_codes import ExitCode
 from retriever.doctor import CheckUp
-from retriever.errors import IndexDamagedError, IndexLockedError
+from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
 from retriever.indexing.locks import writer_lock
 from retriever.library import check_up
-from retriever.store import migrating
 from retriever.store.checking import find_damage
-from retriever.store.database import kept_aside
+from retriever.store.database import INDEX_FORMAT, kept_aside
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
+PROJECT = Path(__file__).parents[2]
 CHAPTERS = {
     f"chapter-{number}.md": "".join(
         f"{'##' if part else '#'} Chapter {number} part {part}\n\nIt speaks of topic{number * 7 + part} alone.\n\n"
@@ -89,16 +92,17 @@ HARMED_ROWS: Mapping[str, Callable[[sqlite3.Connection], object]] = {
     "a breadcrumb that is no JSON": overwrite("nodes", "breadcrumb", "[oops"),
     "a kind that is none": overwrite("nodes", "kind", "sectiom"),
     "lines the wrong way round": overwrite("nodes", "last_line", -3),
-    "an id of another file": overwrite("nodes", "node_id", "xhapter"),
-    "a letter of a chunk": overwrite("chunks", "text", "It speaks of topec alone."),
-    "a letter of a node": overwrite("nodes", "text", "# Chapter\n\nNothing.\n", "rowid = 7"),
-    "a digest that is too short": overwrite("documents", "digest", "abc"),
+    "a chunk's lines the wrong way round": overwrite("chunks", "last_line", -3),
     "aliases that are no texts": overwrite("documents", "aliases", "[1]"),
     "a vector that is not a number": overwrite("vectors", "vector", struct.pack("<64f", *[float("nan")] * 64)),
     "a vector that is too short": overwrite("vectors", "vector", b"\0" * 8),
     "a generation that is no number": overwrite("meta", "value", "1x", "key = 'generation'"),
     "a kind of link": overwrite("links", "kind", "relativf", "true"),
     "a row without its parent": lambda rows: rows.execute("UPDATE chunks SET node_key = 100000 WHERE rowid = 5"),
+    "a text that is no UTF-8": lambda rows: rows.execute(
+        "UPDATE nodes SET title = CAST(x'ff' AS TEXT) WHERE rowid = 3"
+    ),
+    "a table that is gone": lambda rows: rows.execute("DROP TABLE opened"),
 }
 
 
@@ -110,7 +114,7 @@ def test_what_cannot_be_in_a_row_is_found(shelf: Shelf, harm: str) -> None:
         assert list(find_damage(rows)) != []
 
 
-@pytest.mark.parametrize("harm", ["a letter of a chunk", "a vector that is not a number", "a row without its parent"])
+@pytest.mark.parametrize("harm", ["a kind that is none", "a vector that is not a number", "a row without its parent"])
 def test_a_harmed_row_is_repaired(shelf: Shelf, good: Shelf, harm: str) -> None:
     with shelf.rows() as rows:
         HARMED_ROWS[harm](rows)
@@ -148,6 +152,7 @@ def test_broken_pages_cost_only_the_vectors_in_them(shelf: Shelf, good: Shelf, s
     if before:
         (aside,) = kept_aside(shelf.index)
         assert aside.read_bytes() == data
+        assert str(aside) in repaired.repairs[0]
         assert "left over" in notes(repaired)
 
 
@@ -159,6 +164,7 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
     if left:
         with pytest.raises(IndexDamagedError, match="doctor --repair"):
             shelf.update()
+    (shelf.index / "index.sqlite.damaged").write_bytes(b"of the repair before")
     repaired = examined(shelf, repair=True)
     if "folders it held cannot be read" in " ".join(repaired.repairs) or not left:
         assert problems(repaired) or notes(repaired)["index"]
@@ -167,14 +173,92 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
-def test_what_was_forgotten_stays_forgotten_after_a_rescue(shelf: Shelf) -> None:
+def test_what_no_document_gives_back_is_saved(shelf: Shelf) -> None:
     assert main(["forget", "kitchen.md", "--index", str(shelf.index), "-q"]) == ExitCode.OK
+    shelf.ask(QUESTIONS[0], record=True, **NEVER_REFRESH)
+    tables = ("folders", "forgotten", "queries", "vectors")
+    with shelf.rows() as rows:
+        before = [rows.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables]
+        settings = rows.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
+        rows.execute("UPDATE nodes SET kind = 'none'")
+    repaired = examined(shelf, repair=True)
+    assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
+    assert "1 folder, 1 forgotten path, 1 recorded question" in repaired.repairs[1]
+    assert "could be read" not in repaired.repairs[1]
+    with shelf.rows() as rows:
+        assert [rows.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall() for table in tables] == before
+        assert rows.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone() == settings
+        assert rows.execute("SELECT count(*) FROM documents WHERE path = 'kitchen.md'").fetchone() == (0,)
+
+
+def test_what_could_not_be_read_is_named(shelf: Shelf) -> None:
+    with shelf.rows() as rows:
+        (root,) = rows.execute("SELECT rootpage FROM sqlite_master WHERE name = 'queries'").fetchone()
+        rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with (shelf.index / "index.sqlite").open("r+b") as file:
+        file.seek((root - 1) * 4096)
+        file.write(b"\xff" * 4096)
+    repaired = examined(shelf, repair=True)
+    assert repaired.repairs[1].endswith("; not all could be read of: recorded questions")
+    assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
+
+
+def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, tmp_path: Path) -> None:
+    shelf.docs = shutil.copytree(shelf.docs, tmp_path / "away")
+    shelf.update(shelf.docs)
+    shelf.docs.rename(tmp_path / "elsewhere")
     with shelf.rows() as rows:
         rows.execute("UPDATE nodes SET kind = 'none'")
-    assert problems(examined(shelf, repair=True)) == []
+    with pytest.raises(DocumentsError, match="bring it back"):
+        examined(shelf, repair=True)
+    assert kept_aside(shelf.index) == []
+    assert "a row of nodes makes no sense" in problems(examined(shelf))[0]
+
+
+KILLED_AT: Mapping[str, str] = {
+    "salvaging": "retriever.doctor.repairing.salvage",
+    "indexing": "retriever.doctor.repairing.update_index",
+    "embedding": "retriever.indexing.embedding_texts.store_vectors",
+    "the generation": "retriever.indexing.updating.build_generation",
+    "the swap": "retriever.doctor.repairing._swap",
+    "keeping the damaged one": "os.link",
+    "the one step": "retriever.doctor.repairing.sync",
+    "after it": "retriever.doctor.repairing.remove_old_generations",
+}
+
+
+KILLED_REPAIR = """
+import os, signal, sys
+from pathlib import Path
+from unittest.mock import patch
+from retriever.library import check_up
+from tests.shelf import CountingEncoder
+
+import retriever.doctor.repairing
+with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
+    check_up(Path(sys.argv[1]), repair=True, encoder=CountingEncoder())
+"""
+
+
+@pytest.mark.parametrize("step", KILLED_AT)
+def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Shelf, good: Shelf, step: str) -> None:
     with shelf.rows() as rows:
-        assert rows.execute("SELECT count(*) FROM documents WHERE path = 'kitchen.md'").fetchone() == (0,)
-        assert rows.execute("SELECT path FROM forgotten").fetchall() == [("kitchen.md",)]
+        rows.execute("UPDATE nodes SET breadcrumb = '[oops'")
+        rows.execute("UPDATE vectors SET vector = zeroblob(256) WHERE rowid <= 5")
+    command = [sys.executable, "-c", KILLED_REPAIR, str(shelf.index), KILLED_AT[step]]
+    killed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
+    if step == "after it":
+        assert problems(examined(shelf)) == []
+    else:
+        with pytest.raises(IndexDamagedError, match="doctor --repair --index"):
+            shelf.ask(QUESTIONS[0], **NEVER_REFRESH)
+        assert "a row of nodes makes no sense" in problems(examined(shelf))[0]
+    assert any("of a repair that was killed" in item.says for item in examined(shelf).findings)
+    assert problems(examined(shelf, repair=True)) == []
+    assert not (shelf.index / "index.sqlite.draft").exists()
+    assert len(shelf.generations()) == 1
+    assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +286,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
     shelf.index = tmp_path / "other"
     shelf.write("new.md", "# New\n\nword\n")
     (shelf.index / "gen-7").mkdir()
-    (shelf.index / "index.sqlite.format-1").write_bytes(b"old")
+    (shelf.index / "index.sqlite.damaged").write_bytes(b"old")
     found = examined(shelf)
     assert problems(found) == []
     assert notes(found).keys() == {"links", "duplicates", "folder", "left over"}
@@ -220,16 +304,19 @@ def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch
             examined(shelf, repair=True)
 
 
-def test_other_formats_are_named_and_left_alone(shelf: Shelf) -> None:
-    newest = migrating.newest_format()
-    for number, level in ((newest - 1, "note"), (newest + 1, "problem")):
-        with shelf.rows() as rows:
-            rows.execute(f"PRAGMA user_version = {number}")
-        (seen,) = [item for item in examined(shelf).findings if item.name == "index.sqlite"]
-        assert seen.level == level
-        assert f"format {number}" in seen.says
-        with closing(sqlite3.connect(shelf.index / "index.sqlite")) as rows:
-            assert migrating.format_of(rows) == number
+@pytest.mark.parametrize("number", [INDEX_FORMAT + 1, INDEX_FORMAT + 5])
+def test_another_format_is_refused_and_left_alone(shelf: Shelf, number: int) -> None:
+    with shelf.rows() as rows:
+        rows.execute(f"PRAGMA user_version = {number}")
+        rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    before = (shelf.index / "index.sqlite").read_bytes()
+    command = re.escape(f"run: hybrid_retrieve.py index {shelf.docs} --index {shelf.index}")
+    for use in (lambda: shelf.ask("word"), shelf.update, lambda: examined(shelf, repair=True)):
+        with pytest.raises(IndexVersionError, match=f"has format {number}, this version reads format .*{command}"):
+            use()
+    (seen,) = [item for item in examined(shelf).findings if item.name == "index.sqlite"]
+    assert (seen.level, f"format {number}" in seen.says) == ("problem", True)
+    assert (shelf.index / "index.sqlite").read_bytes() == before
 
 
 def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:

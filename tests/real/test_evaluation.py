@@ -13,7 +13,7 @@ from retriever.evaluation.jsonl import read_questions
 from retriever.evaluation.losses import Stage
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.summary import Summary, summarize
-from retriever.expansion.values import Expansion
+from retriever.query import Expansion
 
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"

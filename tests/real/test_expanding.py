@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from retriever.expansion.memory import FILE_NAME
-from retriever.expansion.values import Expansion
+from retriever.expansion.cache import FILE_NAME
+from retriever.query import Expansion
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
 from tests.real.scripted_ollama import (

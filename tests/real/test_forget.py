@@ -84,7 +84,8 @@ def test_recorded_questions_that_quote_it_go_too(shelf: Shelf, reference: str, m
 
 
 def test_copies_kept_aside_go_too(shelf: Shelf) -> None:
-    for name in ("index.sqlite.format-1", "index.sqlite.format-1.part", "index.sqlite.damaged-1"):
+    (shelf.index / "index.sqlite.draft").mkdir()  # of a repair that was killed
+    for name in ("index.sqlite.damaged", "index.sqlite.draft/index.sqlite"):
         (shelf.index / name).write_bytes((shelf.index / "index.sqlite").read_bytes())
     forgotten(shelf, "plans/secret.md")
     assert where(shelf, LEFT.encode()) == []

@@ -11,7 +11,7 @@ import pytest
 from pageindex.corpus import DocumentText, SourceFile, read_document
 from retriever.errors import DocumentsError, EncoderError
 from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, TOO_YOUNG_NS, CountingEncoder, Shelf
+from tests.shelf import NEVER_REFRESH, PAGES, TOO_YOUNG_NS, CountingEncoder, Shelf, wait_until_trusted
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path
         shelf.write(f"{number}.md", f"# Page {number}\n\nword\n", mtime_ns=TOO_YOUNG_NS)
     shelf.update()
     with shelf.rows() as rows:
-        assert rows.execute("SELECT count(*) FROM documents WHERE mtime_ns = 0").fetchone() == (60,)
+        assert rows.execute("SELECT count(*) FROM documents WHERE ctime_ns = 0").fetchone() == (60,)
     assert freshness(shelf, **NEVER_REFRESH) == (0, 0, ())
     with shelf.open() as retriever:
         assert retriever.status().changed_files == ()
@@ -123,6 +123,7 @@ def test_a_folder_that_lost_all_its_documents(shelf: Shelf) -> None:
 def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    wait_until_trusted(monkeypatch)
     shelf.write("binary.md", b"# A\x00B\n")
     shelf.write("kitchen.md", b"\x00")
     answer = shelf.ask("bread")

@@ -12,8 +12,8 @@ import pytest
 from hybrid_retrieve import main
 from retriever import history
 from retriever.errors import IndexLockedError, UsageError
-from retriever.expansion.values import Expansion
 from retriever.history import History
+from retriever.query import Expansion
 from retriever.store import recorded
 from retriever.store.database import open_database
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
@@ -126,7 +126,7 @@ def test_recording_disturbs_no_reader(shelf: Shelf) -> None:
 @pytest.mark.parametrize("which", ["one", "all"])
 def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
     ask(shelf, "bread over night", SECRET)
-    (shelf.index / "index.sqlite.format-1").write_text(SECRET, encoding="utf-8")  # as a migration leaves one
+    (shelf.index / "index.sqlite.damaged").write_text(SECRET, encoding="utf-8")  # as a repair leaves one
     with closing(open_database(shelf.index)) as other:  # keeps the log alive, and reads nothing just now
         other.execute("SELECT count(*) FROM queries").fetchone()
         assert files_with(shelf, "quixotic") != []

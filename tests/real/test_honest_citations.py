@@ -13,9 +13,9 @@ from hybrid_retrieve import main
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
 from retriever.library import index_folders
-from retriever.serving.library import Library
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_resources import DOCUMENT, Resources
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 
@@ -52,7 +52,7 @@ def shelf(tmp_path: Path) -> Shelf:
 
 
 @pytest.fixture
-def library(tmp_path: Path) -> Iterator[Library]:
+def library(tmp_path: Path) -> Iterator[ServedIndex]:
     """Serves the pages, found by words alone, and never indexes again."""
     docs = tmp_path / "docs"
     for name, text in PAGES.items():
@@ -60,7 +60,7 @@ def library(tmp_path: Path) -> Iterator[Library]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     index_folders([docs], tmp_path / "index", settings=WORDS_ALONE)
-    with Library(index=str(tmp_path / "index"), settings={**WORDS_ALONE, **NEVER_REFRESH}) as library:
+    with ServedIndex(index=str(tmp_path / "index"), settings={**WORDS_ALONE, **NEVER_REFRESH}) as library:
         yield library
 
 
@@ -153,7 +153,7 @@ def test_a_folder_that_became_a_link_to_elsewhere_is_not_followed(shelf: Shelf, 
 
 @EDITS
 def test_the_web_page_says_it_in_words_and_links_to_the_lines(
-    library: Library, tmp_path: Path, state: str, lines: str
+    library: ServedIndex, tmp_path: Path, state: str, lines: str
 ) -> None:
     edited(tmp_path / "docs", state)
 
@@ -177,7 +177,7 @@ def test_the_web_page_says_it_in_words_and_links_to_the_lines(
 
 
 @EDITS
-def test_an_agent_is_told(library: Library, tmp_path: Path, state: str, lines: str) -> None:
+def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, lines: str) -> None:
     edited(tmp_path / "docs", state)
     answers = Answers(library)
     found: Any = answers.search(Asked(QUESTION, 1, "", "", 2000)).values
@@ -191,7 +191,7 @@ def test_an_agent_is_told(library: Library, tmp_path: Path, state: str, lines: s
     assert getattr(content, "text", "") == text
 
 
-def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: Library, tmp_path: Path) -> None:
+def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: ServedIndex, tmp_path: Path) -> None:
     path = tmp_path / "docs" / "mail.md"
     path.write_text(f"{MAIL}{'A long story. ' * 40}\n" * 20, encoding="utf-8")
     answers = Answers(library)
@@ -204,7 +204,7 @@ def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: Lib
 
 @EDITS
 def test_the_command_line_says_it(
-    library: Library, tmp_path: Path, state: str, lines: str, capsys: pytest.CaptureFixture[str]
+    library: ServedIndex, tmp_path: Path, state: str, lines: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     edited(tmp_path / "docs", state)
     words = ["--index", str(tmp_path / "index"), "--encoder-kind", "none", "--refresh-max-files", "0"]

@@ -15,7 +15,7 @@ from hybrid_retrieve import main
 from retriever.errors import RetrieverError, UsageError
 from retriever.library import open_retriever
 from retriever.retrieving import Retriever
-from retriever.serving.library import Library
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 
 SECRET = "SECRET-OF-ANOTHER-FOLDER"
@@ -105,7 +105,7 @@ def test_nor_over_mcp(place: Path, tool: str, argument: str) -> None:
     from retriever.serving.mcp_answers import Answers
     from retriever.serving.mcp_server import called
 
-    with Library(index=str(place / "index")) as library:
+    with ServedIndex(index=str(place / "index")) as library:
         answers = Answers(library)
         for payload in PAYLOADS:
             said = str(called(answers, tool, {argument: payload.replace("{place}", str(place))}))
@@ -116,7 +116,7 @@ def test_nor_over_mcp(place: Path, tool: str, argument: str) -> None:
 
 def test_nor_over_http(place: Path) -> None:
     async def play() -> None:
-        with Library(index=str(place / "index")) as library:
+        with ServedIndex(index=str(place / "index")) as library:
             transport = httpx.ASGITransport(web_app(library))
             async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
                 for payload in PAYLOADS:

@@ -13,7 +13,17 @@ from retriever.indexing.recipe import IndexRequest
 from retriever.library import index_folders
 from retriever.settings.layers import given_settings
 from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, TOO_YOUNG_NS, CountingEncoder, Shelf, found, same_hits
+from tests.shelf import (
+    NEVER_REFRESH,
+    PAGES,
+    QUESTIONS,
+    TOO_YOUNG_NS,
+    CountingEncoder,
+    Shelf,
+    found,
+    same_hits,
+    wait_until_trusted,
+)
 
 
 @pytest.fixture
@@ -41,6 +51,7 @@ def test_what_is_unchanged_is_not_touched(shelf: Shelf) -> None:
 
 
 def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_until_trusted(monkeypatch)
     shelf.touch("mail.md")
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
     assert shelf.generations() == ["gen-1"]
@@ -355,16 +366,16 @@ def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pageindex.regular_file import read_regular
+    from pageindex.regular_file import Seen, read_regular
 
-    def unlucky(root: str, path: str, limit: int) -> tuple[bytes, tuple[int, int], tuple[int, int]]:
+    def unlucky(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
         page = Path(root, path)
         if page.name == "kitchen.md":
             page.unlink(missing_ok=True)
         elif page.name == "mail.md":
             page.write_bytes(page.read_bytes() + b"more\n")
             raw, _, after = read_regular(root, path, limit)
-            return raw, (0, 0), after
+            return raw, (0, 0, 0, 0), after
         return read_regular(root, path, limit)
 
     for name in ("kitchen.md", "mail.md"):

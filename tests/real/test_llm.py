@@ -21,8 +21,9 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.llm import check_llm, open_generator
-from retriever.llm.generator import Generator, Task
+from retriever.llm import open_generator
+from retriever.llm.check import check_llm
+from retriever.llm.task import Generator, Task
 from retriever.settings.stages import LlmSettings
 from tests.real.scripted_ollama import (
     Asked,

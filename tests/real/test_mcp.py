@@ -14,11 +14,11 @@ from tokenizers import Tokenizer
 
 from retriever.embedding.model_card import BUNDLED_MODEL
 from retriever.errors import IndexDamagedError
-from retriever.serving.library import Library
 from retriever.serving.mcp_answers import Answers
 from retriever.serving.mcp_server import NEXT_STEPS, called, said, tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
 from retriever.serving.paging import estimated_tokens
+from retriever.serving.pool import ServedIndex
 from tests.real.scripted_ollama import scripted_ollama
 from tests.real.served import HOSTILE, PAGES, command, environment, indexed, served
 
@@ -33,7 +33,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(index: Path) -> Iterator[Answers]:
-    with Library(index=str(index)) as library:
+    with ServedIndex(index=str(index)) as library:
         yield Answers(library)
 
 
@@ -206,7 +206,7 @@ def test_a_cursor_is_for_one_call(answers: Answers) -> None:
 
 def test_a_cursor_is_for_one_state_of_the_documents(tmp_path: Path) -> None:
     index = indexed(tmp_path)
-    with Library(index=str(index), settings={"refresh_seconds": 0}) as library:
+    with ServedIndex(index=str(index), settings={"refresh_seconds": 0}) as library:
         answers = Answers(library)
         arguments: dict[str, Any] = {"question": "tomatoes and letters", "top_k": 8, "max_tokens": 700}
         cursor = ask(answers, "search", **arguments).structured_content["next_cursor"]
@@ -412,7 +412,7 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(
     monkeypatch.setenv("XDG_CACHE_HOME", str(index.parent / "cache"))
     with (
         scripted_ollama(lambda asked: written | {"entities": []}) as ollama,
-        Library(index=str(index), settings={"llm": {"url": ollama.url}}) as library,
+        ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library,
     ):
         answers = Answers(library)
         plain = ask(answers, "context_query_hyde", question=question, force_hyde=True)
@@ -434,7 +434,7 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(
 def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, answers: Answers) -> None:
     settings = {"llm": {"url": "http://127.0.0.1:9"}}
     question = "how does somebody cover the cost of sending an envelope by post?"
-    with Library(index=str(index), settings=settings) as library:
+    with ServedIndex(index=str(index), settings=settings) as library:
         result = ask(Answers(library), "context_query_hyde", question=question, force_hyde=True)
     plain = ask(answers, "search", question=question)
     assert not result.is_error
@@ -446,11 +446,11 @@ def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, answe
 def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "page.md").write_text("# Page\n\nA stamp pays for a letter.\n", encoding="utf-8")
-    with Library((str(tmp_path / "docs"),), str(tmp_path / "index"), wait_s=0.0) as library:
+    with ServedIndex((str(tmp_path / "docs"),), str(tmp_path / "index"), wait_s=0.0) as library:
         waiting = ask(Answers(library), "search", question="what pays for a letter?")
         assert waiting.is_error
         assert text_of(waiting).startswith("the documents are being indexed")
         assert text_of(waiting).endswith("; ask again in a minute")
         assert str(tmp_path) not in text_of(waiting)
-    with Library((str(tmp_path / "docs"),), str(tmp_path / "index")) as library:
+    with ServedIndex((str(tmp_path / "docs"),), str(tmp_path / "index")) as library:
         assert ask(Answers(library), "search", question="what pays for a letter?").structured_content["hits"]

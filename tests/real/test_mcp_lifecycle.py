@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -328,6 +329,44 @@ def test_a_client_that_leaves_in_the_middle(server: Served) -> None:
             connection.sendall((head + message)[:cut])
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # a reset, not an end
     assert is_alive(server)
+
+
+def list_tools(server: Served) -> bytes:
+    """A whole request, as bytes."""
+    message = json.dumps(request(1, "tools/list")).encode()
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Type: application/json\r\n" % server.port
+    return head + b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(message) + message
+
+
+@pytest.mark.parametrize("count", [64, 200, 600])
+@pytest.mark.parametrize("stop_in", ["nothing", "head", "body"])
+def test_stalled_clients_keep_no_other_one_waiting(server: Served, count: int, stop_in: str) -> None:
+    """Each stops in the middle; a request of another client is answered meanwhile, again and again."""
+    part = list_tools(server)[: {"nothing": 0, "head": 50, "body": -20}[stop_in]]
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=20)).sendall(part)
+        times = []
+        for _ in range(8):
+            begun = time.monotonic()
+            assert is_alive(server)
+            times.append(time.monotonic() - begun)
+            time.sleep(0.1)
+    assert min(times) < 1  # not each of them: others may be at work on the machine
+
+
+def test_a_stalled_client_is_let_go(server: Served) -> None:
+    host = b"localhost:%d" % server.port
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        begun = time.monotonic()
+        connection.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert connection.recv(100) == b""
+        assert 1.5 < time.monotonic() - begun < 6
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
+        begun = time.monotonic()
+        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: " + host + b"\r\nContent-Length: 100\r\n\r\nhalf")
+        assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+        assert 1.5 < time.monotonic() - begun < 6
 
 
 def test_a_burst_of_requests(server: Served) -> None:

@@ -14,8 +14,8 @@ from retriever.evaluation.asking import System, ask_all
 from retriever.evaluation.jsonl import read_questions
 from retriever.evaluation.runs import Outcome
 from retriever.evaluation.why_not import limitless, why_not
-from retriever.expansion.values import Expansion
 from retriever.library import open_retriever
+from retriever.query import Expansion
 from retriever.retrieving import Retriever
 from retriever.settings.layers import load_profile, profile_names
 from retriever.types import Answer

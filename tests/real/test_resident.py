@@ -23,12 +23,22 @@ import pytest
 from retriever.command_line.default_command import VOICE_FLAGS
 from retriever.command_line.program import command_line
 from retriever.errors import ServingError
-from retriever.serving import resident_protocol as protocol
-from retriever.serving.resident_client import NoResidentError, talk
-from retriever.serving.resident_door import open_door
-from retriever.serving.resident_place import MAX_SOCKET_PATH, Place, program_identity
-from retriever.serving.resident_protocol import GoneError, is_question, mode_of
-from retriever.serving.resident_server import Resident
+from retriever.serving import resident_client
+from retriever.serving.resident_client import (
+    MAX_REQUEST_BYTES,
+    MAX_SOCKET_PATH,
+    GoneError,
+    NoResidentError,
+    ResidentPaths,
+    is_question,
+    program_identity,
+    read_message,
+    read_mode,
+    send_message,
+    talk,
+    user_id,
+)
+from retriever.serving.resident_server import Listener
 from tests.real.served import PROGRAM, command, environment, indexed
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="it sends signals and listens at Unix sockets")
@@ -59,13 +69,13 @@ class Desk:
         )
 
     @property
-    def place(self) -> Place:
-        return Place(self.environment)
+    def paths(self) -> ResidentPaths:
+        return ResidentPaths(self.environment)
 
     def state(self) -> dict[str, Any] | None:
         """What the resident process says of itself; None when there is none."""
         try:
-            return talk(self.place, {"kind": "status"})
+            return talk(self.paths, {"kind": "status"})
         except NoResidentError:
             return None
 
@@ -96,7 +106,7 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def is_listening(desk: Desk) -> bool:
-    return Path(desk.place.socket).exists() and desk.state() is not None
+    return Path(desk.paths.socket).exists() and desk.state() is not None
 
 
 @contextmanager
@@ -242,60 +252,99 @@ def test_documents_are_indexed_by_the_process_that_names_them(open_desk: Desk) -
 
 def connected(desk: Desk) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(desk.place.socket)
+    connection.connect(desk.paths.socket)
     connection.settimeout(WAIT_S)
     return connection
 
 
-def greeted(desk: Desk) -> socket.socket:
-    connection = connected(desk)
-    protocol.send(connection, {"protocol": 1, "program": program_identity(), "nonce": ""})
-    assert protocol.receive(connection, 10_000, WAIT_S)["program"] == program_identity()
-    return connection
+def reply_to(desk: Desk, data: bytes) -> dict[str, Any]:
+    """What the resident process says to these bytes, after which nothing comes."""
+    with connected(desk) as connection, connection.makefile("rb") as lines:
+        connection.sendall(data)
+        connection.shutdown(socket.SHUT_WR)
+        return read_message(lines, 10_000)
+
+
+FACTS = {"tty": False, "encoding": "utf-8", "line_buffering": False}
+CALL = {"kind": "ask", "words": ["what?"], "program_name": "x", "folder": "/", "environment": {}, "columns": 80}
+CALL |= {"stdout": FACTS, "stderr": FACTS}
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "reason"),
     [
-        {},
-        {"kind": "ask"},
-        {"kind": "ask", "words": "text", "folder": 1},
-        {"kind": ["ask"]},
-        {"kind": "ask", "words": ["a\0b"], "folder": "/", "environment": {"A": None}},
+        (b"{,}", "no JSON"),
+        (b"[]", "no JSON object"),
+        (b"\xff\xff\xff\xff", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        (b"GET / HTTP/1.1\r\n\r\n", "no JSON"),
+        (b"x" * (MAX_REQUEST_BYTES + 1), "at most 4,000,000 bytes"),
+        (b"{}", "no request of the kind None"),
+        ({"kind": ["ask"]}, "no request of the kind ['ask']"),
+        ({"kind": "ask"}, "KeyError('words')"),
+        (CALL | {"words": "text"}, "`words` is no list"),
+        (CALL | {"words": ["a\0b"]}, "is no text"),
+        (CALL | {"environment": {"A": None}}, "is no text"),
+        (CALL | {"environment": []}, "AttributeError"),
+        (CALL | {"columns": 1e999}, "OverflowError"),
+        (CALL | {"words": ["status"]}, "it is no question"),
+        (CALL | {"folder": "/there/is/no/such/folder"}, "its folder cannot be entered"),
+        (CALL | {"program": "another"}, "another version"),
+        (CALL | {"stdout": FACTS | {"encoding": "klingon-8"}}, "unknown encoding: klingon-8"),
+        (CALL | {"stdout": FACTS | {"encoding": "rot13"}}, "rot13"),
+        (CALL | {"stderr": FACTS | {"encoding": "undefined"}}, "UnicodeError"),
+        (CALL | {"stderr": FACTS | {"encoding": None}}, "is no text"),
     ],
-    ids=str,
+    ids=lambda value: str(value)[:60],
 )
-def test_it_survives_any_message(open_desk: Desk, message: dict[str, Any]) -> None:
-    with greeted(open_desk) as connection:
-        protocol.send(connection, message)
-        with contextlib.suppress(GoneError):
-            assert protocol.receive(connection, 10_000, WAIT_S)["kind"] == "declined"
+def test_a_wrong_message_is_told_what_is_wrong_with_it(
+    open_desk: Desk, message: bytes | dict[str, Any], reason: str
+) -> None:
+    data = message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n"
+    reply = reply_to(open_desk, data)
+    assert reply["kind"] == "declined"
+    assert reason in reply["reason"]
     assert open_desk.state()
 
 
-def test_it_survives_what_is_no_message_and_who_goes_away(open_desk: Desk) -> None:
-    for data in (b"", b"\xff\xff\xff\xff", b"\0\0\0\2[]", b"\0\0\0\3{,}", b"GET / HTTP/1.1\r\n\r\n"):
-        with connected(open_desk) as connection:
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(1) == b""
+def test_half_a_message_is_answered_after_a_while(open_desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connected(open_desk) as connection, connection.makefile("rb") as lines:
+        connection.sendall(b'{"kind"')
+        assert read_message(lines, 10_000)["reason"] == "no whole message came in time"
+
+
+def test_streams_that_cannot_be_written_there_are_written_here(open_desk: Desk) -> None:
+    """The process that asks has a codec of its own, which the resident process does not know."""
+    script = (
+        "import codecs, sys; utf8 = codecs.lookup('utf-8')\n"
+        "codecs.register(lambda name: utf8 if name == 'klingon_8' else None)\n"
+        "sys.stdout.reconfigure(encoding='klingon-8')\n"
+        f"sys.argv = ['hybrid_retrieve.py', {QUESTION!r}]; sys.path.insert(0, {str(PROGRAM.parent)!r})\n"
+        "import hybrid_retrieve; sys.exit(hybrid_retrieve.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], env=open_desk.environment, capture_output=True, check=True)
+    assert b"bees.md" in done.stdout
+    assert not any(text.encode() in done.stderr for text in (*DEAD_ENDS, "bug"))
+
+
+def test_it_survives_who_goes_away(open_desk: Desk) -> None:
+    connected(open_desk).close()
     for _ in range(3):
-        with greeted(open_desk) as connection:
-            protocol.send(connection, open_desk.call("--json", QUESTION))
-    assert talk(open_desk.place, open_desk.call("--json", QUESTION))["code"] == 0
+        with connected(open_desk) as connection:
+            send_message(connection, open_desk.call("--json", QUESTION))
+    assert talk(open_desk.paths, open_desk.call("--json", QUESTION))["code"] == 0
 
 
 def test_eight_at_once_get_their_own_answers(open_desk: Desk) -> None:
     """Some with other settings than others."""
     kinds: list[tuple[str, ...]] = [("--json", "--top-k", str(1 + number % 4), QUESTION) for number in range(8)]
-    expected = {kind: stripped(talk(open_desk.place, open_desk.call(*kind))) for kind in kinds}
+    expected = {kind: stripped(talk(open_desk.paths, open_desk.call(*kind))) for kind in kinds}
     assert len(set(expected.values())) == 4
     wrong: list[object] = []
 
     def work(kind: tuple[str, ...]) -> None:
         for _ in range(12):
-            reply = talk(open_desk.place, open_desk.call(*kind))
+            reply = talk(open_desk.paths, open_desk.call(*kind))
             if reply["kind"] != "declined" and stripped(reply) != expected[kind]:  # declined: asked without it
                 wrong.append(reply)
 
@@ -326,15 +375,15 @@ def test_status_shows_it_and_only_one_runs(open_desk: Desk) -> None:
 def test_it_finishes_the_answer_and_leaves_nothing_behind(desk: Desk) -> None:
     other = desk.elsewhere("terminated")
     with resident(other) as process:
-        with greeted(other) as connection:
-            protocol.send(connection, other.call("--json", QUESTION))
+        with connected(other) as connection, connection.makefile("rb") as lines:
+            send_message(connection, other.call("--json", QUESTION))
             process.terminate()
             reply = {"kind": "alive"}
             while reply["kind"] == "alive":
-                reply = protocol.receive(connection, 1_000_000, WAIT_S)
+                reply = read_message(lines, 1_000_000)
             assert reply["kind"] == "answer"
         assert process.wait(WAIT_S) == 0
-    assert not Path(other.place.socket).exists()
+    assert not Path(other.paths.socket).exists()
 
 
 def test_what_a_killed_one_left_is_replaced(desk: Desk) -> None:
@@ -342,13 +391,13 @@ def test_what_a_killed_one_left_is_replaced(desk: Desk) -> None:
     with resident(other) as process:
         process.kill()
         process.wait()
-    assert Path(other.place.socket).exists()
+    assert Path(other.paths.socket).exists()
     alone = other.ask("--json", QUESTION)
     assert alone.returncode == 0
     assert alone.stderr == b""
     with resident(other, "--idle-minutes", "0.001") as process:
         assert process.wait(WAIT_S) == 0
-    assert not Path(other.place.socket).exists()
+    assert not Path(other.paths.socket).exists()
 
 
 def test_one_that_hangs_is_left_alone_and_can_be_ended(desk: Desk) -> None:
@@ -366,9 +415,9 @@ def test_one_that_hangs_is_left_alone_and_can_be_ended(desk: Desk) -> None:
 @contextmanager
 def impostor(desk: Desk, converse: Callable[[socket.socket], None]) -> Iterator[None]:
     """Something that listens in the resident process's place."""
-    Path(desk.place.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+    Path(desk.paths.folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(desk.place.socket)
+        listener.bind(desk.paths.socket)
         listener.listen()
 
         def serve() -> None:
@@ -383,19 +432,18 @@ def impostor(desk: Desk, converse: Callable[[socket.socket], None]) -> Iterator[
         assert not thread.is_alive()
 
 
-def greet(connection: socket.socket, program: str) -> dict[str, Any]:
-    """As the resident process begins; gives the request."""
-    protocol.receive(connection, 10_000, WAIT_S)
-    protocol.send(connection, {"protocol": 1, "program": program, "nonce": "", "proof": ""})
-    return protocol.receive(connection, 10_000_000, WAIT_S)
+def take_question(connection: socket.socket) -> dict[str, Any]:
+    """The request, as the resident process reads it."""
+    with connection.makefile("rb") as lines:
+        return read_message(lines, MAX_REQUEST_BYTES)
 
 
 def test_one_that_dies_in_the_middle_is_told_and_replaced(desk: Desk) -> None:
     other = desk.elsewhere("dying")
 
     def die(connection: socket.socket) -> None:
-        assert greet(connection, program_identity())["words"] == ["--json", QUESTION]
-        protocol.send(connection, {"kind": "alive"})
+        assert take_question(connection)["words"] == ["--json", QUESTION]
+        send_message(connection, {"kind": "alive"})
 
     with impostor(other, die):
         done = other.ask("--json", QUESTION)
@@ -404,19 +452,19 @@ def test_one_that_dies_in_the_middle_is_told_and_replaced(desk: Desk) -> None:
     assert b"the resident process ended in the middle; asked without it" in done.stderr
 
 
-def test_another_version_gets_no_question(desk: Desk) -> None:
+def test_another_version_declines_and_the_question_is_asked_without_it(desk: Desk) -> None:
     other = desk.elsewhere("version")
-    requests: list[object] = []
+    programs: list[str] = []
 
-    def older(connection: socket.socket) -> None:
-        with contextlib.suppress(GoneError):
-            requests.append(greet(connection, "another program"))
+    def decline(connection: socket.socket) -> None:
+        programs.append(take_question(connection)["program"])
+        send_message(connection, {"kind": "declined", "reason": "this is another version of the program"})
 
-    with impostor(other, older):
+    with impostor(other, decline):
         done = other.ask("--json", QUESTION)
     assert best(done).startswith("garden/bees.md")
     assert done.stderr == b""
-    assert requests == []
+    assert programs == [program_identity()]
 
 
 def test_ctrl_c_ends_the_question_alone(desk: Desk) -> None:
@@ -424,7 +472,7 @@ def test_ctrl_c_ends_the_question_alone(desk: Desk) -> None:
     taken = threading.Event()
 
     def wait(connection: socket.socket) -> None:
-        greet(connection, program_identity())
+        take_question(connection)
         taken.set()
         assert connection.recv(1) == b""  # until the client has gone
 
@@ -451,7 +499,7 @@ def test_it_starts_by_itself_and_leaves_when_its_program_changes(desk: Desk, tmp
         return subprocess.run(words, env=other.environment, capture_output=True, check=True).stdout
 
     def sockets() -> list[Path]:
-        return list(Path(other.place.folder).glob("*.sock"))
+        return list(Path(other.paths.folder).glob("*.sock"))
 
     first = ask("--resident", "auto")
     until(sockets)
@@ -469,18 +517,18 @@ def test_it_starts_by_itself_and_leaves_when_its_program_changes(desk: Desk, tmp
 
 
 @pytest.fixture
-def private(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place({"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("own"))})
+def private(tmp_path_factory: pytest.TempPathFactory) -> ResidentPaths:
+    return ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("own"))})
 
 
-def test_others_may_not_look_into_the_folder(private: Place) -> None:
+def test_others_may_not_look_into_the_folder(private: ResidentPaths) -> None:
     folder = Path(private.folder)
     folder.mkdir(mode=0o700)
     assert private.is_private()
     folder.chmod(0o750)
     assert not private.is_private()
     with pytest.raises(ServingError, match="chmod 700"):
-        open_door(private)
+        Listener(private)
     with pytest.raises(NoResidentError):
         talk(private, {"kind": "status"})
     folder.rmdir()
@@ -488,41 +536,56 @@ def test_others_may_not_look_into_the_folder(private: Place) -> None:
     assert not private.is_private()
 
 
+def test_the_folder_of_another_user_is_not_used(private: ResidentPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(private.folder).mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: Path(private.folder).stat().st_uid + 1)
+    assert not private.is_private()
+    with pytest.raises(ServingError, match="it is not yours"):
+        Listener(private)
+
+
+@pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="the system does not say whose the other side is")
+def test_a_peer_of_another_user_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert resident_client.is_same_user(ours)
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        assert not resident_client.is_same_user(ours)
+
+
+def test_only_its_owner_can_reach_it(private: ResidentPaths) -> None:
+    listener = Listener(private)
+    assert Path(private.folder).stat().st_mode & 0o777 == 0o700
+    assert Path(private.socket).stat().st_mode & 0o777 == 0o600
+    listener.close()
+    assert not Path(private.socket).exists()
+
+
 def test_a_long_path_gets_a_short_one(tmp_path: Path) -> None:
-    place = Place({"XDG_RUNTIME_DIR": str(tmp_path / ("long" * 30))})
-    assert len(place.socket) <= MAX_SOCKET_PATH
-    assert place.socket != Place({"XDG_RUNTIME_DIR": str(tmp_path / ("other" * 30))}).socket
+    paths = ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path / ("long" * 30))})
+    assert len(paths.socket) <= MAX_SOCKET_PATH
+    assert paths.socket != ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path / ("other" * 30))}).socket
 
 
-def test_through_a_port_both_sides_show_the_token(private: Place) -> None:
-    door = open_door(private, tcp=True)
-    server = Resident(lambda call: (0, [(1, b"\xffanswer")]), private, door, lambda: 1.0)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    note = Path(private.note)
-    assert note.stat().st_mode & 0o777 == 0o600
-    known = json.loads(note.read_text())
-    assert talk(private, {"kind": "status"})["pid"] == os.getpid()
-    note.write_text(json.dumps(known | {"token": "guessed"}))
-    with pytest.raises(NoResidentError, match="somebody else"):
-        talk(private, {"kind": "stop"})
-    with socket.create_connection(("127.0.0.1", known["port"])) as connection:
-        protocol.send(connection, {"protocol": 1, "nonce": ""})
-        protocol.receive(connection, 10_000, WAIT_S)
-        protocol.send(connection, {"kind": "stop", "proof": ""})
-        assert connection.recv(1) == b""
-    note.write_text(json.dumps(known))
-    assert talk(private, {"kind": "stop"})["kind"] == "stopping"
-    thread.join(WAIT_S)
-    assert not note.exists()
+def test_without_a_runtime_folder_it_has_one_of_its_own() -> None:
+    for variables in ({}, {"XDG_RUNTIME_DIR": ""}, {"XDG_RUNTIME_DIR": "relative"}):
+        assert ResidentPaths(variables).folder == f"/tmp/hybrid-retrieve-{user_id()}"
 
 
-def test_an_answer_that_never_comes_ends_the_process(private: Place) -> None:
+def test_without_unix_sockets_there_is_none(private: ResidentPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(socket, "AF_UNIX")
+    with pytest.raises(ServingError, match="needs Unix sockets"):
+        Listener(private)
+    with pytest.raises(NoResidentError):
+        talk(private, {"kind": "status"})
+
+
+def test_an_answer_that_never_comes_ends_the_process(private: ResidentPaths) -> None:
     script = (
-        "import sys, threading; from retriever.serving.resident_door import open_door\n"
-        "from retriever.serving.resident_place import Place; from retriever.serving.resident_server import Resident\n"
-        "place = Place({'XDG_RUNTIME_DIR': sys.argv[1]}); stuck = threading.Event()\n"
-        "Resident(lambda call: stuck.wait(), place, open_door(place), lambda: 0.5).run()"
+        "import sys, threading; from retriever.serving.resident_client import ResidentPaths\n"
+        "from retriever.serving.resident_server import ResidentServer\n"
+        "paths = ResidentPaths({'XDG_RUNTIME_DIR': sys.argv[1]}); stuck = threading.Event()\n"
+        "ResidentServer(lambda call: stuck.wait(), paths, lambda: 0.5).run()"
     )
     runtime = str(Path(private.folder).parent)
     process = subprocess.Popen([sys.executable, "-c", script, runtime], cwd=PROGRAM.parent)
@@ -535,8 +598,8 @@ def test_an_answer_that_never_comes_ends_the_process(private: Place) -> None:
 
 
 def test_which_command_lines_are_questions() -> None:
-    assert {"ask", *protocol.OTHER_COMMANDS} == set(command_line.commands)
-    assert protocol.VOICE_FLAGS == VOICE_FLAGS
+    assert {"ask", *resident_client.OTHER_COMMANDS} == set(command_line.commands)
+    assert resident_client.VOICE_FLAGS == VOICE_FLAGS
     assert is_question(["-q", "ask", "what?"])
     assert is_question(["--docs", "docs", "status"])
     for words in ([], ["-v"], ["status"], ["-q", "index", "docs"], ["--batch=file"], ["ask", "--help"]):
@@ -544,8 +607,8 @@ def test_which_command_lines_are_questions() -> None:
 
 
 def test_where_the_mode_is_said() -> None:
-    variables = {"MODE": "never"}
-    assert mode_of(["what?"], variables, "MODE") == "never"
-    assert mode_of(["--resident", "auto", "what?"], variables, "MODE") == "auto"
-    assert mode_of(["what?", "--resident=use"], variables, "MODE") == "use"
-    assert mode_of(["what?"], {}, "MODE") == "use"
+    variables = {"HYBRID_RETRIEVE_RESIDENT": "never"}
+    assert read_mode(["what?"], variables) == "never"
+    assert read_mode(["--resident", "auto", "what?"], variables) == "auto"
+    assert read_mode(["what?", "--resident=use"], variables) == "use"
+    assert read_mode(["what?"], {}) == "use"

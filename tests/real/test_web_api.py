@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
 from hybrid_retrieve import main
-from retriever.serving.library import Library
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
@@ -145,7 +145,7 @@ def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> No
     assert len(response.headers.get_list("set-cookie")) == 1
 
 
-class SlowLibrary(Library):
+class SlowIndex(ServedIndex):
     """Its searches wait until they are told to go on."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class SlowLibrary(Library):
 
 
 def test_slow_searches_do_not_hold_up_health() -> None:
-    library = SlowLibrary()
+    library = SlowIndex()
 
     async def play() -> list[int]:
         transport = httpx.ASGITransport(web_app(library))
@@ -199,7 +199,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, mo
 
     with (
         scripted_ollama(lambda _: written) as ollama,
-        Library(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
+        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
     ):
         plain, shown, why, page = anyio.run(pages, web_app(library))
     report = plain.json()["expansion"]
@@ -225,5 +225,5 @@ def test_without_a_language_model_the_page_says_so(index: Path) -> None:
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
             return (await client.get("/", params={"question": QUESTION})).text
 
-    with Library(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
+    with ServedIndex(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
         assert "expand: " in anyio.run(said, web_app(library))

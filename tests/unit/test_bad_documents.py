@@ -7,7 +7,8 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.markdown import parse_markdown
-from retriever.indexing.chunking import ChunkSettings, chunk_node
+from retriever.indexing.chunk import chunk_nodes
+from retriever.settings.stages import ChunkSettings
 
 BAD = {
     "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),
@@ -59,7 +60,7 @@ def test_containers_in_one_another_lose_nothing(mark: str) -> None:
     for depth in range(1, 201):
         text = f"# A\n\n{mark * depth}deep{depth}\n\nAfter.\n"
         _, section = parse_document("a.md", text).nodes
-        chunks = chunk_node(section.node, lambda texts: [len(text) // 3 + 2 for text in texts], ChunkSettings())
+        (chunks,) = chunk_nodes([section.node], lambda texts: [len(text) // 3 + 2 for text in texts], ChunkSettings())
         held = [line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)]
         assert {1, 3, 5} <= set(held)
         assert sum(f"deep{depth}" in chunk.text for chunk in chunks) == 1

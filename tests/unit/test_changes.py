@@ -1,4 +1,6 @@
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from retriever.errors import DocumentsError
 from retriever.indexing.changes import (
     UNTRUSTED,
     Changes,
+    Digests,
     find_suspects,
     list_documents,
     read_suspects,
@@ -15,42 +18,49 @@ from retriever.indexing.changes import (
 )
 from retriever.settings.profile import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
+from tests.shelf import wait_until_trusted
 
 FOLDER = StoredFolder(1, "/docs", "")
 LONG_AGO = 1_500_000_000_000_000_000
 
 
-def listed(*files: tuple[str, int, int]) -> Listing:
-    return Listing(tuple(SourceFile(path, f"/docs/{path}", size, time) for path, size, time in files), ())
+def listed(*files: tuple[str, int, int, int, int]) -> Listing:
+    return Listing(tuple(SourceFile(path, f"/docs/{path}", *seen) for path, *seen in files), ())
 
 
 def known(*documents: StoredDocument) -> dict[str, StoredDocument]:
     return {document.path: document for document in documents}
 
 
-def test_sizes_and_times_tell_what_is_suspect() -> None:
+def test_sizes_times_and_inodes_tell_what_is_suspect() -> None:
     before = known(
-        StoredDocument(1, "same.md", 10, 100, "a"),
-        StoredDocument(2, "longer.md", 10, 100, "b"),
-        StoredDocument(3, "later.md", 10, 100, "c"),
-        StoredDocument(4, "young.md", 10, UNTRUSTED, "d"),
-        StoredDocument(5, "young-and-longer.md", 10, UNTRUSTED, "e"),
-        StoredDocument(6, "gone.md", 10, 100, "f"),
+        StoredDocument(1, "same.md", 10, 100, "a", 200, 1),
+        StoredDocument(2, "longer.md", 10, 100, "b", 200, 2),
+        StoredDocument(3, "later.md", 10, 100, "c", 200, 3),
+        StoredDocument(4, "young.md", 10, UNTRUSTED, "d", UNTRUSTED, 4),
+        StoredDocument(5, "young-and-longer.md", 10, UNTRUSTED, "e", UNTRUSTED, 5),
+        StoredDocument(6, "gone.md", 10, 100, "f", 200, 6),
+        StoredDocument(7, "time-0.md", 10, UNTRUSTED, "g", 200, 7),
+        StoredDocument(8, "set-back.md", 10, 100, "h", 200, 8),
+        StoredDocument(9, "replaced.md", 10, 100, "i", 200, 9),
     )
     now = listed(
-        ("same.md", 10, 100),
-        ("longer.md", 11, 100),
-        ("later.md", 10, 101),
-        ("young.md", 10, 500),
-        ("young-and-longer.md", 12, 500),
-        ("new.md", 1, 1),
+        ("same.md", 10, 100, 200, 1),
+        ("longer.md", 11, 100, 200, 2),
+        ("later.md", 10, 101, 200, 3),
+        ("young.md", 10, 500, 500, 4),
+        ("young-and-longer.md", 12, 500, 500, 5),
+        ("time-0.md", 10, 0, 200, 7),
+        ("set-back.md", 10, 100, 201, 8),
+        ("replaced.md", 10, 100, 200, 10),
+        ("new.md", 1, 1, 1, 11),
     )
     suspects = find_suspects(FOLDER, before, now)
     assert [file.path for file in suspects.new] == ["new.md"]
     assert [old.path for old, _ in suspects.different] == ["longer.md", "later.md", "young-and-longer.md"]
-    assert [old.path for old, _ in suspects.doubtful] == ["young.md"]
+    assert [old.path for old, _ in suspects.doubtful] == ["young.md", "set-back.md", "replaced.md"]
     assert [document.path for document in suspects.gone] == ["gone.md"]
-    assert (suspects.unchanged, len(suspects), suspects.count) == (1, 5, 6)
+    assert (suspects.unchanged, len(suspects), suspects.count) == (2, 5, 8)
     assert suspects.paths == ["gone.md", "later.md", "longer.md", "new.md", "young-and-longer.md"]
 
 
@@ -72,7 +82,7 @@ def test_contents_tell_what_changed(tmp_path: Path) -> None:
         write(tmp_path / f"{name}.md", f"text of {name}", LONG_AGO)
     first = settled(tmp_path, {})
     assert [document.key for document, _ in first.added] == [0, 0, 0]
-    before = {path: StoredDocument(7, path, *_stat(row)) for path, row in rows(first).items()}
+    before = {path: replace(row, key=7) for path, row in rows(first).items()}
     write(tmp_path / "a.md", "text of a", LONG_AGO + 1)
     write(tmp_path / "b.md", "another b", LONG_AGO)
     os.utime(tmp_path / "b.md", ns=(LONG_AGO, LONG_AGO + 5))
@@ -86,12 +96,8 @@ def test_contents_tell_what_changed(tmp_path: Path) -> None:
     assert (second.moved, second.unchanged) == (1, 0)
 
 
-def _stat(document: StoredDocument) -> tuple[int, int, str]:
-    return document.size, document.mtime_ns, document.digest
-
-
 def test_each_of_several_equal_files_moves_once() -> None:
-    text = DocumentText("", "digest", 0, 0, ())
+    text = DocumentText("", "digest", 0, 0, 0, 0, ())
     changes = Changes(FOLDER, 0)
     changes.removed = [StoredDocument(number, f"{number}.md", 0, 0, "digest") for number in (1, 2, 3)]
     changes.added = [(StoredDocument(0, f"new-{number}.md", 0, 0, "digest"), text) for number in (1, 2)]
@@ -99,29 +105,53 @@ def test_each_of_several_equal_files_moves_once() -> None:
 
 
 def test_a_young_file_is_doubtful_until_it_has_grown_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 2_000_000_000_000_000_000
-    monkeypatch.setattr("time.time_ns", lambda: now)
-    write(tmp_path / "young.md", "word", now)
-    write(tmp_path / "future.md", "word", now + 10**15)
-    write(tmp_path / "old.md", "word", now - 3 * 10**9)
+    now = time.time_ns()
+    for name, mtime_ns in (("now", now), ("future", now + 10**15), ("old", now - 3 * 10**9), ("epoch", 1)):
+        write(tmp_path / f"{name}.md", "word", mtime_ns)
     first = rows(settled(tmp_path, {}))
     assert {path: row.mtime_ns == UNTRUSTED for path, row in first.items()} == {
+        "epoch.md": True,
         "future.md": True,
+        "now.md": True,
         "old.md": False,
-        "young.md": True,
     }
-    before = {path: StoredDocument(7, path, *_stat(row)) for path, row in first.items()}
+    assert {row.ctime_ns for row in first.values()} == {UNTRUSTED}
+    before = {path: replace(row, key=7) for path, row in first.items()}
     again = settled(tmp_path, before)
-    assert (again.rows, again.touched, again.unchanged) == ([], [], 3)
+    assert (again.rows, again.touched, again.unchanged) == ([], [], 4)
     suspects = find_suspects(FOLDER, before, list_documents(tmp_path, DocumentSettings()))
-    assert len(suspects.doubtful) == 2
-    assert without_doubt(suspects, 10**7).count == 0
-    assert without_doubt(suspects, 10**7).unchanged == 3
-    write(tmp_path / "young.md", "WORD", now)
+    assert len(suspects.doubtful) == 4
+    assert (without_doubt(suspects, 10**7).count, without_doubt(suspects, 10**7).unchanged) == (0, 4)
+
+    wait_until_trusted(monkeypatch)
+    looked = without_doubt(suspects, 10**7)
+    assert (len(looked), looked.count, looked.unchanged) == (0, 4, 4), "their rows are worth renewing"
+    settled_rows = {row.path: row for row in settled(tmp_path, before).touched}
+    assert all(row.ctime_ns != UNTRUSTED for row in settled_rows.values())
+    assert find_suspects(FOLDER, settled_rows, suspects.listing).count == 0
+
+    write(tmp_path / "now.md", "WORD", now)
     (tmp_path / "future.md").write_bytes(b"\0\0\0\0")  # no text any more
-    assert without_doubt(suspects, 10**7).paths == ["future.md", "young.md"]
-    os.utime(tmp_path / "old.md", ns=(now, now - 10**12))
-    assert [document.path for document in settled(tmp_path, before).touched] == ["old.md"]
+    os.utime(tmp_path / "future.md", ns=(now, now + 10**15))
+    (tmp_path / "old.md").chmod(0o600)
+    for known_rows in (before, settled_rows):
+        suspects = find_suspects(FOLDER, known_rows, list_documents(tmp_path, DocumentSettings()))
+        assert without_doubt(suspects, 10**7).paths == ["future.md", "now.md"]
+
+
+def test_a_content_is_read_once_while_the_file_cannot_change_unseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "page.md", "word", LONG_AGO)
+    before = {"page.md": replace(rows(settled(tmp_path, {}))["page.md"], key=7)}
+    suspects = find_suspects(FOLDER, before, list_documents(tmp_path, DocumentSettings()))
+    digests: Digests = {}
+    without_doubt(suspects, 10**7, digests)
+    assert digests == {}, "a file as young as this may change and look the same"
+    wait_until_trusted(monkeypatch)
+    without_doubt(suspects, 10**7, digests)
+    monkeypatch.setattr("retriever.indexing.changes.read_document", None)
+    assert len(without_doubt(suspects, 10**7, digests)) == 0
 
 
 def test_what_cannot_be_read_is_removed_and_named(tmp_path: Path) -> None:

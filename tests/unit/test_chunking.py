@@ -5,12 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pageindex.markdown import BlockKind
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.indexing.chunking import ChunkSettings, Counter, chunk_node, chunk_nodes
-from retriever.indexing.cutting import BlockKind, blocks, cut
+from retriever.indexing.chunk import CountTokens, chunk_nodes, split
+from retriever.settings.stages import ChunkSettings
 from retriever.types import Chunk
-from tests.definitions import without_definitions
+from tests.definitions import pieces, without_definitions
 from tests.fake_encoder import FakeEncoder
 
 SMALL = ChunkSettings(target_tokens=8, max_tokens=24)
@@ -20,6 +21,10 @@ count = FakeEncoder().count_tokens
 def section(text: str, *, title: str = "Title", breadcrumb: tuple[str, ...] = ("Guide",), first: int = 1) -> Node:
     span = Span(first, first + text.rstrip("\n").count("\n"))
     return Node("guide.md#title", NodeKind.SECTION, "guide.md", title, 2, breadcrumb, span, text)
+
+
+def chunk_node(node: Node, counter: CountTokens, settings: ChunkSettings) -> tuple[Chunk, ...]:
+    return chunk_nodes([node], counter, settings)[0]
 
 
 def lines_of(chunks: Sequence[Chunk]) -> list[tuple[str, str]]:
@@ -145,7 +150,7 @@ def test_what_the_parser_drops_or_has_no_token_for_is_kept() -> None:
     text = f"Para.\n\n[one]: http://a.example\n[two]: http://b.example\n\n{nested}"
     chunks = chunk_node(section(text), count, ChunkSettings())
     assert all(f"level{depth}\n" in "\n".join([*(c.text for c in chunks), ""]) for depth in range(40))
-    assert [block.kind for block in blocks(text)] == [BlockKind.PARAGRAPH, BlockKind.DEFINITIONS, BlockKind.LIST]
+    assert [piece.kind for piece in pieces(text)] == [BlockKind.PARAGRAPH, BlockKind.DEFINITIONS, BlockKind.LIST]
 
 
 def test_where_links_lead_is_not_read_by_the_encoder() -> None:
@@ -179,7 +184,7 @@ def test_a_tokenizer_that_leaves_no_room_is_an_error() -> None:
 
 def test_a_single_character_is_not_cut() -> None:
     with pytest.raises(ValueError, match="single character"):
-        cut("x", blocks("x")[0])
+        split("x", pieces("x")[0])
 
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=12), max_size=25)
@@ -202,7 +207,7 @@ def characters(texts: Sequence[str]) -> list[int]:
 
 @given(PAGES, st.sampled_from([count, characters]), st.integers(1, 60), st.integers(24, 80), st.integers(1, 9))
 def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
-    page: str, counter: Counter, target: int, most: int, first: int
+    page: str, counter: CountTokens, target: int, most: int, first: int
 ) -> None:
     node = section(page, first=first)
     chunks = chunk_node(node, counter, ChunkSettings(target, most))
@@ -222,15 +227,14 @@ def test_nothing_is_lost_nothing_is_too_long_and_spans_are_right(
 
 
 @given(PAGES)
-def test_blocks_and_cuts_hold_every_character_once(page: str) -> None:
-    found = blocks(page)
-    assert "".join(page[block.start : block.end] for block in found) == page[found[0].start if found else len(page) :]
+def test_blocks_and_their_parts_hold_every_character_once(page: str) -> None:
+    found = pieces(page)
     assert not page[: found[0].start].strip() if found else not page.strip()
-    for block in found:
-        if block.end - block.start > 1:
-            parts = cut(page, block)
+    for piece in found:
+        if piece.end - piece.start > 1:
+            parts = split(page, piece)
             assert len(parts) > 1
-            assert "".join(page[part.start : part.end] for part in parts) == page[block.start : block.end]
+            assert "".join(page[part.start : part.end] for part in parts) == page[piece.start : piece.end]
             assert all(part.start < part.end for part in parts)
 
 

@@ -169,6 +169,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
             "refreshed_files": 0,
             "stale_files": 2,
             "skipped_files": 0,
+            "unchecked_folders": 0,
         },
         "degraded": ["dense: off"],
         "expansion": None,
@@ -185,7 +186,9 @@ def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: 
     assert [item["name"] for item in content["trace"]["stages"]] == ["dense", "lexical"]
     assert content["trace"]["rankings"][0]["found"] == 2
     assert content["trace"]["rankings"][0]["first"][1] == {"node_id": "other.md", "score": 0.5, "origin": ""}
-    assert content["trace"]["signals"] == {"coverage": 0.75, "known": 1.0, "margin": 6.5, "agreement": 0.25}
+    assert content["trace"]["signals"] == {
+        "coverage": 0.75, "known": 1.0, "together": 0.5, "form": "sentence", "margin": 6.5, "agreement": 0.25,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

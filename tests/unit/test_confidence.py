@@ -15,7 +15,10 @@ from tests.shelf import Shelf
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
-SIGNALS = st.builds(Signals, SHARES, SHARES, MARGINS, SHARES) | st.builds(Signals, SHARES, SHARES, st.none(), st.none())
+FORMS = st.sampled_from(["sentence", "words", "numbers"])
+SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS, SHARES) | st.builds(
+    Signals, SHARES, SHARES, SHARES, FORMS, st.none(), st.none()
+)
 ORDER = ("none", "weak", "answered")
 
 
@@ -30,7 +33,7 @@ def test_a_judgement_is_a_probability_and_a_verdict(signals: Signals) -> None:
     assert judgement.verdict in ORDER
 
 
-@given(SIGNALS, st.sampled_from(["coverage", "known", "margin", "agreement"]), st.floats(0, 1))
+@given(SIGNALS, st.sampled_from(["coverage", "known", "together", "margin", "agreement"]), st.floats(0, 1))
 def test_more_evidence_never_lowers_the_confidence(signals: Signals, name: str, more: float) -> None:
     value = getattr(signals, name)
     if value is None:
@@ -52,20 +55,28 @@ def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> N
 def test_the_model_by_hand() -> None:
     model = BOTH_ARMS
     evidence = model.intercept + 0.5 * model.coverage + 0.8 * model.known + log1p(3) * model.margin
-    assert probability(Signals(0.5, 0.8, 3.0, 0.0), model) == pytest.approx(1 / (1 + exp(-evidence)))
+    assert probability(Signals(0.5, 0.8, 0.0, "words", 3.0, 0.0), model) == pytest.approx(1 / (1 + exp(-evidence)))
     words = WORDS_ALONE.intercept + WORDS_ALONE.coverage + WORDS_ALONE.known
-    assert probability(Signals(1.0, 1.0, None, None), WORDS_ALONE) == pytest.approx(1 / (1 + exp(-words)))
+    assert probability(Signals(1.0, 1.0, 1.0, "words", None, None), WORDS_ALONE) == pytest.approx(1 / (1 + exp(-words)))
 
 
 @pytest.mark.parametrize(
     ("signals", "verdict"),
     [
-        (Signals(1.0, 1.0, 8.0, 1.0), "answered"),
-        (Signals(0.3, 0.8, 2.0, 0.0), "weak"),
-        (Signals(0.0, 0.0, 0.5, 0.0), "none"),
-        (Signals(1.0, 1.0, 0.0, 1.0), "none"),  # the words are there, and the sense is an unrelated question's
-        (Signals(1.0, 1.0, None, None), "answered"),
-        (Signals(0.0, 0.0, None, None), "none"),
+        (Signals(1.0, 1.0, 1.0, "words", 8.0, 1.0), "answered"),
+        (Signals(1.0, 1.0, 0.0, "sentence", 5.0, 1.0), "answered"),  # no words side by side, but both arms agree
+        (Signals(1.0, 1.0, 0.0, "words", 4.0, 0.1), "weak"),  # all words are there, and nothing holds them together
+        (Signals(1.0, 1.0, 0.0, "numbers", 8.0, 1.0), "weak"),
+        (Signals(0.3, 0.8, 0.5, "sentence", 2.0, 0.0), "weak"),
+        (Signals(0.5, 0.5, 0.0, "sentence", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
+        (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
+        (
+            Signals(1.0, 1.0, 1.0, "words", 0.0, 1.0),
+            "none",
+        ),  # the words are there, the sense is an unrelated question's
+        (Signals(1.0, 1.0, 1.0, "words", None, None), "answered"),
+        (Signals(1.0, 1.0, 0.0, "words", None, None), "weak"),
+        (Signals(0.0, 0.0, 0.0, "words", None, None), "none"),
     ],
 )
 def test_verdicts(signals: Signals, verdict: str) -> None:
@@ -101,3 +112,30 @@ def test_single_letters_are_nothing_that_documents_know(tmp_path: Path) -> None:
     letters, mixed = (shelf.ask(question).trace.signals for question in ("q w e r", "q w tyre unicorn"))
     assert (letters.coverage, letters.known) == (1.0, 0.0)
     assert mixed.known == 0.5
+
+
+def test_a_slip_of_a_word_and_another_form_of_it_are_known(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {"locks.md": "# Locksmiths\n\nA locksmith opens every padlock with a configuration.\n"})
+    shelf.update()
+    known = {
+        word: shelf.ask(word).trace.signals.known
+        for word in ("padlock", "padlcok", "padlok", "locksmithery", "confgurtion", "zorblax", "padzzck", "401")
+    }
+    assert known == {
+        "padlock": 1.0, "padlcok": 1.0, "padlok": 1.0, "locksmithery": 1.0, "confgurtion": 1.0,
+        "zorblax": 0.0, "padzzck": 0.0, "401": 0.0,
+    }  # fmt: skip
+
+
+def test_words_stand_together_in_a_paragraph_or_in_titles(tmp_path: Path) -> None:
+    page = "# Harbour\n\n## Night boats\n\nThe price of a\nticket rises.\n\nChildren travel free, dogs never.\n"
+    shelf = Shelf(tmp_path, {"harbour.md": page})
+    shelf.update()
+
+    def together(question: str) -> float:
+        return shelf.ask(question).trace.signals.together
+
+    assert together("price ticket") == together("harbour night boats") == together("what is the ticket price of") + 1.0
+    assert together("rises children") == together("harbour children") == together("night dogs") == 0.0
+    assert together("price ticket dogs") == 0.5
+    assert together("ticket") == 1.0

@@ -11,7 +11,7 @@ from retriever.evaluation.formats import open_source
 from retriever.evaluation.jsonl import check_expansions, read_expansions, read_questions
 from retriever.evaluation.questions import Gold, Question
 from retriever.evaluation.runs import Found, Outcome, Run, check_runs, read_runs, run_lines
-from retriever.expansion.values import Expansion
+from retriever.query import Expansion
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 

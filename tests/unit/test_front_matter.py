@@ -13,29 +13,26 @@ def yaml_block(block: str) -> FrontMatter:
 
 def test_fields_are_strings_as_they_were_written() -> None:
     found = yaml_block(
-        "Title: 2.10\ndate: 2024-13-01\ntags: [on, 1e3, ~, two words]\naliases:\n- One\n- 'Two '\n"
-        "description: >\n  folded\n  text\nextra: {deep: [1]}"
+        "Title: >\n  2.10\n  folded\ndate: 2024-13-01\naliases: [on, 1e3, ~, 'two words ']\nextra: {deep: [1]}"
     )
     assert found == FrontMatter(
-        lines=12,
+        lines=8,
         is_metadata=True,
-        title="2.10",
-        description="folded text",
+        title="2.10 folded",
         date="2024-13-01",
-        tags=("on", "1e3", "two words"),
-        aliases=("One", "Two"),
+        aliases=("on", "1e3", "two words"),
     )
 
 
-def test_one_string_of_tags_is_split_at_commas() -> None:
-    assert yaml_block("tags: a, b c,").tags == ("a", "b c")
-    assert yaml_block("tags: {a: b}").tags == ()
+def test_one_string_of_aliases_is_split_at_commas() -> None:
+    assert yaml_block("aliases: a, b c,").aliases == ("a", "b c")
+    assert yaml_block("aliases: {a: b}").aliases == ()
     assert yaml_block("title: [a]").title == ""
 
 
 def test_toml() -> None:
-    found = read_front_matter('+++\ntitle = "T"\ndate = 2024-01-02\ntags = ["x", 1, true]\nsummary = "s"\n+++\n')
-    assert (found.title, found.date, found.tags, found.description) == ("T", "2024-01-02", ("x", "1", "true"), "s")
+    found = read_front_matter('+++\ntitle = "T"\ndate = 2024-01-02\naliases = ["x", 1, true]\n+++\n')
+    assert (found.title, found.date, found.aliases) == ("T", "2024-01-02", ("x", "1", "true"))
 
 
 HOSTILE = {

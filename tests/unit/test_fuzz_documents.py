@@ -16,9 +16,10 @@ from pageindex.document import parse_document
 from pageindex.markdown import Heading, count_lines
 from pageindex.outline import outline
 from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
-from retriever.indexing.chunking import ChunkSettings, chunk_nodes
+from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import tokenize
 from retriever.searching.passages import snippet
+from retriever.settings.stages import ChunkSettings
 from tests.definitions import without_definitions
 
 # fmt: off

@@ -9,21 +9,20 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from retriever.errors import UsageError
-from retriever.serving.admission import Door, Limits, is_loopback, refusal
-from retriever.serving.guard import Guard
+from retriever.serving.guard import Limits, RequestGuard, ServerAddress, find_refusal, is_loopback
 from retriever.serving.http import check_host
 
-HOME = Door("127.0.0.1", 8470)
-PORT_80 = Door("127.0.0.1", 80)
-IPV6 = Door("::1", 8470)
-OTHER_LOOPBACK = Door("127.0.0.2", 8470)
+HOME = ServerAddress("127.0.0.1", 8470)
+PORT_80 = ServerAddress("127.0.0.1", 80)
+IPV6 = ServerAddress("::1", 8470)
+OTHER_LOOPBACK = ServerAddress("127.0.0.2", 8470)
 SECRET = "correct-horse-battery-staple"
-LAN = Door("192.168.1.5", 8470, SECRET)
-NAMED = Door("Nas.example", 8470, SECRET)
+LAN = ServerAddress("192.168.1.5", 8470, SECRET)
+NAMED = ServerAddress("Nas.example", 8470, SECRET)
 OK = 200
 
-TABLE: list[tuple[str, Door, str, str, list[tuple[str, str]], int]] = [
-    # name, door, method, target, headers, status
+TABLE: list[tuple[str, ServerAddress, str, str, list[tuple[str, str]], int]] = [
+    # name, address, method, target, headers, status
     ("own name", HOME, "GET", "/", [("host", "localhost:8470")], OK),
     ("own address", HOME, "POST", "/mcp", [("host", "127.0.0.1:8470")], OK),
     ("own IPv6 address", HOME, "POST", "/mcp", [("host", "[::1]:8470")], OK),
@@ -114,7 +113,7 @@ TABLE: list[tuple[str, Door, str, str, list[tuple[str, str]], int]] = [
         403,
     ),
     ("an image elsewhere", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "cross-site")], 403),
-    ("an image next door", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "same-site")], 403),
+    ("an image next address", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "same-site")], 403),
     ("our own image", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "same-origin")], OK),
     ("typed by hand", HOME, "GET", "/", [("host", "localhost:8470"), ("sec-fetch-site", "none")], OK),
     (
@@ -231,11 +230,13 @@ TABLE: list[tuple[str, Door, str, str, list[tuple[str, str]], int]] = [
 
 
 @pytest.mark.parametrize(
-    ("door", "method", "target", "headers", "status"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+    ("address", "method", "target", "headers", "status"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
 )
-def test_who_is_let_in(door: Door, method: str, target: str, headers: list[tuple[str, str]], status: int) -> None:
+def test_who_is_let_in(
+    address: ServerAddress, method: str, target: str, headers: list[tuple[str, str]], status: int
+) -> None:
     raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-    refused = refusal(method, target.encode(), raw, door, Limits())
+    refused = find_refusal(method, target.encode(), raw, address, Limits())
     assert (refused.status if refused else OK) == status
 
 
@@ -290,8 +291,15 @@ class Client:
         self.sent.append(message)
 
     def ask(self, app: Any, **limits: Any) -> int | None:  # noqa: ANN401 - any ASGI application
+        asyncio.run(self.send_to(RequestGuard(app, HOME, Limits(**limits))))
+        return self.status
+
+    async def send_to(self, guard: RequestGuard) -> None:
         scope = {"type": "http", "method": "POST", "path": "/", "raw_path": b"/", "headers": self.headers}
-        asyncio.run(Guard(app, HOME, Limits(**limits))(scope, self.receive, self.send))
+        await guard(scope, self.receive, self.send)
+
+    @property
+    def status(self) -> int | None:
         return self.sent[0]["status"] if self.sent else None
 
     @property
@@ -324,6 +332,9 @@ def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     client = Client(b"x")
     client.pending.pop()
     assert client.ask(echo, body_seconds=0.01) == 408
+    client.pending = [{"type": "http.request", "body": b"x", "more_body": True}]
+    client.sent.clear()
+    assert client.ask(echo, stall_seconds=0.01) == 408
 
 
 def test_a_client_that_leaves_in_the_middle_reaches_nothing() -> None:
@@ -339,16 +350,50 @@ def test_an_answer_is_bounded() -> None:
     assert json.loads(client.answer) == {"error": "the answer is too large; ask for less"}
 
 
-def test_an_endless_answer_is_cut() -> None:
+def test_an_endless_answer_is_refused() -> None:
     async def endless(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         while True:
             await send({"type": "http.response.body", "body": b"x" * 10, "more_body": True})
 
     client = Client()
-    assert client.ask(endless, answer_bytes=99) == 200
-    assert len(client.answer) == 90
-    assert client.sent[-1]["more_body"], "so the server closes the connection"
+    assert client.ask(endless, answer_bytes=99) == 500
+    assert json.loads(client.answer) == {"error": "the answer is too large; ask for less"}
+
+
+def test_only_whole_requests_take_a_place() -> None:
+    """One place: a client whose body does not come, and one that does not read its answer, leave it to others."""
+
+    async def play() -> list[int | None]:
+        may_end = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await may_end.wait()
+            await echo(scope, receive, send)
+
+        guard = RequestGuard(slow, HOME, Limits(at_once=1))
+        half, unread, first, second, third = Client(b"x"), Client(), Client(), Client(), Client()
+        half.pending.pop()
+
+        async def never(message: Message) -> None:
+            await asyncio.Event().wait()
+
+        unread.send = never  # type: ignore[method-assign]  # it does not read
+        async with asyncio.TaskGroup() as group:
+            stalled = [group.create_task(half.send_to(guard))]
+            working = group.create_task(first.send_to(guard))
+            await asyncio.sleep(0)
+            await second.send_to(guard)
+            may_end.set()
+            await working
+            stalled.append(group.create_task(unread.send_to(guard)))
+            await asyncio.sleep(0.01)
+            await third.send_to(guard)
+            for task in stalled:
+                task.cancel()
+        return [first.status, second.status, third.status]
+
+    assert asyncio.run(play()) == [200, 503, 200]
 
 
 def test_an_answer_that_takes_too_long_is_given_up() -> None:
@@ -376,5 +421,5 @@ def test_other_protocols_reach_nothing() -> None:
         raise AssertionError
 
     client = Client()
-    asyncio.run(Guard(never, HOME)({"type": "websocket"}, client.receive, client.send))
+    asyncio.run(RequestGuard(never, HOME)({"type": "websocket"}, client.receive, client.send))
     assert client.sent == []

@@ -25,7 +25,7 @@ HEAVY = (
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/llm/ollama_client.py",
+    "ollama": "retriever/llm/client.py",
     "jinja2": "retriever/display/sanitize.py",
     "watchfiles": "retriever/watching.py",
     "langchain_core": "retriever/adapters/langchain.py",
@@ -98,10 +98,11 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/doctor/rescue.py",
-        "retriever/expansion/memory.py",
+        "retriever/doctor/repairing.py",
+        "retriever/doctor/salvaging.py",
+        "retriever/expansion/cache.py",
+        "retriever/store/checking.py",
         "retriever/store/database.py",
-        "retriever/store/migrating.py",
         "retriever/vectors/inventory.py",
         "retriever/vectors/pages.py",
     ]

@@ -8,7 +8,7 @@ import pytest
 from pageindex.node import Span
 from retriever.display.json import AnswerJson, FoundJson, HitJson, answer_object, expansion_object
 from retriever.evaluation.runs import Found
-from retriever.expansion.values import Dropped, ExpansionReport, Query
+from retriever.query import Dropped, ExpansionReport, Query
 from retriever.timing import Spent
 from tests.answers import HIT, answer
 

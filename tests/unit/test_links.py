@@ -3,8 +3,7 @@
 import pytest
 
 from pageindex.document import Document, parse_document, resolved_links
-from pageindex.links import Link, LinkKind
-from pageindex.resolving import Broken, LinkTargets, note_names, resolve_link
+from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 
 TARGETS = LinkTargets(
     anchors={

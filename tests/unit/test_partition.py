@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -11,7 +11,7 @@ from pageindex.corpus import CorpusOptions, list_files, read_document
 from pageindex.decoding import with_lf
 from pageindex.document import parse_document
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import count_lines, parse_markdown
+from pageindex.markdown import count_lines, parse_markdown, read_blocks
 
 CORPORA = Path(__file__).parents[2] / "../shared/eval/corpora"
 
@@ -21,7 +21,7 @@ LINES = st.sampled_from([
     "text *x* `y`", "- item", "- # in item", "* x", "1. one", "  - deeper", "    indented", "\ttab", "> quote",
     "> # in quote", ">> two", "```", "````md", "~~~", "<div>", "</div>", "<!-- c", "-->", "<b>x</b>", "***",
     "+++", "[r]: a.md", "[a](b.md) [[n#h]]", "", "  ", "| a |", "title: x", "...", "[", "`", "\\", "é ü\u2028z",
-    "- - - x", "1) y", "_ _ _", "<pre>", "</pre>",
+    "- - - x", "1) y", "_ _ _", "<pre>", "</pre>", "a | b", "|-|-|", "> a | b", "> -|-", "  a | b", "  -|-",
 ])
 # fmt: on
 TEXTS = st.lists(st.tuples(LINES, st.sampled_from(["\n", "\n", "\n\n", "\r\n", "\r", ""])), max_size=30).map(
@@ -39,6 +39,15 @@ def test_spans_partition_the_lines(text: str) -> None:
     assert covered == list(range(1, count_lines(text) + 1))
     assert "".join(node.text for node in nodes) == text
     assert all(count_lines(node.text) == (len(node.span) if node.span else 0) for node in nodes)
+
+
+@given(st.one_of(TEXTS, TEXTS.map("---\ntitle: x\n---\n".__add__), TEXTS.map("---\n[\n---\n".__add__)))
+@example("a | b\n--|--\n1 | 2\n===\n\n# After\n")  # a heading to CommonMark, a table where blocks are cut
+@example("- " * 12 + "x\n\ntext\n\n# After\n")
+def test_blocks_are_those_of_each_body_read_by_itself(text: str) -> None:
+    for node in [placed.node for placed in parse_document("a.md", text).nodes if placed.node.span]:
+        assert node.span is not None
+        assert node.blocks == read_blocks(node.body, node.span.first + node.front_matter_lines)
 
 
 @given(TEXTS)

@@ -5,10 +5,10 @@ import re
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it.rules_block import StateBlock, list_block
 
-from pageindex import blocks as rules
-from pageindex.document import Placed, parse_document
-from retriever.indexing.cutting import Block, BlockKind, blocks
+from pageindex import markdown
+from pageindex.markdown import Block, BlockKind, parse_markdown, read_blocks
 
 ITEMS = ["- a\n", "- b c\n", "* a\n", "+ a\n", "- [a](b.md)\n", "- `x`\n", "- 1\n", "1. a\n", "-\n", "  b\n", "lazy\n"]
 OTHERS = ["\n", "# h\n", "---\n", "- - a\n", "> - a\n", "```\n", "|-|-|\n", "- a | b\n", "===\n", " - a\n", "    - a\n"]
@@ -16,8 +16,9 @@ PAGES = st.lists(st.sampled_from(ITEMS * 3 + OTHERS), max_size=12).map("".join)
 NOWHERE = re.compile(r"(?!)")
 
 
-def read(text: str) -> tuple[list[Block], tuple[Placed, ...]]:
-    return blocks(text), parse_document("page.md", text).nodes
+def read(text: str) -> tuple[object, ...]:
+    found = parse_markdown(text)
+    return found.headings, found.texts, found.blocks, read_blocks(text)
 
 
 @given(PAGES)
@@ -28,32 +29,29 @@ def read(text: str) -> tuple[list[Block], tuple[Placed, ...]]:
 def test_the_blocks_are_those_of_each_item_read_by_itself(text: str) -> None:
     found = read(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rules, "_PLAIN_ITEMS", NOWHERE)
+        patch.setattr(markdown, "_PLAIN_ITEMS", NOWHERE)
         assert read(text) == found
 
 
 def test_a_list_is_one_block_with_all_its_items() -> None:
-    assert blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n") == [
-        Block(0, 6, BlockKind.PARAGRAPH),
-        Block(6, 24, BlockKind.LIST),
-        Block(24, 30, BlockKind.PARAGRAPH),
-    ]
+    assert read_blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n") == (
+        Block(BlockKind.PARAGRAPH, 1),
+        Block(BlockKind.LIST, 3),
+        Block(BlockKind.PARAGRAPH, 8),
+    )
 
 
 def test_another_sign_begins_another_list() -> None:
-    assert [block.start for block in blocks("- a\n- b\n* c\n* d\n")] == [0, 8]
+    assert [block.line for block in read_blocks("- a\n- b\n* c\n* d\n")] == [1, 3]
 
 
-def test_the_rule_of_lists_looks_at_the_last_plain_item_alone() -> None:
+def test_the_rule_of_lists_looks_at_the_last_plain_item_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
 
-    def rule(state: object, first: int, end: int, silent: bool) -> bool:
+    def rule(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         looked_at.append(first)
-        return True
+        return list_block(state, first, end, silent)
 
-    class State:
-        src, level, bMarks, line = "- a\n" * 5, 0, (0,), 5
-        tokens: tuple[object, ...] = ()
-
-    assert rules.plain_items_at_once(rule)(State(), 0, 5, False)  # type: ignore[arg-type]  # all that is used of one
+    monkeypatch.setattr(markdown, "list_block", rule)
+    assert read_blocks("- a\n" * 5) == (Block(BlockKind.LIST, 1),)
     assert looked_at == [4]

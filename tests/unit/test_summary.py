@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.document import parse_document
-from pageindex.inline import References
+from pageindex.markdown import References
 from pageindex.summary import extractive_summary
 
 

@@ -140,3 +140,12 @@ def test_a_tree_of_stored_nodes_loads_networkx_when_it_is_made_and_never_the_par
     code = f"import sys, pageindex.tree as t; {loaded}; t.DocumentTree(); {loaded}"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "False False\nTrue False\n"
+
+
+def test_the_package_offers_its_names() -> None:
+    import pageindex
+
+    for name in pageindex.__all__:
+        assert getattr(pageindex, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'parse'"):
+        _ = pageindex.parse

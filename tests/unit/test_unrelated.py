@@ -100,7 +100,7 @@ def test_without_vectors_words_alone_are_judged(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     settings = {"encoder": {"kind": "none"}}
     with open_retriever([shelf.docs], shelf.index, settings=settings) as retriever:
-        answer = retriever.search("bread over night")
+        answer = retriever.search("what rises over night?")
     assert kept(shelf) is None
-    assert answer.trace.signals == Signals(coverage=1.0, known=1.0, margin=None, agreement=None)
+    assert answer.trace.signals == Signals(1.0, 1.0, 1.0, form="sentence", margin=None, agreement=None)
     assert answer.verdict == "answered"

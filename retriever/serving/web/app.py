@@ -26,7 +26,7 @@ from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from retriever.serving.library import Library
+    from retriever.serving.pool import ServedIndex
 
 SEARCHES_AT_ONCE = 4  # threads that wait for a retriever, or work for one; further requests wait without a thread
 YEAR_SECONDS = 31_536_000
@@ -58,7 +58,7 @@ STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg"
 Result = TypeVar("Result")
 
 
-def web_app(library: "Library") -> Starlette:
+def web_app(library: "ServedIndex") -> Starlette:
     """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
     site = Site(library)
     pages = Pages(site)

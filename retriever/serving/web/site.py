@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from retriever.browsing import Passage
 from retriever.display.editors import make_editor_link
 from retriever.searching.open_index import View
-from retriever.serving.library import Library
+from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
 from retriever.timing import Spent, milliseconds_since
@@ -88,7 +88,7 @@ class Timed:
 class Site:
     """A library, and the outline of the state of its index that was read last; shared by threads."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ServedIndex) -> None:
         self.library = library
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         # Replaced as a whole: retrievers of two profiles may ask at once.

@@ -1,0 +1,115 @@
+"""What the words of a question say about an answer: whether the documents have them, and whether they stand together.
+
+A section may hold every word of a question and say nothing about it: words drawn at random from the documents are all
+there. What they lack is company. In a question that the documents answer, words that follow each other in the question
+stand side by side in some section as well; random words do not.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pageindex.node import Node
+from retriever.lexical.tokens import tokenize
+from retriever.types import QuestionForm
+
+if TYPE_CHECKING:
+    from retriever.lexical.bm25 import LexicalIndex, QuestionTerm
+
+Word = tuple[str, ...]
+"""The terms of one word as it was typed: an identifier gives itself and its parts."""
+
+MOST_LOOKED_UP = 20
+"""Words that the documents do not have, of one question: to look for what one may be a slip of costs 0.1 ms."""
+MOST_READ = 50_000
+"""Characters of a section: a longer one is a table or a log."""
+
+_BLANK_LINE = re.compile(r"\n\s*\n")
+
+
+def split_words(question: str) -> tuple[Word, ...]:
+    """The words of a question, each once, in its order; stop words, single letters and single digits are left out.
+
+    In a script without spaces each pair of neighbouring characters is a word.
+    """
+    words = []
+    for typed in question.split():
+        terms = tokenize(typed)
+        words += [tuple(terms)] if typed.isascii() else [(term,) for term in terms]
+    telling = [word for word in words if any(len(term) > 1 or not term.isascii() for term in word)]
+    return tuple(dict.fromkeys(telling))
+
+
+def read_form(question: str) -> QuestionForm:
+    """Whether it is built as an English sentence (people rarely scatter `the` and `of`), of words, or of no words."""
+    if not any(character.isalpha() for character in question):
+        return "numbers"
+    typed = (word.strip("?!.,:;()\"'") for word in question.split())
+    return "sentence" if any(word.isalpha() and not tokenize(word) for word in typed) else "words"
+
+
+def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], lexical: "LexicalIndex") -> float:
+    """Which share of the question, by the rarity of its words, is words that some section holds, 0 to 1.
+
+    A slip or another form of a word that a section holds counts as held; so does an identifier of which a part is.
+
+    Args:
+        words: of the question.
+        terms: what the index says of their terms.
+        lexical: the index.
+    """
+    known = total = 0.0
+    looked_up = 0
+    for word in words:
+        asked = [terms[term] for term in word if term in terms]
+        held = [term for term in asked if term.documents]
+        rarity = max((term.rarity for term in held or asked), default=0.0)
+        total += rarity
+        if not held:
+            looked_up += 1
+        if held or (looked_up <= MOST_LOOKED_UP and lexical.resembles(word[0])):
+            known += rarity
+    return known / total if total else 0.0
+
+
+def measure_together(words: Sequence[Word], sections: Iterable[Node]) -> float:
+    """Which share of the pairs of words that follow each other stand together in one of these sections, 0 to 1.
+
+    Together: one right after the other, as in the question, but for stop words; in one paragraph, one code block, or
+    one title with those above it. In either order, or with a term between them, twice as many random words are together
+    (docs/confidence.md). A single word is together with itself.
+    """
+    pairs = [(first, second) for first, second in pairwise(words) if not set(first) & set(second)]
+    if not pairs:
+        return 1.0 if words else 0.0
+    apart = set(pairs)
+    for section in sections:
+        titles = "\n".join((*section.breadcrumb, section.title))
+        for passage in (titles, *_BLANK_LINE.split(section.text[:MOST_READ])):
+            apart -= _find_together(apart, passage)
+            if not apart:
+                return 1.0
+    return sum(pair not in apart for pair in pairs) / len(pairs)
+
+
+def _find_together(pairs: Collection[tuple[Word, Word]], passage: str) -> set[tuple[Word, Word]]:
+    folded = passage.lower()
+    # To stem all words of five sections costs a new process 10 ms. A stem differs from its word at the end only.
+    possible = [pair for pair in pairs if all(any(_beginning(term) in folded for term in word) for word in pair)]
+    if not possible:
+        return set()
+    places: dict[str, set[int]] = {term: set() for pair in possible for word in pair for term in word}
+    for place, term in enumerate(tokenize(passage)):
+        if term in places:
+            places[term].add(place)
+    return {
+        (first, second)
+        for first, second in possible
+        if {place + 1 for term in first for place in places[term]}
+        & {place for term in second for place in places[term]}
+    }
+
+
+def _beginning(term: str) -> str:
+    return term[:-1] if len(term) > 3 else term

@@ -1,0 +1,245 @@
+"""Open retrievers, shared by everything that a process serves."""
+
+import ctypes
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from retriever.closing import Closing
+from retriever.errors import NotReadyError, UsageError
+from retriever.settings.layers import DEFAULT_PROFILE, profile_names
+from retriever.settings.profile import merged
+
+if TYPE_CHECKING:
+    from retriever.retrieving import Retriever
+
+OPENING_SECONDS = 40.0
+"""How long a caller waits for documents that are indexed for the first time; clients give up after 60."""
+MAX_OPEN = 8
+"""A profile may take three: to search, to search below a path, to read. Each keeps an index open, some 16 MB."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A retriever that is open, or will be."""
+
+    opened: "Future[Retriever]" = field(default_factory=Future)
+    users: int = 0
+    """How many use it, or wait for it."""
+    is_discarded: bool = False
+    """Whether it is closed after its last user."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it could not be opened."""
+        return self.opened.done() and self.opened.exception() is not None
+
+    def close(self) -> None:
+        """Closes it, if it is open."""
+        if self.opened.done() and not self.has_failed:
+            self.opened.result().close()
+
+
+class RetrieverPool(Closing):
+    """Keeps retrievers open, the ones used last; safe to share between threads.
+
+    The one that was used longest ago is closed when there are more than `max_open` and nobody uses it.
+
+    Args:
+        max_open: how many may stay open.
+        wait_s: how long `borrow` waits for one that is being opened, in seconds; None: as long as it takes.
+    """
+
+    def __init__(self, max_open: int = MAX_OPEN, wait_s: float | None = None) -> None:
+        self.progress = LastProgress()
+        """What indexes documents while it opens a retriever reports here; who waits is told of it."""
+        self._max_open = max_open
+        self._wait_s = wait_s
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # the one used last at the end
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._freed_memory = _FreedMemory()
+
+    @contextmanager
+    def borrow(self, key: Hashable, open_retriever: "Callable[[], Retriever]") -> "Iterator[Retriever]":
+        """A retriever that stays open for the block, at least.
+
+        Args:
+            key: everything that the retriever depends on.
+            open_retriever: opens it where none is open for that key; one at a time, in a thread of its own.
+
+        Raises:
+            NotReadyError: it is still being opened; that goes on, and the next call may find it open.
+            Exception: what `open_retriever` raises; the next call tries again.
+        """
+        self._freed_memory.give_back()
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None or entry.has_failed:
+                entry = self._entries[key] = _Entry()
+                # A thread that need not end before the process does, as one of a ThreadPoolExecutor would.
+                threading.Thread(target=self._open, args=(entry, open_retriever), daemon=True).start()
+            self._entries.move_to_end(key)
+            entry.users += 1
+        try:
+            try:
+                retriever = entry.opened.result(self._wait_s)
+            except TimeoutError:
+                if entry.opened.done():
+                    raise
+                raise NotReadyError(f"the documents are being indexed{self.progress}; ask again in a minute") from None
+            yield retriever
+        finally:
+            with self._lock:
+                entry.users -= 1
+                idle = [key for key, other in self._entries.items() if other.opened.done() and not other.users]
+                surplus = [self._entries.pop(key) for key in idle[: max(0, len(self._entries) - self._max_open)]]
+            if entry.is_discarded and not entry.users:
+                surplus.append(entry)
+            for other in surplus:
+                other.close()
+
+    def discard(self, key: Hashable) -> None:
+        """Opens a retriever anew when that key is next asked for; who uses the old one keeps it until then."""
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                entry.is_discarded = True
+                if not entry.users:
+                    entry.close()
+
+    def close(self) -> None:
+        """Closes every retriever that is open."""
+        with self._lock:
+            for entry in self._entries.values():
+                entry.close()
+            self._entries.clear()
+
+    def _open(self, entry: _Entry, open_retriever: "Callable[[], Retriever]") -> None:
+        try:
+            with self._opening:
+                entry.opened.set_result(open_retriever())
+        except Exception as error:  # whoever waits for the retriever raises it
+            entry.opened.set_exception(error)
+
+
+class ServedIndex(Closing):
+    """One index under every profile that clients may name; each is opened when it is first asked for.
+
+    Args:
+        docs: folders to index first, only what changed; empty for those of the index.
+        index: its folder; as in `open_retriever`.
+        profile: the one that is meant when none is named: a name or a file.
+        settings: over those of every profile, nested as in a profile file.
+        wait_s: how long `retriever` waits for one that is being opened, in seconds.
+    """
+
+    def __init__(
+        self,
+        docs: tuple[str, ...] = (),
+        index: str | None = None,
+        profile: str = DEFAULT_PROFILE,
+        settings: Mapping[str, Any] | None = None,
+        wait_s: float = OPENING_SECONDS,
+    ) -> None:
+        self.profile = profile
+        self._docs = docs
+        self._index = index
+        self._settings = dict(settings or {})
+        self._pool = RetrieverPool(wait_s=wait_s)
+
+    @contextmanager
+    def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Iterator[Retriever]":
+        """The retriever of a profile, open for the block; the first one loads what it needs, and indexes `docs`.
+
+        Args:
+            profile: a profile's name, never a file: it comes from a client. Empty for the index's own.
+            settings: over those that were given when this object was made.
+
+        Raises:
+            UsageError: there is no such profile.
+            NotReadyError: the documents are still being indexed; that goes on.
+            RetrieverError: the kinds of `open_retriever`; the next call tries again.
+        """
+        if profile and profile != self.profile and profile not in profile_names():
+            raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
+        name, given = profile or self.profile, settings or {}
+        with self._pool.borrow(repr((name, given)), lambda: self._open(name, given)) as retriever:
+            yield retriever
+
+    def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
+        from retriever.indexing.locations import absolute, find_index
+        from retriever.library import open_retriever
+
+        place = find_index([absolute(folder) for folder in self._docs], self._index)
+        retriever = open_retriever(
+            self._docs, self._index, profile, merged(self._settings, settings), self._pool.progress
+        )
+        # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
+        self._docs, self._index = (), str(place)
+        return retriever
+
+    def close(self) -> None:
+        """Closes every retriever that is open."""
+        self._pool.close()
+
+
+class LastProgress:
+    """A Progress that remembers how far indexing has come."""
+
+    def __init__(self) -> None:
+        self._stage, self._total, self._unit, self._done = "", 0, "", 0
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage begins."""
+        self._stage, self._total, self._unit, self._done = stage, total, unit, 0
+
+    def advance(self, stage: str, done: int) -> None:
+        """A part of it is done."""
+        self._done = done
+
+    def finish(self, stage: str) -> None:
+        """It is over."""
+        self._done = self._total
+
+    def __str__(self) -> str:
+        """` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
+        return f" ({self._stage} {self._done:,} of {self._total:,} {self._unit})" if self._stage else ""
+
+
+class _FreedMemory:
+    """Memory that was freed goes back to the system, also where many threads took it.
+
+    glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came to
+    hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
+    """
+
+    def __init__(self) -> None:
+        self._given_back = time.monotonic()
+        self._lock = threading.Lock()
+        libc = _glibc()
+        if libc is not None:
+            # M_ARENA_MAX of malloc.h: one arena for all threads, as a retriever lets its callers take turns anyway
+            libc.mallopt(-8, 1)
+
+    def give_back(self) -> None:
+        """Gives back what is free, unless that was done in the last 5 seconds: it takes some milliseconds."""
+        libc = _glibc()
+        with self._lock:
+            if libc is None or time.monotonic() - self._given_back < 5.0:
+                return
+            self._given_back = time.monotonic()
+        libc.malloc_trim(0)
+
+
+@cache
+def _glibc() -> ctypes.CDLL | None:
+    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return libc if hasattr(libc, "gnu_get_libc_version") else None

@@ -1,0 +1,163 @@
+"""Prints how the code is cut: sizes of modules and functions, comments, private helpers.
+
+    uv run scripts/measure_code.py               # this tree
+    uv run scripts/measure_code.py ../other      # another one beside it, such as a checkout of an earlier version
+
+Exits with 1 when this tree is beyond one of the limits that the last column names.
+"""
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+HERE = Path(__file__).resolve().parents[1]
+PARTS = ("hybrid_retrieve.py", "pageindex", "retriever")
+SMALL_LINES = 30
+"""A shorter module should have two importers, or be part of another one."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """One parsed file."""
+
+    name: str
+    """Dotted."""
+    text: str
+    tree: ast.Module
+
+    @property
+    def lines(self) -> int:
+        """Of the file."""
+        return self.text.count("\n")
+
+
+def read_modules(root: Path) -> list[Module]:
+    """The product's modules: what a user installs."""
+    files = [
+        file for part in PARTS for file in ([root / part] if part.endswith(".py") else (root / part).rglob("*.py"))
+    ]
+    modules = []
+    for file in sorted(files):
+        text = file.read_text(encoding="utf-8")
+        dotted = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        modules.append(Module(dotted, text, ast.parse(text)))
+    return modules
+
+
+def find_functions(module: Module) -> Iterator[Function]:
+    """Every function and method, nested ones too."""
+    return (node for node in ast.walk(module.tree) if isinstance(node, Function))
+
+
+def count_lines_by_kind(module: Module) -> Counter[str]:
+    """Lines of a file as `blank`, `comment` (nothing else on the line), `docstring` or `code`."""
+    kinds: Counter[str] = Counter()
+    documented: set[int] = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    for number, line in enumerate(module.text.splitlines(), start=1):
+        if number in documented:
+            kinds["docstring"] += 1
+        elif not line.strip():
+            kinds["blank"] += 1
+        else:
+            kinds["comment" if line.lstrip().startswith("#") else "code"] += 1
+    return kinds
+
+
+def find_imports(module: Module, known: set[str]) -> set[str]:
+    """The product's modules that a module imports, wherever the import stands."""
+    found = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                found.add(full if full in known else node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return (found & known) - {module.name}
+
+
+def measure(root: Path) -> dict[str, tuple[float, str]]:
+    """Each measure of the code below `root`, with its limit in words."""
+    modules = read_modules(root)
+    known = {module.name for module in modules}
+    kinds = sum((count_lines_by_kind(module) for module in modules), Counter[str]())
+    functions = [function for module in modules for function in find_functions(module)]
+    lengths = [(function.end_lineno or function.lineno) - function.lineno + 1 for function in functions]
+    private = [
+        node
+        for module in modules
+        for node in module.tree.body
+        if isinstance(node, Function) and node.name.startswith("_") and not node.name.startswith("__")
+    ]
+    constants = [
+        target
+        for module in modules
+        for node in module.tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id.isupper()
+    ]
+    importers = Counter(name for module in modules for name in find_imports(module, known))
+    thin = [
+        module.name
+        for module in modules
+        if module.lines < SMALL_LINES and importers[module.name] == 1 and f"{module.name}." not in " ".join(known)
+    ]
+    sizes = [module.lines for module in modules]
+    return {
+        "files": (len(modules), "about 140"),
+        "lines": (sum(sizes), "at most 24000"),
+        "lines of code": (kinds["code"], ""),
+        "module, median lines": (median(sizes), ""),
+        "module, longest": (max(sizes), "at most 500"),
+        "functions": (len(functions), ""),
+        "function, median lines": (median(lengths), ""),
+        "function, p90 lines": (quantiles(lengths, n=10)[-1], "15 to 40"),
+        "function, longest": (max(lengths), "at most 60"),
+        "private functions of modules per 1,000 lines": (1000 * len(private) / sum(sizes), "under 6"),
+        "constants per 1,000 lines": (1000 * len(constants) / sum(sizes), ""),
+        "comment lines per code line": (kinds["comment"] / kinds["code"], "above .03"),
+        "docstring lines per code line": (kinds["docstring"] / kinds["code"], ""),
+        f"modules under {SMALL_LINES} lines with one importer": (len(thin), "0"),
+    }
+
+
+def is_within(value: float, limit: str) -> bool:
+    """Whether a measure keeps its limit; those that only say `about` bind nobody."""
+    numbers = [float(word) for word in limit.split() if word.replace(".", "", 1).isdigit()]
+    if not numbers or limit.startswith("about"):
+        return True
+    if limit.startswith("above"):
+        return value > numbers[0]
+    if limit.startswith("under"):
+        return value < numbers[0]
+    low, high = numbers if len(numbers) == 2 else (0, numbers[0])
+    return low <= value <= high
+
+
+def main() -> int:
+    """Prints the table."""
+    roots = [*map(Path, sys.argv[1:]), HERE]
+    columns = [measure(root) for root in roots]
+    print(" ".join([f"{'':46}", *(f"{root.resolve().name:>12}" for root in roots), " limit"]))
+    for name, (_, limit) in columns[-1].items():
+        values = (column[name][0] for column in columns)
+        print(
+            " ".join(
+                [f"{name:46}", *(f"{value:12,.3f}".rstrip("0").rstrip(".").rjust(12) for value in values), f" {limit}"]
+            )
+        )
+    return 0 if all(is_within(*found) for found in columns[-1].values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,297 @@
+"""An index that somebody else made names places of this machine: nothing there is opened, whatever face asks."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from contextlib import closing, suppress
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from hybrid_retrieve import main
+from retriever.archive.exporting import export_index
+from retriever.errors import RetrieverError
+from retriever.library import import_index, index_folders, open_retriever
+from retriever.serving.mcp_answers import Answers, Asked
+from retriever.serving.mcp_resources import DOCUMENT, Resources
+from retriever.serving.pool import ServedIndex
+from retriever.serving.web import web_app
+
+PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+INDEX = "index.sqlite"
+SECRET = "xyzzy-private-key"
+WORDS_ALONE = {"encoder": {"kind": "none"}}
+QUESTION = "otter holds hands"
+ROWS = {
+    "id_rsa": "id_rsa",
+    "env.md": ".env",
+    "deep.md": "notes/../../secret.md",
+    "link.md": "out.md",
+    "ending.md": "data.pem",
+    "hidden.md": ".hidden/page.md",
+    "ignored.md": "ignored.md",
+}
+"""Documents of the one who means harm, and the files of the victim that their rows name afterwards."""
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Path:
+    """A folder that holds secrets, as files that no document may be."""
+    folder = tmp_path / "home" / ".ssh"
+    (folder / "notes").mkdir(parents=True)
+    (folder / ".hidden").mkdir()
+    for name in ("id_rsa", ".env", "data.pem", "ignored.md", ".hidden/page.md", "../secret.md"):
+        (folder / name).write_text(f"# Key\n\n{SECRET} otter holds hands\n", encoding="utf-8")
+    (folder / "out.md").symlink_to(folder.parent / "secret.md")
+    (folder / ".gitignore").write_text("ignored.md\n", encoding="utf-8")
+    (folder / "page.md").write_text("# Page\n\nAn otter holds hands.\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def hostile(tmp_path: Path, victim: Path) -> Path:
+    """An archive whose folder is the victim's, and whose documents are its secrets."""
+    docs = tmp_path / "theirs"
+    docs.mkdir()
+    for name in ROWS:
+        name = name if "." in name else f"{name}.md"
+        (docs / name).write_text(f"# Otters {name}\n\nAn otter holds hands while asleep.\n", encoding="utf-8")
+    index_folders([docs], tmp_path / "made", settings=WORDS_ALONE)
+    with closing(sqlite3.connect(tmp_path / "made" / INDEX, isolation_level=None)) as rows:
+        rows.execute("UPDATE folders SET path = ?", (str(victim),))
+        for name, path in ROWS.items():
+            name = name if "." in name else f"{name}.md"
+            rows.execute("UPDATE documents SET path = ?, digest = ? WHERE path = ?", (path, "0" * 64, name))
+            begins = f"substr(node_id, 1, {len(name)}) = ?"
+            for column in ("parent_id", "node_id"):
+                change = f"UPDATE nodes SET {column} = ? || substr({column}, {len(name) + 1})"
+                rows.execute(f"{change} WHERE {begins} AND {column} NOT NULL", (path, name))
+    export_index(tmp_path / "made", tmp_path / "hostile.zip")
+    return tmp_path / "hostile.zip"
+
+
+def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: bool) -> str:
+    """All that is said of an index, by everything that says something."""
+    said: list[str] = []
+    place = ["--index", str(index)]
+    words = [*place, "--encoder-kind", "none"]
+    commands = [
+        ["ask", QUESTION, *words, "--top-k", "20"],
+        ["ask", QUESTION, *words, "--top-k", "20", "--full", "--json"],
+        ["ask", QUESTION, *words, "--context"],
+        ["ask", QUESTION, *words, "--explain"],
+        ["tree", *place],
+        ["status", *place, "--json"],
+        ["status", *place],
+        ["doctor", *place],
+        ["export", str(index.with_name("out.zip")), *place, "--force"],
+    ]
+    with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
+        answer = retriever.search(QUESTION)
+        ids = [hit.node_id for hit in answer.hits]
+        assert ids
+        if not named:
+            assert {hit.citation_state for hit in answer.hits} == {"unchecked"}
+            assert any("not looked at until you name" in sentence for sentence in answer.degraded)
+        else:
+            assert {hit.citation_state for hit in answer.hits} == {"gone"}
+    for path in ROWS.values():
+        commands += [["read", path, *place], ["read", f"{path}:1-3", *place, "--json"]]
+    for command in commands:
+        main(command)
+        captured = capsys.readouterr()
+        said += [captured.out, captured.err]
+    with ServedIndex(index=str(index), settings=WORDS_ALONE) as library:
+
+        async def fetch() -> None:
+            transport = httpx.ASGITransport(web_app(library))
+            async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+                faces = (("/read", "node"), ("/api/node", "reference"))
+                read = [(face, {key: node}) for node in ids for face, key in faces]
+                for address, query in [
+                    ("/", {"question": QUESTION}),
+                    ("/api/search", {"question": QUESTION}),
+                    *read,
+                ]:
+                    said.append((await client.get(address, params=query)).text)
+
+        anyio.run(fetch)
+        answers, resources = Answers(library), Resources(library)
+        said.append(str(answers.search(Asked(QUESTION, 20, "", "", 8000))))
+        for path in (*ROWS.values(), *ids):
+            for ask in (
+                lambda path=path: answers.read(path, 2000),
+                lambda path=path: answers.read(f"{path}:1-3", 2000),
+                lambda path=path: answers.related(path, 2000),
+                lambda path=path: resources.read(f"{DOCUMENT}{path}"),
+            ):
+                with suppress(RetrieverError):
+                    said.append(str(ask()))
+    return "\n".join(said)
+
+
+def files_hold(folder: Path) -> bool:
+    return any(SECRET.encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["not named", "named"])
+@pytest.mark.timeout(180)
+def test_no_face_tells_what_an_imported_index_points_at(
+    hostile: Path,
+    victim: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    named: bool,
+) -> None:
+    index = tmp_path / "mine"
+    monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")  # or the rows go with the first look
+    import_index(hostile, index, [victim] if named else [])
+    said = ask_all_faces(index, capsys, named=named)
+    assert "asleep" in said
+    assert SECRET not in said
+    assert not files_hold(index)
+    with zipfile.ZipFile(tmp_path / "out.zip") as members:
+        assert SECRET.encode() not in members.read(INDEX)
+    monkeypatch.delenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES")
+    assert SECRET not in str([main(["ask", QUESTION, "--index", str(index), "--json"]), capsys.readouterr()])
+    assert not files_hold(index)
+
+
+def test_a_folder_is_looked_at_once_it_is_named_and_that_is_remembered(
+    hostile: Path, victim: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "mine"
+    import_index(hostile, index)
+    with open_retriever([victim], index, settings=WORDS_ALONE) as retriever:
+        assert [hit.citation for hit in retriever.search("page").hits] == ["page.md:1-3"]
+    (victim / "page.md").write_text("# Page\n\nA badger digs.\n", encoding="utf-8")
+    with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
+        answer = retriever.search("badger")
+    assert (answer.degraded, answer.hits[0].citation_state, answer.index.unchecked_folders) == ((), "exact", 0)
+    assert not files_hold(index)
+
+
+def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Path, tmp_path: Path) -> None:
+    index = tmp_path / "mine"
+    import_index(hostile, index)
+    with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
+        settings = json.dumps(WORDS_ALONE | {"documents": {"suffixes": ["", ".pem"], "ignore": ["!ignored.md"]}})
+        rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
+    with pytest.raises(RetrieverError, match=r"alone names documents.suffixes"):
+        index_folders([victim], index)
+    usual = {"suffixes": [".md"], "ignore": []}
+    index_folders([victim], index, settings={"documents": usual})
+    assert not files_hold(index)
+    with open_retriever(index=index) as retriever:
+        assert retriever.profile.documents.suffixes == (".md",)
+
+
+def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_given(
+    hostile: Path, victim: Path, tmp_path: Path
+) -> None:
+    index = tmp_path / "mine"
+    index_folders([victim], index, settings=WORDS_ALONE)
+    import_index(hostile, index, replace=True)
+    with open_retriever(index=index, settings=WORDS_ALONE) as retriever:
+        assert retriever.search(QUESTION).hits[0].citation_state == "unchecked"
+
+
+PIPES = [
+    "writer.lock", "writer.pid", "index.sqlite-wal", "gen-1/readers.lock", "gen-0/readers.lock", "gen-1/manifest.json",
+    "gen-1/lexical/rows.npy", "index.sqlite",
+]  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+@pytest.mark.parametrize("kind", ["pipe", "endless"])
+@pytest.mark.parametrize("name", PIPES)
+def test_pipes_and_devices_in_an_index_hang_nothing(tmp_path: Path, name: str, kind: str) -> None:
+    docs, index = tmp_path / "docs", tmp_path / "index"
+    docs.mkdir()
+    (docs / "a.md").write_text("# Otters\n\nAn otter holds hands.\n", encoding="utf-8")
+    index_folders([docs], index, settings=WORDS_ALONE)
+    path = index / name
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    (docs / "b.md").write_text("# Badgers\n\nA badger digs.\n", encoding="utf-8")
+    code = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
+from hybrid_retrieve import main
+for command in (["status"], ["ask", "otter"], ["doctor"], ["index", sys.argv[2], "--encoder-kind", "none"]):
+    print(command, main([*command, "--index", sys.argv[1]]), flush=True)
+"""
+    command = [sys.executable, "-c", code, str(index), str(docs)]
+    done = subprocess.run(command, check=False, cwd=PROGRAM.parent, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    if name in {"writer.lock", "index.sqlite-wal", "index.sqlite"}:
+        assert f"{name}" in done.stderr
+        assert "remove" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for command in (
+        ["profiles", str(pipe)],
+        ["ask", "--batch", str(pipe), "--index", str(tmp_path)],
+        ["eval", str(pipe), "--index", str(tmp_path)],
+    ):
+        assert main(command) != 0
+        assert "not a regular file" in capsys.readouterr().err
+    real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
+    real.write_text("top_k: 3\n", encoding="utf-8")
+    link.symlink_to(real)
+    assert main(["profiles", str(link)]) == 0
+
+
+KILLED_EXPORT = """
+import os, signal, sys
+from pathlib import Path
+from retriever.archive import exporting
+moment, index, file = sys.argv[1:]
+kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+if moment == "replaced":
+    replace = Path.replace
+    Path.replace = lambda path, target: (replace(path, target), kill())
+elif moment == "synced":
+    os.fsync = kill
+else:
+    setattr(exporting, moment, kill)
+exporting.export_index(Path(index), Path(file), replace=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_the_next_export_to_a_folder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
+    docs, index, target = tmp_path / "docs", tmp_path / "index", tmp_path / "target"
+    for folder in (docs, target):
+        folder.mkdir()
+    (docs / "a.md").write_text("# Otters\n\nAn otter holds hands.\n", encoding="utf-8")
+    index_folders([docs], index, settings=WORDS_ALONE)
+    for moment in ("_described", "_pack", "synced", "replaced"):
+        command = [sys.executable, "-c", KILLED_EXPORT, moment, str(index), str(target / f"{moment}.zip")]
+        assert subprocess.run(command, check=False, cwd=PROGRAM.parent).returncode == -signal.SIGKILL
+        assert [path.name for path in target.glob(".*")] == [f".{moment}.zip.export"]  # that of the one before is gone
+        assert (target / f".{moment}.zip.export" / INDEX).exists()
+    other = target / ".mine.export"
+    other.mkdir()
+    (other / "letter").touch()
+    export_index(index, target / "notes.zip")
+    assert sorted(path.name for path in target.iterdir()) == [".mine.export", "notes.zip", "replaced.zip"]

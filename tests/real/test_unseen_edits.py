@@ -1,0 +1,255 @@
+"""Edits that keep a file's size and time are noticed; a tree whose times say nothing is not read at every ask."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pageindex.regular_file
+from hybrid_retrieve import main
+from pageindex.corpus import DocumentText, SourceFile, read_document
+from retriever.library import index_folders, watch_folders
+from retriever.serving.pool import ServedIndex
+from retriever.watching import Run
+from tests.shelf import NEVER_REFRESH, PAGES, Shelf, wait_until_trusted
+
+QUESTION = "which stamp pays for the journey?"
+STAMPS = "mail.md#mail/stamps"
+EDITED = PAGES["mail.md"].replace("A stamp pays", "Nobody pays!")
+DAY_NS = 86_400 * 10**9
+WORDS_ALONE = {"encoder": {"kind": "none"}}
+
+
+def set_times(docs: Path, mtime_ns: int) -> None:
+    for path in docs.rglob("*.md"):
+        os.utime(path, ns=(mtime_ns, mtime_ns))
+
+
+def touch_as_archives_do(docs: Path) -> None:
+    subprocess.run(["touch", "-d", "@0", *docs.rglob("*.md")], check=True)
+
+
+def write_over(path: Path) -> None:
+    path.write_text(EDITED, encoding="utf-8")
+
+
+def replace_by_rename(path: Path) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_text(EDITED, encoding="utf-8")
+    draft.replace(path)
+
+
+def edit(docs: Path, write: Callable[[Path], None] = write_over) -> None:
+    """Another text of the same size, with the time that the file had."""
+    path = docs / "mail.md"
+    before = path.stat()
+    write(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = path.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+TIMES: dict[str, Callable[[Path], None]] = {
+    "time 0": lambda docs: set_times(docs, 0),
+    "time 1": lambda docs: set_times(docs, 10**9),
+    "one time for the whole tree": lambda docs: set_times(docs, 18_000 * DAY_NS),
+    "touch -d @0": touch_as_archives_do,
+    "a time of each file's own, set back": lambda _: None,
+}
+EDITS = pytest.mark.parametrize(
+    ("set_tree", "write"),
+    [*((times, write_over) for times in TIMES.values()), (lambda _: None, replace_by_rename)],
+    ids=[*TIMES, "replaced by rename"],
+)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return Shelf(tmp_path, PAGES)
+
+
+@EDITS
+def test_every_way_to_ask_notices_it(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, set_tree: Callable[[Path], None], write: Callable[[Path], None]
+) -> None:
+    wait_until_trusted(monkeypatch)
+    set_tree(shelf.docs)
+    shelf.update()
+    with shelf.open() as looking, shelf.open(refresh_seconds=1e6) as not_looking:
+        assert looking.search(QUESTION).index.stale_files == 0
+        assert not_looking.search(QUESTION).hits[0].citation_state == "exact"
+        edit(shelf.docs, write)
+        assert not_looking.search(QUESTION).hits[0].citation_state == "stale"
+        assert looking.status().changed_files == ("mail.md",)
+        with shelf.open(**NEVER_REFRESH, top_k=1) as retriever:
+            answer = retriever.search(QUESTION)
+            assert (answer.index.stale_files, answer.hits[0].citation_state) == (1, "stale")
+            assert retriever.read(STAMPS).citation_state == "stale"
+            assert retriever.read("mail.md").text == EDITED
+            assert retriever.context(QUESTION).context.pieces[0].citation_state == "stale"
+        answer = looking.search("nobody pays for the journey")
+        assert (answer.index.refreshed_files, answer.index.stale_files) == (1, 0)
+        assert (answer.hits[0].node_id, answer.hits[0].citation_state) == (STAMPS, "exact")
+        assert "Nobody pays!" in answer.hits[0].text
+
+
+def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing but the content tells: the file is indexed, and saved again, before its file system's clock moves on."""
+    identify = pageindex.regular_file.identify
+
+    def tick(status: os.stat_result) -> tuple[int, int, int, int]:
+        size, mtime_ns, _, inode = identify(status)
+        return size, mtime_ns, tick_ns, inode
+
+    tick_ns = time.time_ns()
+    for module in ("corpus", "regular_file"):
+        monkeypatch.setattr(f"pageindex.{module}.identify", tick)
+    monkeypatch.setattr("time.time_ns", lambda: tick_ns + 10**9)
+    shelf.update()
+    edit(shelf.docs)
+    with shelf.open(**NEVER_REFRESH) as retriever:
+        assert retriever.status().changed_files == ("mail.md",)
+        assert retriever.search(QUESTION).hits[0].citation_state == "stale"
+    answer = shelf.ask("nobody pays for the journey")
+    assert (answer.index.refreshed_files, answer.hits[0].citation_state) == (1, "exact")
+
+    def wakes(_: Sequence[Path]) -> Iterator[bool]:
+        yield True  # nothing has changed since the first run
+        (shelf.docs / "mail.md").write_text(PAGES["mail.md"], encoding="utf-8")
+        os.utime(shelf.docs / "mail.md", ns=(0, 0))
+        yield True
+        edit(shelf.docs)
+        yield True
+
+    monkeypatch.setattr("retriever.watching.wakes", wakes)
+    runs = list(watch_folders([shelf.docs], shelf.place / "followed", settings=WORDS_ALONE))
+    assert [run.report.changed for run in runs if isinstance(run, Run)] == [0, 1, 1]
+
+
+@EDITS
+def test_watch_indexes_it(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, set_tree: Callable[[Path], None], write: Callable[[Path], None]
+) -> None:
+    wait_until_trusted(monkeypatch)
+    set_tree(shelf.docs)
+    monkeypatch.setattr("retriever.watching.wakes", lambda _: [True])
+    runs = watch_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
+    assert isinstance(next(runs), Run)
+    edit(shelf.docs, write)
+    (run,) = runs
+    assert isinstance(run, Run)
+    assert (run.report.changed, [path for _, path in run.files]) == (1, ["mail.md"])
+
+
+def test_the_command_line_notices_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    wait_until_trusted(monkeypatch)
+    touch_as_archives_do(shelf.docs)
+    words = ["--index", str(shelf.index)]
+
+    def printed(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main([*arguments, *words]) == 0
+        out, err = capsys.readouterr()
+        return out + err
+
+    printed("index", str(shelf.docs), "--encoder-kind", "none")
+    assert "up to date" in printed("status")
+    edit(shelf.docs)
+    assert "1 file changed" in printed("status")
+    assert f"{shelf.docs}: 1 file changed since it was indexed" in printed("doctor")
+    hit = json.loads(printed("ask", QUESTION, "--json", "--quiet", "--refresh-max-files", "0"))["hits"][0]
+    assert (hit["node_id"], hit["citation_state"]) == (STAMPS, "stale")
+    hit = json.loads(printed("ask", "nobody pays for the journey", "--json", "--quiet"))["hits"][0]
+    assert (hit["node_id"], hit["citation_state"]) == (STAMPS, "exact")
+    assert "up to date" in printed("status")
+    assert f"{shelf.docs}: 0 files changed since it was indexed" in printed("doctor")
+
+
+def test_a_server_notices_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait_until_trusted(monkeypatch)
+    set_times(shelf.docs, 0)
+    index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
+    settings: dict[str, Any] = {**WORDS_ALONE, "refresh_seconds": 0}
+    with ServedIndex(index=str(shelf.index), settings=settings) as library:
+        with library.retriever() as retriever:
+            assert retriever.search(QUESTION).index.refreshed_files == 0
+        edit(shelf.docs)
+        with library.retriever() as retriever:
+            assert retriever.search("nobody pays for the journey").index.refreshed_files == 1
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that looking for changes has read, in their order; to be emptied by the test."""
+    read: list[str] = []
+
+    def noted(file: SourceFile, limit: int) -> DocumentText:
+        read.append(file.path)
+        return read_document(file, limit)
+
+    monkeypatch.setattr("retriever.indexing.changes.read_document", noted)
+    return read
+
+
+@pytest.mark.parametrize("mtime_ns", [0, 10**9, -DAY_NS, 18_000 * DAY_NS])
+def test_an_unchanged_tree_is_not_read_at_every_ask(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str], mtime_ns: int
+) -> None:
+    shelf.write("binary.md", b"# A\x00B\n")
+    set_times(shelf.docs, mtime_ns)
+    wait_until_trusted(monkeypatch)
+    shelf.update()
+    reads.clear()
+    for _ in range(2):
+        answer = shelf.ask(QUESTION)
+        assert (answer.index.refreshed_files, answer.index.stale_files, answer.hits[0].citation_state) == (
+            0,
+            0,
+            "exact",
+        )
+        with shelf.open() as retriever:
+            assert retriever.status().changed_files == ()
+    assert reads == []
+    assert shelf.generations() == ["gen-1"]
+
+
+def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
+    """Other inodes and other ctimes, the same contents: a restored backup, or a checkout."""
+    wait_until_trusted(monkeypatch)
+    set_times(shelf.docs, 0)
+    shelf.update()
+    away = shelf.docs.rename(shelf.place / "away")
+    shutil.copytree(away, shelf.docs)
+    reads.clear()
+    with shelf.open() as retriever:
+        assert retriever.status().changed_files == ()
+    assert sorted(reads) == sorted(PAGES)
+    assert shelf.ask(QUESTION).index.refreshed_files == 0
+    reads.clear()
+    assert shelf.ask(QUESTION).index.refreshed_files == 0
+    assert (reads, shelf.generations()) == ([], ["gen-1"])
+
+
+def test_an_open_retriever_reads_a_copy_once_where_nothing_can_be_written(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]
+) -> None:
+    wait_until_trusted(monkeypatch)
+    shelf.update()
+    away = shelf.docs.rename(shelf.place / "away")
+    shutil.copytree(away, shelf.docs)
+    reads.clear()
+    with shelf.open(chunks={"target_tokens": 10}) as retriever:  # of other settings: it never writes
+        for _ in range(3):
+            assert retriever.search(QUESTION).index.stale_files == 0
+        assert sorted(reads) == sorted(PAGES)
+        edit(shelf.docs)
+        assert retriever.search(QUESTION).index.stale_files == 1
