@@ -25,7 +25,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import retriever.indexing.embedding_texts
+import retriever.indexing.embed
 import retriever.indexing.model_change
 from retriever.vectors.chroma import _chromadb
 from tests.faulty_disk import NoCompilerError, built
@@ -167,7 +167,7 @@ def main(trials: int, seed: int, kinds: str, scenarios: str, every: bool, as_jso
     if "fault" in kinds.split(",") and PRELOADED not in os.environ:
         _start_again_with_faulty_disk()
     _chromadb()
-    retriever.indexing.embedding_texts.TEXTS_AT_ONCE = 4
+    retriever.indexing.embed.TEXTS_AT_ONCE = 4
     retriever.indexing.model_change.SECTIONS_AT_ONCE = 8
     done, lost, begun = Counter[str](), Counter[str](), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)).resolve()

@@ -22,17 +22,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
-from retriever.evaluation.asking import DEPTH, sections_of
-from retriever.evaluation.jsonl import read_expansions, read_questions
+from retriever.api import open_retriever
+from retriever.evaluation.ask import DEPTH, sections_of
+from retriever.evaluation.formats import read_expansions, read_questions_jsonl
 from retriever.evaluation.measures import Rankings, measured
-from retriever.evaluation.questions import Question
-from retriever.evaluation.relevance import Judgements, right_sections
-from retriever.library import open_retriever
+from retriever.evaluation.questions import Judgements, Question, right_sections
 from retriever.query import Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
-from retriever.retrieving import Retriever
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.profile import merged
+from retriever.settings.schema import merged
 
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
@@ -99,7 +98,7 @@ class Questions:
     @classmethod
     def of(cls, benchmark: Benchmark, index: str) -> "Questions":
         """Indexes the documents."""
-        questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
+        questions = [question for question in read_questions_jsonl(benchmark.questions).questions if question.gold]
         recorded = read_expansions(benchmark.expansions) if benchmark.expansions.is_file() else {}
         with open_retriever([benchmark.docs], index) as retriever:
             sections = sections_of(retriever)

@@ -13,13 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retriever.disk import writing_to
 from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
-from retriever.indexing.locks import writer_lock
-from retriever.indexing.recipe import WAIT_FOR_WRITER_S
-from retriever.store import recorded
+from retriever.files import writing_to
+from retriever.indexing.request import WAIT_FOR_WRITER_S
+from retriever.store import queries
 from retriever.store.database import create_database, foreign_errors, open_database, remove_aside, transaction
-from retriever.store.recorded import StoredQuery
+from retriever.store.locks import writer_lock
+from retriever.store.queries import StoredQuery
 from retriever.types import Answer
 
 WAIT_S = 0.2
@@ -40,7 +40,7 @@ def kept(index: Path, answer: Answer) -> Answer:
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:
         with _writing(index) as connection:
-            recorded.put_query(connection, query, _record(answer, now))
+            queries.put_query(connection, query, _record(answer, now))
     except IndexUnusableError as error:
         return replace(answer, degraded=(*answer.degraded, f"record: {error}"))
     return answer
@@ -50,7 +50,7 @@ def note_opened(index: Path, node_id: str) -> None:
     """Counts one opening of a section; a failure is logged, for what was opened is there all the same."""
     try:
         with _writing(index) as connection:
-            recorded.note_opened(connection, node_id)
+            queries.note_opened(connection, node_id)
     except IndexUnusableError as error:
         log.warning("record: %s", error)
 
@@ -69,7 +69,7 @@ class History:
             IndexUnusableError: or one of its other kinds.
         """
         with foreign_errors(self.index), closing(open_database(self.index)) as connection:
-            return recorded.queries(connection)
+            return queries.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
         """All that was kept of one: its expansions, hits, timings and what was searched.
@@ -78,7 +78,7 @@ class History:
             UsageError: there is no such question.
         """
         with foreign_errors(self.index), closing(open_database(self.index)) as connection:
-            record = recorded.query_record(connection, key)
+            record = queries.query_record(connection, key)
         if record is None:
             raise _no_such(key)
         return {"id": key, **record}
@@ -91,7 +91,7 @@ class History:
             IndexLockedError: it is removed, but a process that reads the index keeps its text in the log.
         """
         with self._deleting() as connection:
-            removed = recorded.remove_query(connection, key)
+            removed = queries.remove_query(connection, key)
         if not removed:
             raise _no_such(key)
 
@@ -102,7 +102,7 @@ class History:
             IndexLockedError: as `delete`.
         """
         with self._deleting() as connection:
-            return recorded.remove_all(connection)
+            return queries.remove_all(connection)
 
     @contextmanager
     def _deleting(self) -> Iterator[sqlite3.Connection]:

@@ -48,3 +48,41 @@ class Recorder:
     def trace(self) -> Trace:
         """What was collected."""
         return Trace(tuple(self.stages), tuple(self.rankings), self.signals, self.order)
+
+
+# How long a run took, as its user waited.
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds of one question, by the clock."""
+
+    opening: float
+    """Loading, indexing what was given with --docs, opening the index."""
+    total: float
+    """That and the search."""
+
+    def __str__(self) -> str:
+        """`0.24 s`."""
+        return f"{self.total / 1000:.2f} s"
+
+
+def milliseconds_since(begun: float) -> float:
+    """Since a moment of `time.perf_counter()`."""
+    return 1000 * (time.perf_counter() - begun)
+
+
+# Who is not asked how far it is says nothing.
+
+
+class NoProgress:
+    """A Progress that tells nobody."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage begins."""
+
+    def advance(self, stage: str, done: int) -> None:
+        """So many units of it are done."""
+
+    def finish(self, stage: str) -> None:
+        """It is over."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
 
-    from retriever.indexing.summarizing import SummaryReport
+    from retriever.indexing.summaries import SummaryReport
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""

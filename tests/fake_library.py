@@ -1,4 +1,4 @@
-"""A stand-in for retriever.library, for tests of the command line: it answers at once, and remembers what was asked."""
+"""A stand-in for retriever.api, for tests of the command line: it answers at once, and remembers what was asked."""
 
 import socket
 import sys
@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.archive.exporting import Manifest
+from retriever.archive import Manifest
 from retriever.context.budget import build_context
 from retriever.context.gather import AnswerInContext
 from retriever.context.sections import Section
@@ -19,11 +19,11 @@ from retriever.display.json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.errors import RetrieverError
 from retriever.expansion.cache import ExpansionMetrics, Gain
-from retriever.indexing.forgetting import ForgetReport
-from retriever.settings.profile import Profile
-from retriever.store.recorded import StoredQuery
+from retriever.indexing.forget import ForgetReport
+from retriever.settings.schema import Profile
+from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Hit, IndexReport, IndexState, Progress
-from retriever.watching import Run
+from retriever.watch import Run
 from tests.answers import HIT, STATE, answer
 
 
@@ -245,7 +245,7 @@ def section_of(hit: Hit) -> Section:
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     """Puts a new one in the library's place."""
     library = FakeLibrary()
-    module = ModuleType("retriever.library")
+    module = ModuleType("retriever.api")
     module.open_retriever = library.open_retriever  # type: ignore[attr-defined]  # a module made by hand
     module.index_folders = library.index_folders  # type: ignore[attr-defined]  # as above
     module.check_up = library.check_up  # type: ignore[attr-defined]  # as above
@@ -254,7 +254,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     module.export_index = library.export_index  # type: ignore[attr-defined]  # as above
     module.import_index = library.import_index  # type: ignore[attr-defined]  # as above
     module.forget_documents = library.forget_documents  # type: ignore[attr-defined]  # as above
-    monkeypatch.setitem(sys.modules, "retriever.library", module)
+    monkeypatch.setitem(sys.modules, "retriever.api", module)
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_stdio.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)

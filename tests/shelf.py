@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from retriever.api import open_retriever
 from retriever.indexing.consent import name_folders, named_folders
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.updating import update_index
-from retriever.library import open_retriever
-from retriever.progress import NoProgress
-from retriever.retrieving import Retriever
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.update import update_index
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.command_line import options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.terminal import write_line
+from retriever.command_line.console import write_line
+from retriever.command_line.options import ExitCode, WithExamples
 from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -38,14 +37,14 @@ def doctor(index: str | None, repair: bool, llm: bool, **given: Any) -> ExitCode
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
     """
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import check_up
+    from retriever.api import check_up
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     with shown_progress(notes) as progress:
         found = check_up(index, repair=repair, llm=llm, progress=progress)
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
 
         write_json(findings_object(found.findings, found.repairs))
     else:

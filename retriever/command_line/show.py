@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retriever.command_line import completing, options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
+from retriever.command_line import options
+from retriever.command_line import options as completing
+from retriever.command_line.console import openable, write_line
+from retriever.command_line.options import ExitCode, WithExamples
 from retriever.command_line.resident import known_state, state_line, state_object
-from retriever.command_line.terminal import openable, write_line
 from retriever.display.phrases import CITATION_STATES, counted, refresh_command, size
 from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
-    from retriever.status import Status
+    from retriever.retriever import Status
 
 
 @click.command(
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 @options.voice_options
 def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import open_retriever
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
         if given["as_json"]:
-            from retriever.command_line.as_json import write_json
+            from retriever.command_line.console import write_json
             from retriever.display.json import NodeJson
 
             write_json({"nodes": [NodeJson.dump(node) for node in retriever.nodes(reference, depth)]})
@@ -71,8 +71,8 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import open_retriever
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     settings = options.taken_settings(given)
@@ -82,7 +82,7 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
     ):
         passage = retriever.read(reference)
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
         from retriever.display.json import PassageJson
 
         write_json(PassageJson.dump(passage))
@@ -109,7 +109,7 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
 @options.voice_options
 def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
     """Show what is indexed, which files changed since, and which could not be read."""
-    from retriever.library import open_retriever
+    from retriever.api import open_retriever
 
     options.taken_notes(given)
     resident = known_state()
@@ -117,7 +117,7 @@ def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the s
         state = retriever.status()
         metrics = retriever.metrics() if given["metrics"] else None
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
         from retriever.display.json import StatusJson
 
         expansion = {"expansion": asdict(metrics)} if metrics else {}

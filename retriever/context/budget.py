@@ -13,7 +13,7 @@ from pageindex.node import Span
 from retriever.context.render import group_excerpts, more_line, outline_line, render_page
 from retriever.context.sections import Excerpt, Group, LeftOut, Piece, Section
 from retriever.errors import UsageError
-from retriever.settings.profile import LEAST_CONTEXT_TOKENS
+from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Verdict
 
 PASSAGES_SHARE = 0.5  # of the budget, for the passages that matched

@@ -13,11 +13,10 @@ from retriever.errors import IndexLockedError
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import anchors_of
-from retriever.searching.open_index import View
-from retriever.searching.passages import matched_chunk
-from retriever.searching.stored_tree import StoredTree
+from retriever.searching.open_index import StoredTree, View
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
+from retriever.text import matched_chunk
 from retriever.types import Answer
 
 

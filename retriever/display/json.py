@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 
 from pageindex.node import NodeKind
-from retriever.timing import Spent
+from retriever.trace import Spent
 from retriever.types import Evidence, Signals, Verdict
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ from markupsafe import Markup
 
 from retriever.display.phrases import SOURCES
 from retriever.display.sanitize import open_templates
-from retriever.evaluation.losses import Loss, Stage
-from retriever.evaluation.questions import Question, QuestionSet
-from retriever.evaluation.relevance import Sections, distinct, right_files, right_sections
-from retriever.evaluation.runs import Found, Run
+from retriever.evaluation.questions import Question, QuestionSet, Sections, distinct, right_files, right_sections
+from retriever.evaluation.runs import Found, Loss, Run, Stage
 from retriever.evaluation.statistics import Estimate
 from retriever.evaluation.summary import Summary, SystemSummary, measure_names
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
-from retriever.evaluation.asking import in_last_order
-from retriever.evaluation.losses import Loss, Stage, loss_of
+from retriever.evaluation.ask import in_last_order
+from retriever.evaluation.runs import Loss, Stage, loss_of
 from retriever.rerank.stage import SCALE as RERANKED
-from retriever.searching.fusing import fused
+from retriever.searching.fusion import fused
 from retriever.types import Candidate, Ranking
 
 if TYPE_CHECKING:
     from retriever.query import Expansion
-    from retriever.retrieving import Retriever
+    from retriever.retriever import Retriever
 
 MAX_NAMED = 8
 

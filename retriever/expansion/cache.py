@@ -20,8 +20,8 @@ from typing import Any
 
 from cachetools import TTLCache
 
-from retriever.disk import make_private_folder
 from retriever.expansion.prompt import WrittenExpansion
+from retriever.files import make_private_folder
 from retriever.llm.task import Task
 from retriever.query import ExpansionReport
 

@@ -29,9 +29,8 @@ from retriever.llm.task import Generator
 from retriever.query import Dropped, Expansion, ExpansionReport, Query
 from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights, weigh_queries
-from retriever.settings.stages import ExpansionSettings, QueryWeights
-from retriever.timing import milliseconds_since
-from retriever.trace import Recorder
+from retriever.settings.schema import ExpansionSettings, QueryWeights
+from retriever.trace import Recorder, milliseconds_since
 from retriever.types import Encoder
 
 if TYPE_CHECKING:

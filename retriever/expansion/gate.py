@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
-from retriever.settings.stages import ExpansionSettings
+from retriever.settings.schema import ExpansionSettings
 
 _QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _WORD = re.compile(r"[^\s,;`\"“”]{1,200}")

@@ -12,8 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Task, fence_lines, json_line
 from retriever.query import Expansion
-from retriever.searching.passages import cut
-from retriever.settings.stages import ExpansionSettings
+from retriever.settings.schema import ExpansionSettings
+from retriever.text import cut
 
 MAX_TITLES = 30
 MAX_TITLE_CHARS = 80

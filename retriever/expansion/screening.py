@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from retriever.embedding.rows import checked_rows
-from retriever.indexing.unrelated import UNRELATED_QUESTIONS
+from retriever.embedding.tokens import checked_rows
+from retriever.indexing.background import UNRELATED_QUESTIONS
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.open_index import View

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions
-from pageindex.regular_file import read_file
-from retriever.disk import make_private_folder, writing_to
+from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions, read_file
 from retriever.errors import UsageError
-from retriever.indexing.locations import is_own, named_file
+from retriever.files import make_private_folder, writing_to
+from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
-from retriever.settings.profile import DocumentSettings
+from retriever.settings.schema import DocumentSettings
 
 _SERVERS = frozenset({"ollama", "openai"})
 """Kinds of encoders that send texts away."""

@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from retriever.indexing.embedding_texts import chunks_of, store_vectors
-from retriever.indexing.generation import renew_generation
-from retriever.indexing.locks import writer_lock
-from retriever.indexing.recipe import IndexRequest, is_made_as
-from retriever.indexing.unrelated import renewed
-from retriever.progress import NoProgress
-from retriever.store import by_text, model_change, reading, writing
+from retriever.indexing.background import renewed
+from retriever.indexing.embed import chunks_of, store_vectors
+from retriever.indexing.request import IndexRequest, is_made_as
+from retriever.indexing.snapshot import renew_generation
+from retriever.store import model_change, reading, text_vectors, writing
 from retriever.store.database import create_database, foreign_errors, transaction
+from retriever.store.locks import writer_lock
 from retriever.store.model_change import Former
 from retriever.store.writing import text_hash
+from retriever.trace import NoProgress
 from retriever.types import Chunk, Encoder, Progress
 
 SECTIONS_AT_ONCE = 16
@@ -96,7 +96,7 @@ def _read(connection: sqlite3.Connection, request: IndexRequest, encoder: Encode
 
 def _embed(connection: sqlite3.Connection, encoder: Encoder, chunks: Sequence[Chunk]) -> int:
     texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-    known = by_text.known_among(connection, encoder.fingerprint, texts)
+    known = text_vectors.known_among(connection, encoder.fingerprint, texts)
     missing = {key: text for key, text in texts.items() if key not in known}
     if missing:
         store_vectors(connection, encoder, missing)

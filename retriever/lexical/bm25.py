@@ -16,8 +16,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from retriever.disk import writing_to
 from retriever.errors import GenerationError
+from retriever.files import writing_to
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.postings import (
     IntArray,

@@ -13,9 +13,9 @@ from tokenize import TokenError
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.regular_file import require_regular
-from retriever.disk import writing_to
+from pageindex.files import require_regular
 from retriever.errors import GenerationError
+from retriever.files import writing_to
 
 IntArray = npt.NDArray[np.int64]
 

@@ -8,7 +8,7 @@ check   whether the language model can be used, for `doctor` and `eval`
 
 from typing import TYPE_CHECKING
 
-from retriever.settings.stages import LlmSettings
+from retriever.settings.schema import LlmSettings
 
 if TYPE_CHECKING:
     from retriever.llm.ollama import OllamaGenerator

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from retriever.errors import GeneratorError, WrongAnswerError
 from retriever.llm.ollama import OllamaServer, longest_wait
 from retriever.llm.task import Task, read_answer
-from retriever.settings.stages import LlmSettings
+from retriever.settings.schema import LlmSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from retriever.llm.client import (
     one_line,
 )
 from retriever.llm.task import Task, Written, read_answer, size
-from retriever.settings.stages import LlmSettings
+from retriever.settings.schema import LlmSettings
 
 if TYPE_CHECKING:
     from collections.abc import Generator as Stream

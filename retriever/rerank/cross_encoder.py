@@ -19,7 +19,7 @@ from retriever.display.phrases import counted
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
-from retriever.settings.stages import RerankSettings
+from retriever.settings.schema import RerankSettings
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

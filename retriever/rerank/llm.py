@@ -20,8 +20,8 @@ from retriever.display.phrases import counted
 from retriever.errors import GeneratorTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
-from retriever.searching.passages import cut
-from retriever.settings.stages import RerankSettings
+from retriever.settings.schema import RerankSettings
+from retriever.text import cut
 
 WIDEST_NUMBER = 99  # `rerank.window` is at most this: no candidate's line is longer than with this number
 

@@ -14,10 +14,10 @@ from retriever.errors import GeneratorError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator
 from retriever.searching.open_index import View
-from retriever.searching.passages import cut, cut_around, matched_chunk
-from retriever.settings.stages import RerankStageSettings
+from retriever.settings.schema import RerankStageSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
+from retriever.text import cut, cut_around, matched_chunk
 from retriever.trace import Recorder
 from retriever.types import Candidate, Evidence
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion, Query
-from retriever.settings.stages import QueryWeights
+from retriever.settings.schema import QueryWeights
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix

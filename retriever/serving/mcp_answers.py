@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from retriever.browsing import find_node, read_passage, whole_tree
+from retriever.browse import find_node, read_passage, whole_tree
 from retriever.display.sanitize import code
 from retriever.serving.mcp_text import (
     DATA,
@@ -170,7 +170,7 @@ class Answers:
         Raises:
             UsageError: there is no such section or file.
         """
-        from retriever.searching.relations import places, relations
+        from retriever.browse import places, relations
 
         with self._library.retriever() as retriever, retriever.view() as view:
             found = relations(view, reference)

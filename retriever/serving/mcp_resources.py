@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 
 from mcp import types
 
-from retriever.browsing import read_passage, whole_tree
+from retriever.browse import read_passage, whole_tree
 from retriever.errors import UsageError
 from retriever.store import reading
 

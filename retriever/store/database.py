@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pageindex.regular_file import require_regular
+from pageindex.files import require_regular
 from retriever.errors import (
     IndexDamagedError,
     IndexLockedError,

@@ -16,7 +16,7 @@ from retriever.llm.check import check_llm
 from retriever.llm.client import Timeouts, client_options
 from retriever.llm.ollama import OllamaServer
 from retriever.llm.task import Task
-from retriever.settings.stages import LlmSettings
+from retriever.settings.schema import LlmSettings
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retriever.api import index_folders, open_retriever
 from retriever.errors import EncoderError, NoIndexError, QuestionError
-from retriever.library import index_folders, open_retriever
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
 
@@ -262,9 +262,9 @@ ASK = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 from retriever.display.json import answer_object
-from retriever.timing import Spent
+from retriever.trace import Spent
 from tests.fake_encoder import FakeEncoder
-from retriever.library import open_retriever
+from retriever.api import open_retriever
 with open_retriever((), sys.argv[2], encoder=FakeEncoder(), settings={"top_k": 8}) as retriever:
     for question in json.loads(sys.argv[3]):
         content = answer_object(retriever.search(question), Spent(0, 0), full=True, explain=True)

@@ -8,7 +8,7 @@ import pytest
 from hybrid_retrieve import main
 from retriever.context.budget import load_token_counter
 from retriever.errors import UsageError
-from retriever.retrieving import Retriever
+from retriever.retriever import Retriever
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 
 LONG = "# Ships\n\n" + "".join(

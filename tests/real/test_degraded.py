@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hybrid_retrieve import main
-from retriever.library import index_folders
+from retriever.api import index_folders
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_text import envelope
 from retriever.serving.pool import ServedIndex

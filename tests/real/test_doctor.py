@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.exit_codes import ExitCode
+from retriever.api import check_up
+from retriever.command_line.options import ExitCode
 from retriever.doctor import CheckUp
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
-from retriever.indexing.locks import writer_lock
-from retriever.library import check_up
 from retriever.store.checking import find_damage
 from retriever.store.database import INDEX_FORMAT, kept_aside
+from retriever.store.locks import writer_lock
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROJECT = Path(__file__).parents[2]
@@ -216,14 +216,14 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
 
 
 KILLED_AT: Mapping[str, str] = {
-    "salvaging": "retriever.doctor.repairing.salvage",
-    "indexing": "retriever.doctor.repairing.update_index",
-    "embedding": "retriever.indexing.embedding_texts.store_vectors",
-    "the generation": "retriever.indexing.updating.build_generation",
-    "the swap": "retriever.doctor.repairing._swap",
+    "salvaging": "retriever.doctor.salvage",
+    "indexing": "retriever.doctor.update_index",
+    "embedding": "retriever.indexing.embed.store_vectors",
+    "the generation": "retriever.indexing.update.build_generation",
+    "the swap": "retriever.doctor._swap",
     "keeping the damaged one": "os.link",
-    "the one step": "retriever.doctor.repairing.sync",
-    "after it": "retriever.doctor.repairing.remove_old_generations",
+    "the one step": "retriever.doctor.sync",
+    "after it": "retriever.doctor.remove_old_generations",
 }
 
 
@@ -231,10 +231,10 @@ KILLED_REPAIR = """
 import os, signal, sys
 from pathlib import Path
 from unittest.mock import patch
-from retriever.library import check_up
+from retriever.api import check_up
 from tests.shelf import CountingEncoder
 
-import retriever.doctor.repairing
+import retriever.doctor
 with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
     check_up(Path(sys.argv[1]), repair=True, encoder=CountingEncoder())
 """
@@ -297,7 +297,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.doctor.repairing.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.doctor.WAIT_FOR_WRITER_S", 0.1)
     with writer_lock(shelf.index, 0):
         assert f"process {os.getpid()} is writing" in notes(examined(shelf))["locks"]
         with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):

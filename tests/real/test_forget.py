@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.exit_codes import ExitCode
+from retriever.command_line.options import ExitCode
 from retriever.errors import UsageError
-from retriever.indexing.forgetting import ForgetReport, forget, take_back
-from retriever.indexing.recipe import IndexRequest
+from retriever.indexing.forget import ForgetReport, forget, take_back
+from retriever.indexing.request import IndexRequest
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 

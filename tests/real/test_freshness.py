@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pageindex.corpus import DocumentText, SourceFile, read_document
+from pageindex.files import DocumentText, SourceFile, read_document
 from retriever.errors import DocumentsError, EncoderError
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, TOO_YOUNG_NS, CountingEncoder, Shelf, wait_until_trusted

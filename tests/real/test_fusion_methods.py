@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from retriever.searching.fusing import fused
-from retriever.store import recorded
+from retriever.searching.fusion import fused
+from retriever.store import queries
 from tests.shelf import LONG_AGO_NS, NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 
 METHODS = ("rrf", "convex", "blended")
@@ -78,7 +78,7 @@ def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
     )
     assert first(shelf, method="blended") == "a.md"
     with shelf.rows() as rows:
-        recorded.note_opened(rows, "z.md#ferry")
+        queries.note_opened(rows, "z.md#ferry")
     assert first(shelf, method="blended") == "z.md"
     assert first(shelf) == "a.md"
 

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from hybrid_retrieve import main
+from retriever.api import index_folders
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
-from retriever.library import index_folders
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_resources import DOCUMENT, Resources
 from retriever.serving.pool import ServedIndex

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.indexing.consent import check_folders, check_server
-from retriever.library import open_retriever
 from retriever.settings.layers import GivenSettings
 from tests.real.loopback import LoopbackHandler, serving
 

@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from hybrid_retrieve import main
-from retriever.archive.exporting import export_index
+from retriever.api import import_index, index_folders, open_retriever
+from retriever.archive import export_index
 from retriever.errors import RetrieverError
-from retriever.library import import_index, index_folders, open_retriever
 from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_resources import DOCUMENT, Resources
 from retriever.serving.pool import ServedIndex

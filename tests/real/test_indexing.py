@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError, NoIndexError
-from retriever.indexing.recipe import IndexRequest
-from retriever.library import index_folders
+from retriever.indexing.request import IndexRequest
 from retriever.settings.layers import given_settings
 from retriever.types import FloatMatrix
 from tests.shelf import (
@@ -186,7 +186,7 @@ class Failing(CountingEncoder):
 
 @pytest.mark.parametrize("done", [0, 2, 6])
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
-    monkeypatch.setattr("retriever.indexing.embedding_texts.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("retriever.indexing.embed.TEXTS_AT_ONCE", 2)
     shelf = Shelf(tmp_path, PAGES)
     failing = Failing(after=done + 1)
     with pytest.raises(EncoderError, match="gone home"):
@@ -305,14 +305,14 @@ def test_another_model_behind_the_same_name_is_noticed_by_index(
     served = {"encoder": {"kind": "ollama", "model": "m"}}
     models = [CountingEncoder(fingerprint=digit * 16) for digit in "ab"]
     for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 8)):
-        monkeypatch.setattr("retriever.indexing.updating.open_encoder", lambda _, model=model: model)
+        monkeypatch.setattr("retriever.indexing.update.open_encoder", lambda _, model=model: model)
         assert index_folders([shelf.docs], shelf.index, settings=served).embedded == embedded
         assert shelf.ask(QUESTIONS[0], encoder=model).degraded == ()
 
     def asleep(_: object) -> CountingEncoder:
         raise EncoderError("the server is asleep")
 
-    monkeypatch.setattr("retriever.indexing.updating.open_encoder", asleep)
+    monkeypatch.setattr("retriever.indexing.update.open_encoder", asleep)
     assert index_folders([shelf.docs], shelf.index, settings=served).unchanged == 4  # nothing is needed of it
 
 
@@ -366,7 +366,7 @@ def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pageindex.regular_file import Seen, read_regular
+    from pageindex.files import Seen, read_regular
 
     def unlucky(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
         page = Path(root, path)
@@ -380,7 +380,7 @@ def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatc
 
     for name in ("kitchen.md", "mail.md"):
         shelf.touch(name)
-    monkeypatch.setattr("pageindex.corpus.read_regular", unlucky)
+    monkeypatch.setattr("pageindex.files.read_regular", unlucky)
     report = shelf.update()
     assert (report.removed, report.documents, report.embedded) == (2, 2, 0)
     assert dict(report.skipped) == {

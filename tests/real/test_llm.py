@@ -24,7 +24,7 @@ from retriever.errors import (
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
 from retriever.llm.task import Generator, Task
-from retriever.settings.stages import LlmSettings
+from retriever.settings.schema import LlmSettings
 from tests.real.scripted_ollama import (
     Asked,
     Fault,

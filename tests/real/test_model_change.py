@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.doctor.index_parts import examine_index
+from retriever.api import open_retriever
+from retriever.doctor import examine_index
 from retriever.errors import EncoderError
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.updating import update_index
-from retriever.library import open_retriever
-from retriever.progress import NoProgress
-from retriever.retrieving import Retriever
-from retriever.searching.two_models import joined
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.update import update_index
+from retriever.retriever import Retriever
+from retriever.searching.encode import joined
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Ranked
 from tests.scenarios import pages
 from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, Shelf, found

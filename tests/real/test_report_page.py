@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from pageindex.node import Span
-from retriever.evaluation.losses import ArmRank, Loss, Stage
-from retriever.evaluation.questions import Gold, Question, QuestionSet
-from retriever.evaluation.relevance import Section, Sections
+from retriever.evaluation.questions import Gold, Question, QuestionSet, Section, Sections
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.evaluation.runs import ArmRank, Found, Loss, Outcome, Run, Stage
 from retriever.evaluation.summary import summarize
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")

@@ -10,7 +10,7 @@ import pytest
 
 from retriever.query import Expansion
 from retriever.rerank.stage import rank_value
-from retriever.settings.stages import RerankSettings
+from retriever.settings.schema import RerankSettings
 from retriever.types import Answer
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama

@@ -25,9 +25,9 @@ from retriever.errors import (
     NoIndexError,
     StorageError,
 )
-from retriever.indexing.generation import Generation
-from retriever.indexing.locks import writer_lock
+from retriever.indexing.snapshot import Generation
 from retriever.searching.open_index import OpenIndex
+from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors import VectorIndex
 from retriever.vectors.exact import Neighbours
@@ -165,7 +165,7 @@ def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
 
     truth = answers(shelf)
     for_ever = threading.Event()
-    monkeypatch.setattr("retriever.vectors.index._ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr("retriever.vectors.chroma._ANSWERS_WITHIN_S", 0.2)
     monkeypatch.setattr(Collection, "query", lambda *_, **__: for_ever.wait())
     with shelf.open() as reader:
         answer = reader.search(QUESTIONS[0])
@@ -242,7 +242,7 @@ HOLD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from retriever.indexing.locks import share_generation, writer_lock
+from retriever.store.locks import share_generation, writer_lock
 index = Path(sys.argv[2])
 with writer_lock(index, 5) if sys.argv[3] == "write" else share_generation(index / "gen-1"):
     print("ready", flush=True)
@@ -463,7 +463,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
             assert same_hits(found(first), found(truth[0]))
             assert any("answered without it" in sentence for sentence in first.degraded)
             assert first.index.stale_files == 0
-            monkeypatch.setattr("retriever.retrieving.update_index", lambda *_: pytest.fail("tried again"))
+            monkeypatch.setattr("retriever.retriever.update_index", lambda *_: pytest.fail("tried again"))
             monkeypatch.setattr("retriever.lexical.bm25.build_lexical", lambda *_: pytest.fail("what is whole is used"))
             assert all_same([reader.search(question) for question in QUESTIONS], truth)
             assert reader.read("mail.md:1").text == "# Mail\n"
@@ -492,7 +492,7 @@ import os, sys
 sys.path.insert(0, {str(PROJECT)!r})
 from retriever.errors import RetrieverError
 from tests.fake_encoder import FakeEncoder
-from retriever.library import open_retriever
+from retriever.api import open_retriever
 def ask():
     with open_retriever((), {str(shelf.index)!r}, encoder=FakeEncoder()) as retriever:
         return retriever.search({QUESTIONS[0]!r}).hits[0].node_id

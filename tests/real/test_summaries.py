@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from retriever.indexing.forgetting import forget
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.summarizing import SummaryReport, summarize_index
-from retriever.library import index_folders
-from retriever.progress import NoProgress
+from retriever.api import index_folders
+from retriever.indexing.forget import forget
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.summaries import SummaryReport, summarize_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.trace import NoProgress
 from tests.real.scripted_ollama import Asked, ScriptedOllama, cut_stream, killed, scripted_ollama, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from retriever.embedding.model_card import BUNDLED_MODEL
+from retriever.embedding.onnx import BUNDLED_MODEL
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker
 from retriever.rerank.stage import RerankInput
-from retriever.settings.stages import RerankSettings
+from retriever.settings.schema import RerankSettings
 from tests.shelf import PAGES, Shelf
 
 QUESTION = "tomatoes in a wet summer"

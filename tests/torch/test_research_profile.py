@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retriever.library import open_retriever
+from retriever.api import open_retriever
 from retriever.rerank.cross_encoder import LOAD_SECONDS
 from retriever.types import Answer
 from tests.real.scripted_ollama import Asked, killed, scripted_ollama

@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
-from retriever.settings.profile import Setting, nested, settings
+from retriever.settings.schema import Setting, nested, settings
 from tests.answers import HIT, answer, hit
 from tests.fake_library import FakeLibrary, FakePassage, install
 

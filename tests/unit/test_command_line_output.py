@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybrid_retrieve import main
-from retriever.command_line.as_json import json_line
-from retriever.command_line.page import Page
+from retriever.command_line.console import Page, json_line, openable
 from retriever.command_line.render import show_answer
-from retriever.command_line.terminal import openable
 from retriever.display.phrases import find_highlights, size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.types import Answer, Evidence, Verdict

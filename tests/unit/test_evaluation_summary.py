@@ -10,18 +10,22 @@ import pytest
 
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.ablation import PARTS, without_each_part
-from retriever.evaluation.as_json import summary_object
-from retriever.evaluation.asking import System
-from retriever.evaluation.baseline import against, baseline_text, read_baseline
-from retriever.evaluation.losses import ArmRank, Loss, Stage, loss_of
-from retriever.evaluation.questions import Gold, Question, QuestionSet
-from retriever.evaluation.relevance import Section, Sections, check_gold, excluded_sections, right_sections
+from retriever.evaluation.ask import PARTS, System, without_each_part
+from retriever.evaluation.questions import (
+    Gold,
+    Question,
+    QuestionSet,
+    Section,
+    Sections,
+    check_gold,
+    excluded_sections,
+    right_sections,
+)
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Outcome, Run
-from retriever.evaluation.summary import Summary, summarize
+from retriever.evaluation.runs import ArmRank, Found, Loss, Outcome, Run, Stage, loss_of
+from retriever.evaluation.summary import Summary, against, baseline_text, read_baseline, summarize, summary_object
 from retriever.settings.layers import load_profile
-from retriever.settings.profile import Profile, merged
+from retriever.settings.schema import Profile, merged
 from retriever.types import Candidate, Ranked, Ranking
 
 SECTIONS = Sections(

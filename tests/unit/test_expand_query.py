@@ -11,8 +11,7 @@ from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
 from retriever.query import Expansion, Query
 from retriever.searching.queries import average_vectors, normalize_weights, weigh_queries, weigh_words
-from retriever.settings.profile import Profile
-from retriever.settings.stages import HydeSettings, QueryWeights
+from retriever.settings.schema import HydeSettings, Profile, QueryWeights
 
 WEIGHTS = Profile().part(QueryWeights)
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))

@@ -20,8 +20,7 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import cut_at_sentence, screen
 from retriever.query import Dropped, Expansion, ExpansionReport, Query
-from retriever.settings.profile import Profile
-from retriever.settings.stages import ExpansionSettings
+from retriever.settings.schema import ExpansionSettings, Profile
 
 QUESTION = "how do I send an email after the response?"
 SETTINGS = Profile().part(ExpansionSettings)

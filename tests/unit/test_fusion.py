@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.searching.fusing import as_weighed, fused
-from retriever.searching.fusion import on_fixed_scale, over_the_list, reciprocal_rank_fusion, score_fusion, weighed
-from retriever.settings.profile import Profile
-from retriever.settings.stages import FusionSettings
+from retriever.searching.fusion import (
+    as_weighed,
+    fused,
+    on_fixed_scale,
+    over_the_list,
+    reciprocal_rank_fusion,
+    score_fusion,
+    weighed,
+)
+from retriever.settings.schema import FusionSettings, Profile
 from retriever.types import Candidate, Ranked, Ranking
 
 WEIGHTS = {"dense": 0.55, "lexical": 0.30, "temporal": 0.15, "neighbors": 0.1}

@@ -11,15 +11,15 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pageindex.decoding import NotTextError, decode
 from pageindex.document import parse_document
 from pageindex.markdown import Heading, count_lines
 from pageindex.outline import outline
+from pageindex.text import NotTextError, decode
 from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import tokenize
-from retriever.searching.passages import snippet
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
+from retriever.text import snippet
 from tests.definitions import without_definitions
 
 # fmt: off

@@ -9,7 +9,7 @@ from pageindex.node import Span
 from retriever.display.json import AnswerJson, FoundJson, HitJson, answer_object, expansion_object
 from retriever.evaluation.runs import Found
 from retriever.query import Dropped, ExpansionReport, Query
-from retriever.timing import Spent
+from retriever.trace import Spent
 from tests.answers import HIT, answer
 
 SPENT = Spent(1.5, 2.25)

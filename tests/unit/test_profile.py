@@ -4,7 +4,7 @@ import pytest
 
 from retriever.errors import ProfileError
 from retriever.settings.layers import environment_layers, given_settings, load_profile, profile_names
-from retriever.settings.profile import Profile, settings
+from retriever.settings.schema import Profile, settings
 
 
 def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:

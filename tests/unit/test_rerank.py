@@ -18,10 +18,10 @@ from retriever.rerank.stage import (
     rank_value,
     rescale_unread,
 )
-from retriever.searching.passages import cut_around, matched_chunk
-from retriever.searching.pool import pooled
-from retriever.settings.stages import RerankSettings
+from retriever.searching.fusion import pooled
+from retriever.settings.schema import RerankSettings
 from retriever.store.reading import StoredChunk
+from retriever.text import cut_around, matched_chunk
 from retriever.types import Candidate, Evidence
 
 

@@ -10,7 +10,7 @@ import pytest
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker, check_scores
 from retriever.rerank.stage import RerankInput
-from retriever.settings.stages import RerankSettings
+from retriever.settings.schema import RerankSettings
 
 SHOWN = [RerankInput("A", "", "text")]
 

@@ -16,7 +16,7 @@ from retriever.errors import GeneratorError, GeneratorTimeoutError, TaskTooLongE
 from retriever.llm.task import Task, Written, size
 from retriever.rerank.llm import ListwiseReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
-from retriever.settings.stages import RerankSettings
+from retriever.settings.schema import RerankSettings
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]

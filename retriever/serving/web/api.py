@@ -13,12 +13,12 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.browsing import find_node
+from retriever.browse import find_node
 from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, answer_object
 from retriever.errors import ParametersError
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
-from retriever.store.outline import summaries
+from retriever.store.reading import summaries
 
 MAX_NODES = 1_000  # of one part of the outline
 MAX_DEPTH = 10_000  # deeper than any outline

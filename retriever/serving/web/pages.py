@@ -13,7 +13,7 @@ from pageindex.front_matter import read_front_matter
 from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import UnknownNodeError
-from retriever.browsing import Passage, find_node
+from retriever.browse import Passage, find_node
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
@@ -42,11 +42,11 @@ from retriever.serving.web.site import (
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
-from retriever.store.outline import backlinks, link_ids
+from retriever.store.reading import backlinks, link_ids
 from retriever.types import Hit, Stage
 
 if TYPE_CHECKING:
-    from retriever.retrieving import Retriever
+    from retriever.retriever import Retriever
 
 MAX_SHOWN_CHARS = 60_000  # of a document in one page; the rest is a link away
 MAX_SHOWN_LINKS = 30

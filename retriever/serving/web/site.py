@@ -7,13 +7,13 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from retriever.browsing import Passage
+from retriever.browse import Passage
 from retriever.display.editors import make_editor_link
 from retriever.searching.open_index import View
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
-from retriever.timing import Spent, milliseconds_since
+from retriever.trace import Spent, milliseconds_since
 from retriever.types import Answer, Hit
 
 STATIC = Path(__file__).parent / "static"

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.store import reading
-from retriever.store.outline import outline_tree
+from retriever.store.reading import outline_tree
 
 NO_TITLE = "(no title)"
 SMALL_FAMILY = 16  # children that are always shown: a screen holds them
