@@ -62,8 +62,8 @@ class Scene:
 
     @property
     def chroma(self) -> Path:
-        """The vectors of the first generation."""
-        return self.index / "gen-1" / "chroma"
+        """The vectors of the first snapshot."""
+        return self.index / "snapshot-1" / "chroma"
 
 
 @click.command()
@@ -167,16 +167,18 @@ class Parts:
     """What a search cannot do without, called one after the other."""
 
     def __init__(self, index: Path, scene: Scene) -> None:
-        copy = shutil.copytree(index / "gen-1" / "chroma", scene.place / "parts")  # one client for a folder and process
+        copy = shutil.copytree(
+            index / "snapshot-1" / "chroma", scene.place / "parts"
+        )  # one client for a folder and process
         self._vectors = VectorIndex.open(copy, scene.encoder.fingerprint)
-        self._lexical = LexicalIndex.open(index / "gen-1" / "lexical")
+        self._lexical = LexicalIndex.open(index / "snapshot-1" / "lexical")
         self._encoder = scene.encoder
 
     def search(self, question: str) -> None:
         """Embeds the question, and asks each index for as many as the default profile."""
         profile = Profile()
         self._vectors.search(self._encoder.encode_queries([question]), profile.vector_top_n)
-        self._lexical.search(tokenize(question), profile.lexical_top_n)
+        self._lexical.search(tokenize(question), profile.keyword_top_n)
 
     def close(self) -> None:
         """Lets go of the files."""

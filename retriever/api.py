@@ -19,7 +19,7 @@ from retriever.indexing.request import IndexRequest, absolute, find_index, remem
 from retriever.indexing.update import update_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
-from retriever.store.database import damaged, foreign_errors, is_index, open_database
+from retriever.store.database import damaged, is_index, open_database, translate_sqlite_errors
 from retriever.trace import NoProgress
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -233,7 +233,7 @@ def _remembered(index: Path) -> dict[str, object]:
     if not is_index(index):
         return {}
     try:
-        with foreign_errors(index), closing(open_database(index)) as connection:
+        with translate_sqlite_errors(index), closing(open_database(index)) as connection:
             content: object = reading.index_settings(connection)
     except RecursionError:  # somebody else may have made the index
         content = None

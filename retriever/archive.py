@@ -37,7 +37,7 @@ from retriever.errors import (
 from retriever.files import require_space, writing_to
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
-from retriever.indexing.snapshot import renew_generation
+from retriever.indexing.snapshot import renew_snapshot
 from retriever.llm.client import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
@@ -46,11 +46,11 @@ from retriever.store.database import (
     FILE_NAME,
     INDEX_FORMAT,
     create_database,
-    foreign_errors,
     is_index,
     open_database,
     read_schema,
     transaction,
+    translate_sqlite_errors,
 )
 from retriever.store.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 
@@ -112,7 +112,7 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
 
 def _write(index: Path, folder: Path) -> Manifest:
     """Makes the archive in a folder of its own."""
-    with foreign_errors(index), closing(open_database(index)) as connection:
+    with translate_sqlite_errors(index), closing(open_database(index)) as connection:
         # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
         connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
     manifest = _described(folder)
@@ -151,7 +151,7 @@ def _described(folder: Path) -> Manifest:
     database = folder / FILE_NAME
     with database.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with foreign_errors(folder), closing(open_database(folder)) as connection:
+    with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
         return Manifest(
             FORMAT,
             INDEX_FORMAT,
@@ -278,7 +278,7 @@ def _foreign(file: Path) -> Iterator[None]:
 # An exported index -> an index: checked to its last row, made beside its place, and put there as a whole.
 
 SPACE_FACTOR = 3
-"""The disk needs so many times the database: itself, its log, and the generation that is made of it."""
+"""The disk needs so many times the database: itself, its log, and the snapshot that is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,17 +346,17 @@ def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
         The settings that say which files are documents.
     """
     try:
-        with foreign_errors(folder), closing(open_database(folder)) as connection:
+        with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
             _check_schema(connection)
-        with foreign_errors(folder), closing(create_database(folder)) as connection:
+        with translate_sqlite_errors(folder), closing(create_database(folder)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
             given = _check_settings(connection, wish)
             with transaction(connection):
                 _place_folders(connection, wish)
-                if reading.generation_number(connection):
-                    renew_generation(connection, folder)
+                if reading.snapshot_number(connection):
+                    renew_snapshot(connection, folder)
             return dict(given.for_index().get("documents", {}))
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ArchiveError(f"{archive.file} holds no index that can be used: {error.__cause__ or error}") from error

@@ -87,7 +87,7 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[s
     raise _not_there(reference)
 
 
-def read_passage(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Passage:
+def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Passage:
     """The lines that a reference names.
 
     Args:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from retriever.errors import GeneratorTimeoutError, OutOfTimeError
+from retriever.errors import LanguageModelTimeoutError, OutOfTimeError
 from retriever.types import Stage
 
 EXPECTED_SECONDS: Mapping[str, float] = {  # of each stage in the first search of a process, in their order
@@ -107,7 +107,7 @@ class Deadline:
         seconds = self.seconds_for(stage, needs)
         try:
             yield seconds
-        except GeneratorTimeoutError:
+        except LanguageModelTimeoutError:
             if seconds is not None:
                 self.times.record_timeout(stage, seconds, self.clock())
             raise

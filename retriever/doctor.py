@@ -24,20 +24,20 @@ from retriever.embedding.onnx import BUNDLED_MODEL, read_card
 from retriever.errors import (
     DocumentsError,
     EncoderError,
-    GenerationError,
     IndexDamagedError,
     IndexLockedError,
     IndexUnusableError,
     IndexVersionError,
     NoIndexError,
     RetrieverError,
+    SnapshotError,
 )
 from retriever.files import sync, writing_to
 from retriever.indexing.changes import find_suspects, list_documents, without_doubt
 from retriever.indexing.consent import forget_named, name_folders, named_folders, own_documents, refusal
 from retriever.indexing.forget import forgotten_files
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
-from retriever.indexing.snapshot import Generation, folder_of, remove_old_generations, renew_generation
+from retriever.indexing.snapshot import Snapshot, folder_of, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading, text_vectors, writing
@@ -47,11 +47,11 @@ from retriever.store.database import (
     FILE_NAME,
     INDEX_FORMAT,
     create_database,
-    foreign_errors,
     is_index,
     kept_aside,
     open_database,
     transaction,
+    translate_sqlite_errors,
 )
 from retriever.store.locks import is_read, writer_lock, writer_of
 from retriever.store.model_change import former_model
@@ -182,7 +182,7 @@ def _model() -> Finding:
 
 
 def _space(index: Path) -> Finding:
-    """A new generation lies beside the old one until it is in force, and a vacuum writes the database twice."""
+    """A new snapshot lies beside the old one until it is in force, and a vacuum writes the database twice."""
     free = shutil.disk_usage(_existing(index)).free
     says = f"{size(free)} free"
     needed = max(LITTLE_SPACE, 2 * _size(index))
@@ -210,56 +210,56 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
 
 
-# The generation in force, compared with its checksums and with the rows it was made of.
+# The snapshot in force, compared with its checksums and with the rows it was made of.
 
 
-def examine_generation(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
+def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
     """Opens every part and compares it; ChromaDB is opened only when its files are as they were written."""
-    number = reading.generation_number(connection)
+    number = reading.snapshot_number(connection)
     if not number:
         cure = "run: hybrid_retrieve.py index FOLDER"
-        yield Finding("index", "generation", "problem", "the first indexing has not finished", cure)
+        yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     for name, look in (("words", _compare_words), ("vectors in ChromaDB", _compare_vectors)):
         try:
-            with closing(Generation(index, number, reading.seal(connection))) as generation:
-                yield Finding("index", name, "well", look(connection, generation))
-        except GenerationError as error:
+            with closing(Snapshot(index, number, reading.manifest_hash(connection))) as snapshot:
+                yield Finding("index", name, "well", look(connection, snapshot))
+        except SnapshotError as error:
             yield Finding("index", name, "problem", str(error), repair)
     yield from _older(index, number)
 
 
-def _compare_words(connection: sqlite3.Connection, generation: Generation) -> str:
+def _compare_words(connection: sqlite3.Connection, snapshot: Snapshot) -> str:
     nodes = reading.counts(connection).sections
-    if len(generation.lexical) != nodes:
-        raise GenerationError(f"{generation.folder / 'lexical'} has {len(generation.lexical)} of {nodes} sections")
+    if len(snapshot.lexical) != nodes:
+        raise SnapshotError(f"{snapshot.folder / 'lexical'} has {len(snapshot.lexical)} of {nodes} sections")
     return f"{counted(nodes, 'section')}; every file has its checksum"
 
 
-def _compare_vectors(connection: sqlite3.Connection, generation: Generation) -> str:
-    fingerprint = generation.manifest.fingerprint
+def _compare_vectors(connection: sqlite3.Connection, snapshot: Snapshot) -> str:
+    fingerprint = snapshot.manifest.fingerprint
     if not fingerprint:
         return "none were made"
     keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
-    generation.vectors.verify(keys, matrix)
+    snapshot.vectors.verify(keys, matrix)
     return f"{counted(len(keys), 'vector')}, near what the exact scan finds; every file has its checksum"
 
 
 def _older(index: Path, number: int) -> Iterator[Finding]:
-    for folder in sorted(index.glob("gen-*")):
+    for folder in sorted(index.glob("snapshot-*")):
         if folder != folder_of(index, number) and not is_read(folder):
             says = f"{folder.name} is not in force, and nobody reads it"
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
-# The parts of one index: the database, the generation, the folders, what is left over, and who uses it.
+# The parts of one index: the database, the snapshot, the folders, what is left over, and who uses it.
 
 
 def examine_index(index: Path) -> Iterator[Finding]:
     """Looks at everything in the folder; changes nothing."""
     repair = f"run: hybrid_retrieve.py doctor --repair --index {index}"
     try:
-        with foreign_errors(index), closing(open_database(index)) as connection:
+        with translate_sqlite_errors(index), closing(open_database(index)) as connection:
             damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
@@ -278,7 +278,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
 def _examine_rows(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
     yield _counts(connection)
     yield _coverage(connection)
-    yield from examine_generation(connection, index, repair)
+    yield from examine_snapshot(connection, index, repair)
     yield _links(connection)
     yield _duplicates(connection)
     yield from _folders(connection, index)
@@ -375,8 +375,8 @@ def _use(index: Path) -> Iterator[Finding]:
     writer = writer_of(index)
     says = f"process {writer} is writing" if writer else "nobody is writing"
     level: Level = "note" if writer else "well"
-    readers = sum(is_read(folder) for folder in index.glob("gen-*"))
-    yield Finding("index", "locks", level, f"{says}; {counted(readers, 'generation')} being read")
+    readers = sum(is_read(folder) for folder in index.glob("snapshot-*"))
+    yield Finding("index", "locks", level, f"{says}; {counted(readers, 'snapshot')} being read")
 
 
 # Reads out of a damaged index.sqlite what no document can give back, and the vectors, into a new one.
@@ -531,10 +531,10 @@ def repair(index: Path, progress: Progress | None = None, encoder: Encoder | Non
     """
     if not is_index(index):
         return
-    with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), foreign_errors(index):
+    with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
         shutil.rmtree(index / DRAFT_NAME, ignore_errors=True)  # of a repair that was killed
         if not _is_damaged(index):
-            yield from _repair_generation(index)
+            yield from _repair_snapshot(index)
             return
         _empty_log(index)
         draft = index / DRAFT_NAME
@@ -546,7 +546,7 @@ def repair(index: Path, progress: Progress | None = None, encoder: Encoder | Non
                 with closing(create_database(draft)) as connection, transaction(connection):
                     own = own_documents(index, reading.index_settings(connection))
                     given = given_settings(DEFAULT_PROFILE, None, own)
-                    writing.set_meta(connection, "generation", str(_highest_generation(index)))
+                    writing.set_meta(connection, "snapshot", str(_highest_snapshot(index)))
                 request = IndexRequest(draft, (), given.profile(), given.for_index(), encoder)
                 # The draft may look at what this user has named for the index, not at all that its database names.
                 known = named_folders(index)
@@ -575,14 +575,14 @@ def _is_damaged(index: Path) -> bool:
         return False
 
 
-def _repair_generation(index: Path) -> Iterator[str]:
+def _repair_snapshot(index: Path) -> Iterator[str]:
     with closing(create_database(index)) as connection:
-        number = reading.generation_number(connection)
-        if number and any(found.level == "problem" for found in examine_generation(connection, index, "")):
+        number = reading.snapshot_number(connection)
+        if number and any(found.level == "problem" for found in examine_snapshot(connection, index, "")):
             with transaction(connection):
-                number = renew_generation(connection, index)
-            yield f"generation {number} was made anew from the database; nothing was embedded"
-        remove_old_generations(index, number)
+                number = renew_snapshot(connection, index)
+            yield f"snapshot {number} was made anew from the database; nothing was embedded"
+        remove_old_snapshots(index, number)
 
 
 def _empty_log(index: Path) -> None:
@@ -599,19 +599,19 @@ def _empty_log(index: Path) -> None:
             raise IndexLockedError(f"a process is reading the index {index}; end it, then run the repair again")
 
 
-def _highest_generation(index: Path) -> int:
+def _highest_snapshot(index: Path) -> int:
     """Of the folders that are there: the new index takes a higher number, so no folder stands in its way."""
-    numbers = [folder.name.removeprefix("gen-") for folder in index.glob("gen-*")]
+    numbers = [folder.name.removeprefix("gen-") for folder in index.glob("snapshot-*")]
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 
 def _swap(draft: Path, index: Path) -> None:
     """Puts the draft in the place of the damaged database, which keeps its content under another name.
 
-    The new generation comes first: the damaged database does not name it. The one step is the last `replace`.
+    The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
     """
     with closing(create_database(draft)) as connection:
-        number = reading.generation_number(connection)  # 0 where no folder could be read, so that nothing was indexed
+        number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     if number:
         folder_of(draft, number).rename(folder_of(index, number))
@@ -628,4 +628,4 @@ def _swap(draft: Path, index: Path) -> None:
     sync(index)
     (draft / FILE_NAME).replace(index / FILE_NAME)
     sync(index)
-    remove_old_generations(index, number)
+    remove_old_snapshots(index, number)

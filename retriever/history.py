@@ -17,7 +17,7 @@ from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
 from retriever.files import writing_to
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
-from retriever.store.database import create_database, foreign_errors, open_database, remove_aside, transaction
+from retriever.store.database import create_database, open_database, remove_aside, transaction, translate_sqlite_errors
 from retriever.store.locks import writer_lock
 from retriever.store.queries import StoredQuery
 from retriever.types import Answer
@@ -68,7 +68,7 @@ class History:
             NoIndexError: there is no index.
             IndexUnusableError: or one of its other kinds.
         """
-        with foreign_errors(self.index), closing(open_database(self.index)) as connection:
+        with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
             return queries.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class History:
         Raises:
             UsageError: there is no such question.
         """
-        with foreign_errors(self.index), closing(open_database(self.index)) as connection:
+        with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
             record = queries.query_record(connection, key)
         if record is None:
             raise _no_such(key)
@@ -110,7 +110,7 @@ class History:
         open_database(self.index).close()  # an index that is there
         with (
             writer_lock(self.index, WAIT_FOR_WRITER_S),  # a repair would bring back what it has read before
-            foreign_errors(self.index),
+            translate_sqlite_errors(self.index),
             closing(create_database(self.index)) as connection,
         ):
             with transaction(connection):
@@ -128,7 +128,7 @@ class History:
 @contextmanager
 def _writing(index: Path) -> Iterator[sqlite3.Connection]:
     """A transaction that does not wait long."""
-    with foreign_errors(index), closing(create_database(index)) as connection:
+    with translate_sqlite_errors(index), closing(create_database(index)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):
             yield connection

@@ -46,9 +46,9 @@ class Query:
     """One text of a search, and its weight in both kinds of search."""
 
     text: str
-    dense_weight: float
+    semantic_weight: float
     """At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`."""
-    lexical_weight: float
+    keyword_weight: float
     """At least 0; the weights of one search add up to 1. The question's is always the largest."""
     kind: TextKind = "question"
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever import history
-from retriever.browse import Passage, find_node, read_passage, whole_tree
+from retriever.browse import Passage, find_node, read_excerpt, whole_tree
 from retriever.context.gather import AnswerInContext, ask_for_context
 from retriever.deadline import Deadline, StageTimes
-from retriever.errors import GenerationError, NoIndexError, RetrieverError
+from retriever.errors import NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
 from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
 from retriever.files import Closing
 from retriever.indexing.consent import FolderAccess, named_folders
 from retriever.indexing.forget import forgotten_files
 from retriever.indexing.freshness import Freshness, Watch
-from retriever.indexing.request import IndexRequest, is_made_as
-from retriever.indexing.snapshot import condemn
+from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.snapshot import mark_unusable
 from retriever.indexing.update import update_index
 from retriever.llm import open_generator
 from retriever.query import Expansion
@@ -99,7 +99,7 @@ def state_of(view: View, freshness: Freshness) -> IndexState:
     return IndexState(
         path=str(view.index),
         folders=folders,
-        generation=view.number,
+        snapshot=view.number,
         documents=counts.documents,
         sections=counts.sections,
         chunks=counts.chunks,
@@ -120,14 +120,14 @@ def _size(folder: Path) -> int:
 
 
 ATTEMPTS = 3
-"""How often the generation in force is opened before index.sqlite answers alone: writers may remove it meanwhile."""
+"""How often the snapshot in force is opened before index.sqlite answers alone: writers may remove it meanwhile."""
 RETRY_S = 60.0
-"""A generation that could be neither opened nor rebuilt is tried again after so many seconds."""
+"""A snapshot that could be neither opened nor rebuilt is tried again after so many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A generation that can be neither opened nor rebuilt: index.sqlite answers in its place."""
+    """A snapshot that can be neither opened nor rebuilt: index.sqlite answers in its place."""
 
     number: int
     reason: str
@@ -238,7 +238,7 @@ class Retriever(Closing):
             UsageError: there is no such node, path or line.
         """
         with self._lock, self._index.view() as view:
-            passage = read_passage(view.connection, reference, self.access)
+            passage = read_excerpt(view.connection, reference, self.access)
         if self.profile.record:
             history.note_opened(self._index.path, passage.node_id)
         return passage
@@ -278,7 +278,7 @@ class Retriever(Closing):
             self._index.close()
 
     def _answered(self, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
-        """From the generation in force; where it cannot be used, from a new one, or from index.sqlite alone."""
+        """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         rebuilt = False
         for _ in range(ATTEMPTS):
             number = self._index.number()
@@ -286,7 +286,7 @@ class Retriever(Closing):
                 break
             try:
                 return self._answer(expanded, fresh, recorder.copy(), substitute=False)
-            except GenerationError as error:
+            except SnapshotError as error:
                 if self._index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if rebuilt or not self._rebuild(number):
@@ -344,11 +344,11 @@ class Retriever(Closing):
         return known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S
 
     def _rebuild(self, number: int) -> bool:
-        """Makes a new generation, for which nothing is embedded; whether that was possible."""
+        """Makes a new snapshot, for which nothing is embedded; whether that was possible."""
         with self._index.view() as view:
-            if not is_made_as(view.connection, self._request):
+            if not matches_config(view.connection, self._request):
                 return False
-        condemn(self._index.path, number)
+        mark_unusable(self._index.path, number)
         try:
             update_index(self._request, NoProgress())
         except RetrieverError:

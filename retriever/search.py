@@ -9,8 +9,8 @@ from retriever.query import Query
 from retriever.rerank.stage import RerankRequest, rerank
 from retriever.searching.confidence import agreement
 from retriever.searching.encode import Embedded, Models, dense_of, embedded_by, late_of
-from retriever.searching.fusion import as_weighed, fused, pooled
-from retriever.searching.hits import hits_of
+from retriever.searching.fusion import as_weighed, cap_candidates, fused
+from retriever.searching.hits import build_hits
 from retriever.searching.neighbors import Neighborhood, file_roots, merge, neighbors
 from retriever.searching.open_index import View
 from retriever.searching.sources import DenseEvidence, LexicalEvidence, lexical_evidence, temporal_ranking
@@ -40,7 +40,7 @@ def search(
         covered = f"one covers {lexical[0].coverage:.0%} of the question"
         note.text = f"{_found([item.ranking for item in lexical])}, {covered}"
     direct = [*(item.ranking for item in dense), *(item.ranking for item in lexical)]
-    if profile.fusion.method == "blended" and profile.fusion.temporal_weight:
+    if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(temporal_ranking(view, direct, profile))
     recorder.signals = _signals(texts.judged_in if texts else view, dense[0] if dense else None, lexical[0])
     with recorder.stage("neighbors") as note:
@@ -51,7 +51,7 @@ def search(
         candidates, note.text = rerank(view, reranking, candidates, profile.part(RerankStageSettings), recorder)
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     with recorder.stage("present") as note:
-        hits = hits_of(view, candidates[: profile.top_k], lexical[0].words, profile)
+        hits = build_hits(view, candidates[: profile.top_k], lexical[0].words, profile)
         note.text = f"{len(hits)} hits"
     recorder.rankings.extend(as_weighed([*rankings, *late], profile))
     return hits, lexical[0].words
@@ -98,12 +98,12 @@ def _candidates(
     """The candidates, best first, and their ranking by late interaction, if any."""
     with recorder.stage("fuse") as note:
         # Late interaction finds what the arms rank low, so it is given more than are kept.
-        fused_first = fused(rankings, profile, max(profile.late_candidates, _candidate_count(profile)))
+        fused_first = fused(rankings, profile, max(profile.token_match_candidates, _candidate_count(profile)))
         note.text = f"{len(fused_first)} candidates"
     with recorder.stage("late") as note:
         late = _late(texts, question, fused_first, profile, recorder)
         again = fused([*rankings, *late], profile, len(fused_first))
-        candidates = pooled(again, _candidate_count(profile), profile.neighbor_share)
+        candidates = cap_candidates(again, _candidate_count(profile), profile.neighbor_share)
         note.text = f"{len(late[0].items)} sections, {len(candidates)} kept" if late else "skipped"
     return candidates, late
 
@@ -115,7 +115,7 @@ def _late(
 
     It reads the question alone, so beside other wordings it weighs what the question weighs among them.
     """
-    if texts is None or not texts.has_tokens or not profile.late_weight:
+    if texts is None or not texts.has_tokens or not profile.token_match_weight:
         return []
     try:
         recorder.deadline.seconds_for("late")
@@ -126,7 +126,7 @@ def _late(
     if ranking is None:
         recorder.degraded.append("late: skipped while the embedding model is changed, one of the two gives no tokens")
         return []
-    return [replace(ranking, weight=ranking.weight * question.dense_weight)]
+    return [replace(ranking, weight=ranking.weight * question.semantic_weight)]
 
 
 def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> list[Ranking]:

@@ -182,7 +182,7 @@ class IndexState:
     """The index's folder."""
     folders: tuple[str, ...]
     """The indexed folders, absolute."""
-    generation: int
+    snapshot: int
     documents: int
     sections: int
     """Nodes that have lines of their own: what can be cited."""
@@ -310,6 +310,6 @@ class IndexReport:
     skipped: tuple[tuple[str, str], ...]
     """Files that could not be read, and why."""
     seconds: float
-    generation: int
+    snapshot: int
     summaries: "SummaryReport | None" = None
     """None where sections are summarised by their first sentences."""

@@ -68,7 +68,7 @@ REPORT = IndexReport(
     reused_vectors=2,
     skipped=(("bad.md", "it holds NUL bytes"),),
     seconds=4.13,
-    generation=8,
+    snapshot=8,
 )
 
 
@@ -165,9 +165,9 @@ RECORD = {
     "profile": "balanced",
     "verdict": "weak",
     "confidence": 0.25,
-    "expansions": [{"text": "in which way?", "dense_weight": 0.5, "lexical_weight": 0.5}],
+    "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
     "hits": [hit_object(HIT, full=True)],
-    "index": {"generation": 7},
+    "index": {"snapshot": 7},
     "degraded": ["dense: no model"],
     "stages": [{"name": "dense", "milliseconds": 4.25, "note": ""}],
 }

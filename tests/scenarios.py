@@ -104,9 +104,9 @@ def _deleted(shelf: Shelf) -> None:
         (shelf.docs / f"part-{number}.md").unlink()
 
 
-def _without_generation(shelf: Shelf) -> None:
+def _without_snapshot(shelf: Shelf) -> None:
     shelf.update()
-    (shelf.index / "gen-1" / "manifest.json").unlink()
+    (shelf.index / "snapshot-1" / "manifest.json").unlink()
 
 
 def _damaged(shelf: Shelf) -> None:
@@ -143,7 +143,7 @@ SCENARIOS = (
     Scenario("re-indexing", _changed, _update),
     Scenario("a small edit", _edited, _update),
     Scenario("deleting", _deleted, _update),
-    Scenario("rebuilding", _without_generation, _update),
+    Scenario("rebuilding", _without_snapshot, _update),
     Scenario(
         "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(_request(shelf), ["garden", "part-2.md"])
     ),

@@ -119,9 +119,9 @@ class Shelf:
         name_folders(copy.index, [self.docs], named_folders(self.index).documents or {})
         return copy
 
-    def generations(self) -> list[str]:
-        """The names of the generation folders."""
-        return sorted(path.name for path in self.index.glob("gen-*"))
+    def snapshots(self) -> list[str]:
+        """The names of the snapshot folders."""
+        return sorted(path.name for path in self.index.glob("snapshot-*"))
 
 
 def found(answer: Answer) -> list[tuple[str, float]]:

@@ -103,7 +103,7 @@ def record_lines(record: dict[str, Any]) -> "Iterator[str]":
         yield f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({arms})"
         yield f"     {sanitize_line(hit['snippet'])}"
     spent = sum(stage["milliseconds"] for stage in record["stages"])
-    yield f"searched    generation {record['index']['generation']}, {spent:.1f} ms"
+    yield f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms"
 
 
 def query_object(query: "StoredQuery") -> dict[str, Any]:

@@ -164,7 +164,7 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
         f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {passages}",
         f"encoder       {sanitize_line(status.encoder)}",
         *([_former_line(status)] if status.former_encoder else []),
-        f"size          {size(status.size_bytes)}, generation {state.generation}",
+        f"size          {size(status.size_bytes)}, snapshot {state.snapshot}",
         f"freshness     {freshness}",
         *(f"  changed     {sanitize_line(file)}" for file in status.changed_files),
         f"skipped       {counted(len(status.skipped), 'file')}",

@@ -50,7 +50,7 @@ def ask_for_context(
     for _ in range(3):  # the index may change between the search and the reading of the texts
         answer = ask()
         with open_view() as view:
-            if view.number == answer.index.generation:
+            if view.number == answer.index.snapshot:
                 sections = gather_sections(view, answer, access)
                 return AnswerInContext(
                     answer, build_context(sections, answer.verdict, max_tokens, load_token_counter())
@@ -64,7 +64,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
     Each has the lines that it has in its file by now.
 
     Args:
-        view: of the generation that answered.
+        view: of the snapshot that answered.
         answer: of this view.
         access: which of the folders may be looked at, and which of their files are documents.
     """

@@ -78,7 +78,7 @@ class IndexJson(JsonObject):
 
     path: Text
     folders: list[Text]
-    generation: Count
+    snapshot: Count
     documents: Count
     sections: Count
     chunks: Count
@@ -235,7 +235,7 @@ class IndexReportJson(JsonObject):
 
     path: Text
     folders: list[Text]
-    generation: Count
+    snapshot: Count
     added: Count
     changed: Count
     moved: Count

@@ -183,9 +183,9 @@ def _is_remark(sentence: str) -> bool:
 # A profile without one of its parts, for each part in turn: what does it bring?
 
 PARTS: Mapping[str, Mapping[str, Any]] = {
-    "dense arm": {"dense_weight": 0.0},
-    "lexical arm": {"lexical_weight": 0.0},
-    "late interaction": {"late_weight": 0.0},
+    "dense arm": {"semantic_weight": 0.0},
+    "lexical arm": {"keyword_weight": 0.0},
+    "late interaction": {"token_match_weight": 0.0},
     "neighbours": {"neighbor_depth": 0},
     "file roots": {"candidate_file_roots": 0},
     "links": {"links_per_node": 0},
@@ -193,8 +193,8 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "page prior": {"page_prior": 0.0},
     "reranking": {"rerank": {"kind": "none"}},
     "rewordings": {"rewording_weight": 0.0},
-    "passages": {"hyde_variant_weight": 0.0, "passage_lexical_weight": 0.0},
-    "passages' words": {"passage_lexical_weight": 0.0},
+    "passages": {"hyde_variant_weight": 0.0, "passage_keyword_weight": 0.0},
+    "passages' words": {"passage_keyword_weight": 0.0},
     "entities": {"entity_boost": 0.0},
 }
 """What is taken away, and the settings that do it."""

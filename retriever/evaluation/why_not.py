@@ -80,11 +80,11 @@ def limitless(sections: int, chunks: int) -> dict[str, Any]:
     """Settings under which both arms list everything that they see, and nothing else is added."""
     return {
         "vector_top_n": max(1, chunks),
-        "lexical_top_n": max(1, sections),
+        "keyword_top_n": max(1, sections),
         "vector_search": "exact",
         "neighbor_depth": 0,
         "candidate_file_roots": 0,
-        "late_weight": 0.0,
+        "token_match_weight": 0.0,
         "top_k": 1,
     }
 

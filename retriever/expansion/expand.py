@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from retriever.deadline import Deadline
-from retriever.errors import EncoderError, GenerationError, GeneratorError, OutOfTimeError
+from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
 from retriever.expansion.gate import count_rare_names, reason_to_skip
 from retriever.expansion.prompt import (
@@ -71,7 +71,7 @@ class Expander:
         self._settings = settings
         self._open_generator = open_generator
         self._cache = cache
-        self._vocabulary: tuple[int, Vocabulary] = (0, Vocabulary())  # with the number of its index generation
+        self._vocabulary: tuple[int, Vocabulary] = (0, Vocabulary())  # with the number of its index snapshot
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
@@ -104,7 +104,7 @@ class Expander:
         if expansion is None:
             try:
                 entry, is_cached = self._write(question, grounding, recorder.deadline)
-            except (OutOfTimeError, GeneratorError) as error:
+            except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degraded.append(f"expand: {error}")
                 note = "skipped" if isinstance(error, OutOfTimeError) else "failed"
                 return ExpandedQuery(question, report=ExpansionReport(note))
@@ -141,14 +141,14 @@ class Expander:
                 if self._vocabulary[0] != view.number:
                     self._vocabulary = (view.number, read_vocabulary(view.connection))
                 return reason, tuple(names), self._vocabulary[1]
-        except GenerationError:  # the search meets it too, and repairs it
+        except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Vocabulary()
 
     def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
         """What the model writes, or has written before, and whether it was cached. Failures are not cached.
 
         Raises:
-            GeneratorError: the model wrote nothing that can be used.
+            LanguageModelError: the model wrote nothing that can be used.
             OutOfTimeError: it would not finish.
         """
         task = build_task(question, grounding, self._settings)

@@ -116,7 +116,7 @@ def find_related(
     scores = z_scores(vectors, encoder) if vectors is not None and encoder is not None else None
     return [
         scores[place] > MIN_Z_SCORE
-        if scores and query.dense_weight
+        if scores and query.semantic_weight
         else bool(find_hits(question.text) & find_hits(query.text))
         for place, query in enumerate(others)
     ]

@@ -49,7 +49,7 @@ def embed_chunks(
     texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
     known = text_vectors.known_hashes(connection, encoder.fingerprint)
     missing = {key: text for key, text in texts.items() if key not in known}
-    if not reading.generation_number(connection):  # an interruption leaves this to say how far it came
+    if not reading.snapshot_number(connection):  # an interruption leaves this to say how far it came
         with transaction(connection):
             writing.set_meta(connection, "texts", str(len(texts)))
     progress.start("embedding", len(missing), "texts")

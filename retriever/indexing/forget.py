@@ -1,7 +1,7 @@
 """Documents out of an index: their texts and vectors leave every file of it. The files on disk are not touched.
 
 SQLite and ChromaDB keep what was deleted until its place is used again. So index.sqlite is written anew, its log is
-emptied, and the next generation is made from scratch. What was forgotten stays out until it is taken back.
+emptied, and the next snapshot is made from scratch. What was forgotten stays out until it is taken back.
 """
 
 import sqlite3
@@ -16,10 +16,17 @@ from retriever.errors import EncoderError, NoIndexError, UsageError
 from retriever.files import writing_to
 from retriever.indexing.background import renewed
 from retriever.indexing.request import IndexRequest, absolute
-from retriever.indexing.snapshot import remove_old_generations, renew_generation
+from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
-from retriever.store.database import FILE_NAME, create_database, foreign_errors, is_index, remove_aside, transaction
+from retriever.store.database import (
+    FILE_NAME,
+    create_database,
+    is_index,
+    remove_aside,
+    transaction,
+    translate_sqlite_errors,
+)
 from retriever.store.locks import writer_lock
 from retriever.store.reading import StoredFolder
 
@@ -115,7 +122,7 @@ def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
         raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
     with (
         writer_lock(request.index, request.wait_s),
-        foreign_errors(request.index),
+        translate_sqlite_errors(request.index),
         closing(create_database(request.index)) as connection,
     ):
         yield connection
@@ -186,22 +193,24 @@ def _remove_orphans(connection: sqlite3.Connection) -> None:
 
 
 def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
-    """The number of a new generation, made from scratch; 0 when nothing was ever searched here."""
-    if not reading.generation_number(connection):
+    """The number of a new snapshot, made from scratch; 0 when nothing was ever searched here."""
+    if not reading.snapshot_number(connection):
         return 0
     with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
         encoder = request.encoder or open_encoder(request.profile.encoder)
         writing.set_meta(connection, "unrelated", renewed(connection, encoder))
-    return renew_generation(connection, request.index)
+    return renew_snapshot(connection, request.index)
 
 
 def _purge(connection: sqlite3.Connection, request: IndexRequest, number: int) -> Iterator[str]:
-    """Empties every place where SQLite and older generations keep what was deleted; names those in use by others."""
-    remove_old_generations(request.index, number)
+    """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
+    remove_old_snapshots(request.index, number)
     with writing_to(request.index):
         remove_aside(request.index)
     connection.execute("VACUUM")
     (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     if busy:
         yield f"{request.index / FILE_NAME}-wal"
-    yield from (str(folder) for folder in sorted(request.index.glob("gen-*")) if folder.name != f"gen-{number}")
+    yield from (
+        str(folder) for folder in sorted(request.index.glob("snapshot-*")) if folder.name != f"snapshot-{number}"
+    )

@@ -59,7 +59,7 @@ class IndexRequest:
         }
 
 
-def is_made_as(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+def matches_config(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
     kept = request.kept
     return all(reading.meta(connection, key) == kept[key] for key in ("recipe", "documents"))

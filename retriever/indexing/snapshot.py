@@ -1,7 +1,7 @@
-"""A generation: the folder of what searches need, derived from index.sqlite and never changed once it is in force.
+"""A snapshot: the folder of what searches need, derived from index.sqlite and never changed once it is in force.
 
-gen-17/chroma/ and gen-17/lexical/ are made beside gen-16, from it or from scratch; the transaction that holds the new
-documents names the new generation. Whatever dies in between leaves gen-16 in force.
+snapshot-17/chroma/ and snapshot-17/lexical/ are made beside snapshot-16, from it or from scratch; the transaction that holds the new
+documents names the new snapshot. Whatever dies in between leaves snapshot-16 in force.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from zlib import crc32
 
 from pageindex.files import open_regular, read_file, require_regular
 from pageindex.node import Node
-from retriever.errors import GenerationError
+from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.store import reading, text_vectors, writing
-from retriever.store.locks import READERS_NAME, is_read, share_generation
+from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -38,7 +38,7 @@ REBUILD_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a generation holds."""
+    """What a snapshot holds."""
 
     fingerprint: str
     """Of the encoder; empty without vectors."""
@@ -49,7 +49,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Keys of what went and what came since the generation before."""
+    """Keys of what went and what came since the snapshot before."""
 
     removed_nodes: Sequence[int]
     added_nodes: Sequence[int]
@@ -59,31 +59,31 @@ class Difference:
     """Chunks that have become the first of their text."""
 
 
-class Generation:
-    """An open generation: its parts are checked and opened when they are first used, and shared with no other process.
+class Snapshot:
+    """An open snapshot: its parts are checked and opened when they are first used, and shared with no other process.
 
     Args:
         index: the index's folder.
-        number: the generation's.
-        seal: what `build_generation` gave for it: the folder of another generation under its name is not it.
+        number: the snapshot's.
+        manifest_hash: what `build_snapshot` gave for it: the folder of another snapshot under its name is not it.
 
     Raises:
-        GenerationError: it is not there, not whole, or was not made by this version.
+        SnapshotError: it is not there, not whole, or was not made by this version.
     """
 
-    def __init__(self, index: Path, number: int, seal: str) -> None:
+    def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
         self.number = number
         self.folder = folder_of(index, number)
         try:
             with contextlib.ExitStack() as stack:
-                self._lock = stack.enter_context(share_generation(self.folder))
-                if _seal(self.folder) != seal:
-                    raise GenerationError(f"{self.folder} is not what index.sqlite names")
+                self._lock = stack.enter_context(share_snapshot(self.folder))
+                if _hash_manifest(self.folder) != manifest_hash:
+                    raise SnapshotError(f"{self.folder} is not what index.sqlite names")
                 self.manifest = _read_manifest(self.folder)
                 _check_sizes(self.folder, self.manifest)
                 stack.pop_all()
         except OSError as error:
-            raise GenerationError(f"{self.folder} cannot be opened: {error.strerror}") from error
+            raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
@@ -102,15 +102,15 @@ class Generation:
         return VectorIndex.open(self.folder / "chroma", self.manifest.fingerprint)
 
     def close(self) -> None:
-        """Lets the generation be removed once it is out of force."""
+        """Lets the snapshot be removed once it is out of force."""
         if "vectors" in self.__dict__:
             self.vectors.close()
         self._lock.close()
 
 
 def folder_of(index: Path, number: int) -> Path:
-    """Where a generation is."""
-    return index / f"gen-{number}"
+    """Where a snapshot is."""
+    return index / f"snapshot-{number}"
 
 
 def lexical_tokens(node: Node) -> list[str]:
@@ -120,24 +120,24 @@ def lexical_tokens(node: Node) -> list[str]:
     return tokenize("\n".join((node.title, *node.breadcrumb, node.summary, node.text)))
 
 
-def build_generation(
+def build_snapshot(
     connection: sqlite3.Connection, index: Path, number: int, fingerprint: str, difference: Difference | None
 ) -> str:
-    """Makes the folder of a generation out of the rows that the connection sees.
+    """Makes the folder of a snapshot out of the rows that the connection sees.
 
     Args:
-        connection: in the transaction that will put the generation in force.
+        connection: in the transaction that will put the snapshot in force.
         index: the index's folder.
-        number: the generation's; what a dead writer left under that name is removed.
+        number: the snapshot's; what a dead writer left under that name is removed.
         fingerprint: the encoder's; empty without vectors.
-        difference: what is new since generation `number` - 1; None to build from scratch.
+        difference: what is new since snapshot `number` - 1; None to build from scratch.
 
     Returns:
-        Its seal, which belongs into the row that puts it in force.
+        Its manifest_hash, which belongs into the row that puts it in force.
 
     Raises:
         StorageError: the disk is full or read-only.
-        GenerationError: what was built does not add up.
+        SnapshotError: what was built does not add up.
     """
     folder = folder_of(index, number)
     _clear(folder)
@@ -147,39 +147,41 @@ def build_generation(
     else:
         try:
             _patch(connection, previous, folder, fingerprint, difference)
-        except GenerationError:  # the older one is damaged: nothing of it is needed
+        except SnapshotError:  # the older one is damaged: nothing of it is needed
             _clear(folder)
             _build(connection, folder, fingerprint)
     return _finish(folder, fingerprint)
 
 
-def renew_generation(connection: sqlite3.Connection, index: Path) -> int:
-    """Makes the next generation from scratch, of the rows as they are, and puts it in force; its number.
+def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
+    """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; its number.
 
-    The connection is in the transaction that puts it in force; the errors are those of `build_generation`.
+    The connection is in the transaction that puts it in force; the errors are those of `build_snapshot`.
     """
-    number = reading.generation_number(connection) + 1
-    seal = build_generation(connection, index, number, reading.meta(connection, "fingerprint") or "", difference=None)
-    for key, value in (("generation", str(number)), ("seal", seal)):
+    number = reading.snapshot_number(connection) + 1
+    manifest_hash = build_snapshot(
+        connection, index, number, reading.meta(connection, "fingerprint") or "", difference=None
+    )
+    for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash)):
         writing.set_meta(connection, key, value)
     return number
 
 
-def condemn(index: Path, number: int) -> None:
-    """Marks a generation as unusable, so that the next writer makes another; where nothing can be written, nothing."""
+def mark_unusable(index: Path, number: int) -> None:
+    """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
     with contextlib.suppress(OSError):
         (folder_of(index, number) / MANIFEST_NAME).unlink()
 
 
-def remove_old_generations(index: Path, current: int) -> None:
-    """Removes every generation but the current one, unless somebody reads it: the next writer tries again."""
-    for folder in sorted(index.glob("gen-*")):
+def remove_old_snapshots(index: Path, current: int) -> None:
+    """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
+    for folder in sorted(index.glob("snapshot-*")):
         if folder != folder_of(index, current) and not is_read(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _clear(folder: Path) -> None:
-    """An empty generation folder, whatever a dead writer left there."""
+    """An empty snapshot folder, whatever a dead writer left there."""
     with writing_to(folder):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -190,7 +192,7 @@ def _can_patch(previous: Path, fingerprint: str, difference: Difference) -> bool
     try:
         manifest = _read_manifest(previous)
         _check_sizes(previous, manifest)
-    except (OSError, GenerationError):
+    except (OSError, SnapshotError):
         return False
     changed = len(difference.removed_nodes) + len(difference.added_nodes)
     return manifest.fingerprint == fingerprint and changed <= REBUILD_SHARE * manifest.nodes
@@ -213,7 +215,7 @@ def _patch(
 ) -> None:
     from retriever.lexical.bm25 import patch_lexical
 
-    for part in ("lexical", "chroma"):  # or the checksums of the new generation would approve the damage of this one
+    for part in ("lexical", "chroma"):  # or the checksums of the new snapshot would approve the damage of this one
         _check_contents(previous, part, _read_manifest(previous))
     added = _tokens(reading.rankable_nodes(connection, difference.added_nodes))
     patch_lexical(previous / "lexical", folder / "lexical", difference.removed_nodes, added)
@@ -229,7 +231,7 @@ def _tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
 
 
 def _finish(folder: Path, fingerprint: str) -> str:
-    """Describes what was built and brings it to the disk; its seal."""
+    """Describes what was built and brings it to the disk; its manifest_hash."""
     from retriever.lexical.bm25 import LexicalIndex
 
     nodes = len(LexicalIndex.open(folder / "lexical"))
@@ -241,7 +243,7 @@ def _finish(folder: Path, fingerprint: str) -> str:
             path.chmod(0o700 if path.is_dir() else 0o600)
         for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
             sync(path)
-        return _seal(folder)
+        return _hash_manifest(folder)
 
 
 def _unchanging(folder: Path) -> list[Path]:
@@ -260,7 +262,7 @@ def _described(path: Path) -> tuple[int, int]:
         return file.tell(), checksum
 
 
-def _seal(folder: Path) -> str:
+def _hash_manifest(folder: Path) -> str:
     """The SHA-256 of the manifest, which has the checksums of all else."""
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
@@ -272,14 +274,14 @@ def _read_manifest(folder: Path) -> Manifest:
             raise ValueError("a file of another folder")
         return Manifest(content["fingerprint"], content["nodes"], content["files"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise GenerationError(f"{folder / MANIFEST_NAME} is damaged") from error
+        raise SnapshotError(f"{folder / MANIFEST_NAME} is damaged") from error
 
 
 def _check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, (size, _) in manifest.files.items():
         require_regular(folder / name)  # before a library opens it by its name
         if (folder / name).stat().st_size != size:
-            raise GenerationError(f"{folder / name} has not the size that it was written with")
+            raise SnapshotError(f"{folder / name} has not the size that it was written with")
 
 
 def _check_contents(folder: Path, part: str, manifest: Manifest) -> None:
@@ -287,6 +289,6 @@ def _check_contents(folder: Path, part: str, manifest: Manifest) -> None:
     try:
         for name, described in manifest.files.items():
             if name.startswith(f"{part}/") and _described(folder / name) != tuple(described):
-                raise GenerationError(f"{folder / name} is damaged")
+                raise SnapshotError(f"{folder / name} is damaged")
     except OSError as error:
-        raise GenerationError(f"{folder / part} cannot be read: {error.strerror}") from error
+        raise SnapshotError(f"{folder / part} cannot be read: {error.strerror}") from error

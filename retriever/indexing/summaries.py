@@ -16,15 +16,15 @@ from pydantic import BaseModel
 from pageindex.markdown import MAX_INLINE_CHARS, References
 from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
-from retriever.errors import GeneratorError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
+from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference, build_generation, remove_old_generations
+from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.settings.schema import SummarySettings
 from retriever.store import reading, writing
 from retriever.store import writing as written
-from retriever.store.database import create_database, foreign_errors, transaction
+from retriever.store.database import create_database, transaction, translate_sqlite_errors
 from retriever.store.locks import writer_lock
 from retriever.text import cut
 from retriever.types import IndexReport, Progress
@@ -53,7 +53,7 @@ class SummaryReport:
     """Texts that it has not read yet, because it failed; the next `index` goes on with them."""
     reason: str
     """Why it failed last; empty when it did not."""
-    generation: int
+    snapshot: int
     """The one in force with these summaries."""
 
 
@@ -82,12 +82,12 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
     model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
     with (
         writer_lock(request.index, request.wait_s),
-        foreign_errors(request.index),
+        translate_sqlite_errors(request.index),
         closing(create_database(request.index)) as connection,
     ):
         summaries = write_summaries(connection, request.index, settings, lambda: open_generator(model), progress)
     seconds = report.seconds + time.perf_counter() - started
-    return replace(report, seconds=seconds, generation=summaries.generation, summaries=summaries)
+    return replace(report, seconds=seconds, snapshot=summaries.snapshot, summaries=summaries)
 
 
 def write_summaries(
@@ -97,7 +97,7 @@ def write_summaries(
     opened: "Callable[[], Generator]",
     progress: Progress,
 ) -> SummaryReport:
-    """Has the missing summaries written, and puts a generation in force that has them; for the one writer.
+    """Has the missing summaries written, and puts a snapshot in force that has them; for the one writer.
 
     Args:
         connection: of the writer, in no transaction.
@@ -120,7 +120,7 @@ def write_summaries(
         unusable=sum(not text for text in new.summaries.values()),
         missing=len(missing) - len(new.summaries),
         reason=new.reason,
-        generation=reading.generation_number(connection),
+        snapshot=reading.snapshot_number(connection),
     )
 
 
@@ -170,7 +170,7 @@ def _write(
     for done, (text, key) in enumerate(missing.items(), start=1):
         try:
             summary = _written(connection, key, generator)
-        except GeneratorError as error:
+        except LanguageModelError as error:
             found.reason, failures, generator = str(error), failures + 1, opened()
             if failures == FAILURES_IN_A_ROW or isinstance(error, NoGeneratorError | NoModelError):
                 break
@@ -195,8 +195,8 @@ def _written(connection: sqlite3.Connection, key: int, generator: "Generator") -
 def _put_in_force(
     connection: sqlite3.Connection, index: Path, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
 ) -> None:
-    """The summaries into the rows and, without embedding a text, into a new generation, both or neither."""
-    number = reading.generation_number(connection)
+    """The summaries into the rows and, without embedding a text, into a new snapshot, both or neither."""
+    number = reading.snapshot_number(connection)
     with transaction(connection):
         changed = _different(reading.rankable_nodes(connection, keys), known)
         writing.set_meta(connection, "summaries", writer)
@@ -205,10 +205,10 @@ def _put_in_force(
         written.set_of_nodes(connection, changed)
         difference = Difference(list(changed), list(changed), (), ())
         fingerprint = reading.meta(connection, "fingerprint") or ""
-        seal = build_generation(connection, index, number + 1, fingerprint, difference)
-        for key, value in (("generation", str(number + 1)), ("seal", seal)):
+        manifest_hash = build_snapshot(connection, index, number + 1, fingerprint, difference)
+        for key, value in (("snapshot", str(number + 1)), ("manifest_hash", manifest_hash)):
             writing.set_meta(connection, key, value)
-    remove_old_generations(index, number + 1)
+    remove_old_snapshots(index, number + 1)
 
 
 def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:
@@ -252,7 +252,7 @@ def written_summary(node: Node, generator: Generator) -> str:
     """What the model says of a node's own text; empty when it cannot be used.
 
     Raises:
-        GeneratorError: nothing came that could be read.
+        LanguageModelError: nothing came that could be read.
     """
     nonce = new_nonce()
     instructions = _INSTRUCTIONS.format(nonce=nonce)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
-from retriever.errors import DocumentsError, EncoderError, GenerationError
+from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.indexing import model_change
 from retriever.indexing.changes import Changes, find_suspects, list_documents, list_folders, read_suspects
 from retriever.indexing.consent import name_folders, named_folders, refusal
 from retriever.indexing.embed import Embedded, chunks_of, embed_chunks
 from retriever.indexing.request import IndexRequest, is_other_model
-from retriever.indexing.snapshot import Difference, Generation, build_generation, remove_old_generations
+from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots
 from retriever.indexing.summaries import apply_known_summaries
 from retriever.store import reading, text_vectors, writing
-from retriever.store.database import believed, create_database, foreign_errors, transaction
+from retriever.store.database import create_database, transaction, translate_sqlite_errors, verify_on_error
 from retriever.store.locks import writer_lock
 from retriever.store.model_change import former_model, put_former
 from retriever.store.reading import StoredFolder
@@ -39,15 +39,15 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
         DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
         IndexUnusableError: the index is locked, damaged, of another format, or the disk is full or read-only.
         EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
-        GenerationError: ChromaDB failed otherwise.
+        SnapshotError: ChromaDB failed otherwise.
     """
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
     with (
         writer_lock(request.index, request.wait_s) as waited,
-        foreign_errors(request.index),
+        translate_sqlite_errors(request.index),
         closing(create_database(request.index)) as connection,
-        believed(connection, request.index),
+        verify_on_error(connection, request.index),
     ):
         if waited:
             listings = list_folders(request.docs, request.profile.documents)
@@ -65,12 +65,12 @@ class _Update:
         self._index = request.index
         self._connection = connection
         self._progress = progress
-        self._number = reading.generation_number(connection)
+        self._number = reading.snapshot_number(connection)
         self._anew = reading.meta(connection, "recipe") != request.recipe
 
     def run(self, listings: Mapping[str, Listing]) -> IndexReport:
         """Looks, reads, embeds, and commits: in this order, so that whatever fails leaves the index as it was."""
-        remove_old_generations(self._index, self._number)
+        remove_old_snapshots(self._index, self._number)
         tried = 0
         if is_other_model(self._connection, self._request) or self._has_another_model():
             tried = self._change_model(self._encoder)
@@ -85,7 +85,7 @@ class _Update:
             chunks = self._chunk(parsed, encoder)
             embedded = embed_chunks(self._connection, encoder, chunks, self._progress)
             self._commit(changes, parsed, chunks, encoder)
-            remove_old_generations(self._index, self._number)
+            remove_old_snapshots(self._index, self._number)
         else:
             with transaction(self._connection):
                 self._note(changes)
@@ -101,9 +101,9 @@ class _Update:
         embedded = 0
         if encoder is not None and reading.meta(self._connection, "fingerprint"):
             embedded = model_change.begin(self._connection, self._request, encoder)
-            self._number = reading.generation_number(self._connection)
+            self._number = reading.snapshot_number(self._connection)
             self._anew = False
-            remove_old_generations(self._index, self._number)
+            remove_old_snapshots(self._index, self._number)
         return embedded
 
     def _read_on(self) -> int:
@@ -113,8 +113,8 @@ class _Update:
         assert self._encoder is not None, "a model takes the place of another"
         budget = model_change.Budget(self._request.change_s)
         embedded = model_change.read_on(self._connection, self._request, self._encoder, budget, self._progress)
-        self._number = reading.generation_number(self._connection)
-        remove_old_generations(self._index, self._number)
+        self._number = reading.snapshot_number(self._connection)
+        remove_old_snapshots(self._index, self._number)
         return embedded
 
     @cached_property
@@ -169,10 +169,10 @@ class _Update:
         return Changes(folder, unchanged=known, skipped=(Skipped(".", f"the folder is kept as it was: {error}"),))
 
     def _is_whole(self) -> bool:
-        """Whether the generation in force can be opened."""
+        """Whether the snapshot in force can be opened."""
         try:
-            Generation(self._index, self._number, reading.seal(self._connection)).close()
-        except GenerationError:
+            Snapshot(self._index, self._number, reading.manifest_hash(self._connection)).close()
+        except SnapshotError:
             return False
         return True
 
@@ -201,7 +201,7 @@ class _Update:
         chunks: list[Chunk],
         encoder: Encoder | None,
     ) -> None:
-        """One transaction holds the new rows and the name of the generation that was made of them.
+        """One transaction holds the new rows and the name of the snapshot that was made of them.
 
         Empties `parsed` and `chunks` when they are written.
         """
@@ -210,19 +210,23 @@ class _Update:
         self._progress.start("writing", 2, "steps")
         with transaction(self._connection):
             difference = self._write_rows(changes, parsed, chunks)
-            parsed.clear()  # with the chunks, most of the memory there is, which the generation needs for its own
+            parsed.clear()  # with the chunks, most of the memory there is, which the snapshot needs for its own
             chunks.clear()
             self._progress.advance("writing", 1)
             whole = not self._anew and self._is_whole()
             since = difference if whole else None
-            seal = build_generation(self._connection, self._index, number, fingerprint, since)
+            manifest_hash = build_snapshot(self._connection, self._index, number, fingerprint, since)
             from retriever.indexing.background import renewed
 
             writing.set_meta(self._connection, "unrelated", renewed(self._connection, encoder))
             self._remember()
             if self._anew:
                 put_former(self._connection, None)
-            for key, value in (("generation", str(number)), ("seal", seal), ("fingerprint", fingerprint)):
+            for key, value in (
+                ("snapshot", str(number)),
+                ("manifest_hash", manifest_hash),
+                ("fingerprint", fingerprint),
+            ):
                 writing.set_meta(self._connection, key, value)
         self._number = number
         self._progress.advance("writing", 2)
@@ -288,7 +292,7 @@ class _Update:
             reused_vectors=embedded.reused,
             skipped=reading.skipped(self._connection),
             seconds=0.0,
-            generation=self._number,
+            snapshot=self._number,
         )
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from retriever.errors import GeneratorError, WrongAnswerError
+from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.llm.ollama import OllamaServer, longest_wait
 from retriever.llm.task import Task, read_answer
 from retriever.settings.schema import LlmSettings
@@ -66,7 +66,7 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
             advice = f"{model.name} was asked for JSON of one shape and wrote {error}: try another llm.model"
             raise WrongAnswerError(advice) from error
         yield LlmFinding(what, True, f"JSON of the shape that was asked for; {seconds}")
-    except GeneratorError as error:
+    except LanguageModelError as error:
         yield LlmFinding(what, False, str(error))
 
 

@@ -12,8 +12,8 @@ import httpx
 
 from retriever.errors import (
     CutAnswerError,
-    GeneratorError,
-    GeneratorTimeoutError,
+    LanguageModelError,
+    LanguageModelTimeoutError,
     NoGeneratorError,
     NoModelError,
     TaskTooLongError,
@@ -78,7 +78,7 @@ class CircuitBreaker:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._failures = 0
-        self._reason: GeneratorError | None = None
+        self._reason: LanguageModelError | None = None
         self._open_until = 0.0
 
     def check(self) -> None:
@@ -87,7 +87,7 @@ class CircuitBreaker:
         if self._reason and left > 0:
             raise type(self._reason)(f"{self._reason} (failed 2 times; asked again in {left:.0f} s)")
 
-    def record_failure(self, reason: GeneratorError) -> None:
+    def record_failure(self, reason: LanguageModelError) -> None:
         """Opens the breaker at the second failure in a row, and at the first one after that minute."""
         self._failures += 1
         self._reason = reason
@@ -134,7 +134,7 @@ class OllamaServer:
 
         Raises:
             NoGeneratorError: the server does not run, does not answer in LOOK_UP_S, or is no Ollama.
-            GeneratorTimeoutError: it did not answer in fewer seconds than that.
+            LanguageModelTimeoutError: it did not answer in fewer seconds than that.
             NoModelError: it has no such model, or one that writes no text.
         """
         with self._as_unhealthy(seconds), ollama_client(self.url, Timeouts(CONNECT_S, seconds)) as client:
@@ -159,7 +159,7 @@ class OllamaServer:
         """The model's answer to a task; a connection that breaks is tried once more in the same time.
 
         Raises:
-            GeneratorError: or one of its kinds; the text of the answer is not checked.
+            LanguageModelError: or one of its kinds; the text of the answer is not checked.
         """
         deadline = time.monotonic() + seconds
         with self._explained():
@@ -230,7 +230,7 @@ class OllamaServer:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turns a failure of the connection or of the server into a GeneratorError that says what to do."""
+        """Turns a failure of the connection or of the server into a LanguageModelError that says what to do."""
         try:
             yield
         except (httpx.HTTPError, RefusedError, StrangeAnswerError) as error:
@@ -242,12 +242,12 @@ class OllamaServer:
         try:
             with self._explained():
                 yield
-        except (GeneratorTimeoutError, WrongAnswerError, CutAnswerError) as error:
-            if isinstance(error, GeneratorTimeoutError) and seconds < LOOK_UP_S:
+        except (LanguageModelTimeoutError, WrongAnswerError, CutAnswerError) as error:
+            if isinstance(error, LanguageModelTimeoutError) and seconds < LOOK_UP_S:
                 raise
             raise NoGeneratorError(f"no healthy Ollama at {self.url} ({error}): restart it, or see llm.url") from error
 
-    def _explain(self, error: Exception) -> GeneratorError:
+    def _explain(self, error: Exception) -> LanguageModelError:
         model, url = self.model, self.url
         match error:
             case RefusedError():
@@ -260,13 +260,13 @@ class OllamaServer:
                 return NoGeneratorError(f"no Ollama answers at {url}: start it with `ollama serve`")
             case OverdueError():
                 advice = "choose a smaller model (llm.model) or wait longer (llm.seconds)"
-                return GeneratorTimeoutError(f"{model} at {url} took longer than it may: {advice}")
+                return LanguageModelTimeoutError(f"{model} at {url} took longer than it may: {advice}")
             case httpx.TimeoutException():
                 advice = "see whether `ollama ps` still lists it, or wait longer (llm.idle_seconds)"
-                return GeneratorTimeoutError(f"{model} at {url} fell silent: {advice}")
+                return LanguageModelTimeoutError(f"{model} at {url} fell silent: {advice}")
         return CutAnswerError(f"the connection to {url} broke before the answer was complete ({error})")
 
-    def _explain_refusal(self, status: int, said: str) -> GeneratorError:
+    def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
         model, url = self.model, self.url
         if status == 404:
             return NoModelError(self._pull_advice())
@@ -281,7 +281,7 @@ class OllamaServer:
             return TaskTooLongError(f"{model} at {url} cannot read so much ({said}): see llm.num_ctx")
         if status < 0:
             return CutAnswerError(f"{model} at {url} stopped in the middle of its answer: {said}")
-        return GeneratorError(f"Ollama at {url} failed: status {status}: {said}; its log says more")
+        return LanguageModelError(f"Ollama at {url} failed: status {status}: {said}; its log says more")
 
     def _pull_advice(self) -> str:
         return f"Ollama at {self.url} has no {self.model}: run: ollama pull {self.model}"
@@ -327,7 +327,7 @@ class OllamaGenerator:
         """The object that the model wrote.
 
         Raises:
-            GeneratorError: as the protocol says.
+            LanguageModelError: as the protocol says.
         """
         self._check_length(task, self._settings.num_ctx)
         self._breaker.check()
@@ -336,9 +336,9 @@ class OllamaGenerator:
         except (WrongAnswerError, TaskTooLongError):
             self._breaker.record_success()
             raise
-        except GeneratorError as error:
+        except LanguageModelError as error:
             model, self._model = self._model, None  # look it up again before the next task
-            is_late = isinstance(error, GeneratorTimeoutError)
+            is_late = isinstance(error, LanguageModelTimeoutError)
             if is_late and task.seconds is not None and task.seconds < self._settings.seconds:
                 # The task had no time: that says nothing of the server.
                 time_given = f"in the {task.seconds:.1f} s that it had"
@@ -346,7 +346,7 @@ class OllamaGenerator:
                     advice = f"was not loaded {time_given}: `ollama run {self.name}` loads it"
                 else:
                     advice = f"did not finish {time_given}: give it more, or choose a smaller llm.model"
-                raise GeneratorTimeoutError(f"{self.name} {advice}") from error
+                raise LanguageModelTimeoutError(f"{self.name} {advice}") from error
             self._breaker.record_failure(error)
             raise
         self._breaker.record_success()

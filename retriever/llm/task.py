@@ -47,7 +47,7 @@ class Generator(Protocol):
         """The object that the model wrote.
 
         Raises:
-            GeneratorError: or one of its kinds: it is not there, has no such model, took too long, stopped in the
+            LanguageModelError: or one of its kinds: it is not there, has no such model, took too long, stopped in the
                 middle, wrote something else, or the task is longer than it can read.
         """
 

@@ -17,7 +17,7 @@ from cachetools import LRUCache
 from pydantic import BaseModel, Field, create_model
 
 from retriever.display.phrases import counted
-from retriever.errors import GeneratorTimeoutError, TaskTooLongError, WrongAnswerError
+from retriever.errors import LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.settings.schema import RerankSettings
@@ -79,7 +79,7 @@ class ListwiseReranker:
         """As `Reranker.score`: a candidate's score is the value of its rank.
 
         Raises:
-            GeneratorError: as `Generator.write`; the question leaves no room for candidates; the seconds are over.
+            LanguageModelError: as `Generator.write`; the question leaves no room for candidates; the seconds are over.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         # The room for candidates beside the question, each with the end of its line.
@@ -128,7 +128,7 @@ class ListwiseReranker:
         if places is None:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                raise GeneratorTimeoutError("the time for reranking is over")
+                raise LanguageModelTimeoutError("the time for reranking is over")
             nonce = self._make_nonce()
             task = Task(
                 instructions=_INSTRUCTIONS.format(nonce=nonce),

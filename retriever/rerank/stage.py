@@ -10,7 +10,7 @@ from pageindex.markdown import References
 from pageindex.node import Node
 from pageindex.summary import prose_sentences
 from retriever.display.phrases import counted
-from retriever.errors import GeneratorError, OutOfTimeError, RerankerError
+from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator
 from retriever.searching.open_index import View
@@ -66,7 +66,7 @@ class Reranker(Protocol):
             seconds: the longest wait; None for the reranker's own limits.
 
         Raises:
-            GeneratorError: the language model gave nothing that can be used.
+            LanguageModelError: the language model gave nothing that can be used.
             RerankerError: the cross-encoder cannot be used, or took longer.
         """
 
@@ -124,7 +124,7 @@ def rerank(
         inputs = build_inputs(view, pool, tokenize(question), settings)
         with recorder.deadline.allow("rerank", reranker.start_s) as seconds:
             output = reranker.score(question, inputs, seconds)
-    except (OutOfTimeError, GeneratorError, RerankerError) as error:
+    except (OutOfTimeError, LanguageModelError, RerankerError) as error:
         recorder.degraded.append(f"rerank: {error}")
         return candidates, "skipped" if isinstance(error, OutOfTimeError) else "failed"
 

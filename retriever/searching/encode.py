@@ -11,7 +11,7 @@ from retriever.embedding import open_encoder, unread_tokens
 from retriever.embedding.tokens import checked_rows
 from retriever.errors import EncoderError, IndexLockedError, RetrieverError
 from retriever.indexing.model_change import Budget, read_share
-from retriever.indexing.request import IndexRequest, is_made_as
+from retriever.indexing.request import IndexRequest, matches_config
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.open_index import OpenIndex, View
@@ -69,7 +69,7 @@ def embedded(view: View, encoder: Encoder | None, queries: Sequence[Query], reco
             )
             return None
         for place, query in enumerate(queries):
-            if (query.dense_weight or not place) and (unread := unread_tokens(encoder, query.text)):
+            if (query.semantic_weight or not place) and (unread := unread_tokens(encoder, query.text)):
                 text = f"expanded text {place}" if place else "question"
                 recorder.degraded.append(f"embed: the last {unread} tokens of the {text} are more than the model reads")
         return _encoded(view, encoder, queries)
@@ -82,7 +82,7 @@ def _encoded(view: View, encoder: Encoder, queries: Sequence[Query]) -> Embedded
     """One batch of questions and one of passages; the question, whatever it weighs, with its tokens."""
     token_encoder = as_token_encoder(encoder)
     vectors = np.zeros((len(queries), encoder.dimension), np.float32)
-    heeded = [place for place, query in enumerate(queries) if place and query.dense_weight]
+    heeded = [place for place, query in enumerate(queries) if place and query.semantic_weight]
     questions = [place for place in heeded if not queries[place].is_hypothetical]
     passages = [place for place in heeded if queries[place].is_hypothetical]
     tokens = None
@@ -156,7 +156,7 @@ class OpenModels:
                 if view.former is None or not request.profile.change_seconds:
                     return
                 encoder, words = self.of(view).encoder, tokenize(question)
-                if encoder is None or not is_made_as(view.connection, request):
+                if encoder is None or not matches_config(view.connection, request):
                     return
                 likely = view.lexical.search(words, LIKELY_SECTIONS).ranking if words else []
             most = recorder.deadline.seconds_for("change")

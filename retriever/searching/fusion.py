@@ -158,11 +158,11 @@ def as_weighed(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranking, 
 def _weights_of_arms(profile: Profile) -> dict[str, float]:
     """Convex weights add up to 1 over what both arms found; a neighbour's score is one already, decayed."""
     fusion = profile.fusion
-    temporal = fusion.temporal_weight if fusion.method == "blended" else 0.0
-    total = 1.0 if fusion.method == "blended" else fusion.semantic_weight + fusion.lexical_weight or 1.0
+    temporal = fusion.recency_weight if fusion.method == "blended" else 0.0
+    total = 1.0 if fusion.method == "blended" else fusion.semantic_weight + fusion.keyword_weight or 1.0
     return {
         "dense": fusion.semantic_weight / total,
-        "lexical": fusion.lexical_weight / total,
+        "lexical": fusion.keyword_weight / total,
         "temporal": temporal,
         "neighbors": profile.neighbor_weight,
     }
@@ -171,7 +171,7 @@ def _weights_of_arms(profile: Profile) -> dict[str, float]:
 # Which of the fused candidates are kept. Pure.
 
 
-def pooled(candidates: Sequence[Candidate], cap: int, neighbor_share: float) -> tuple[Candidate, ...]:
+def cap_candidates(candidates: Sequence[Candidate], cap: int, neighbor_share: float) -> tuple[Candidate, ...]:
     """The first `cap` candidates, of which those that only the tree brought in take at most their share.
 
     More of them come in where there is nothing else: a place that would stay empty costs no direct hit.

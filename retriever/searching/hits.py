@@ -28,7 +28,9 @@ class Surroundings:
     """By node id, in the order of the text."""
 
 
-def hits_of(view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile) -> tuple[Hit, ...]:
+def build_hits(
+    view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile
+) -> tuple[Hit, ...]:
     """The hits of the candidates, in their order."""
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)

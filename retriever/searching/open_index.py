@@ -1,4 +1,4 @@
-"""An index open for questions: the rows of index.sqlite, and what the generation in force derives from them."""
+"""An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
 import sqlite3
 import tempfile
@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from pageindex.tree import DocumentTree
-from retriever.errors import GenerationError
+from retriever.errors import SnapshotError
 from retriever.indexing.background import Unrelated, unrelated_of
-from retriever.indexing.snapshot import Generation, lexical_tokens
+from retriever.indexing.snapshot import Snapshot, lexical_tokens
 from retriever.store import model_change, reading, text_vectors
 from retriever.store import reading as priors
-from retriever.store.database import believed, damaged, foreign_errors, identity, open_database, snapshot
+from retriever.store.database import (
+    damaged,
+    identity,
+    open_database,
+    read_transaction,
+    translate_sqlite_errors,
+    verify_on_error,
+)
 from retriever.store.reading import link_sources
 
 if TYPE_CHECKING:
@@ -32,7 +39,7 @@ class StoredTree:
 
     What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
     links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
-    Belongs to one generation; every method must be called in a snapshot of that.
+    Belongs to one snapshot; every method must be called in a snapshot of that.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -114,7 +121,7 @@ class StoredTree:
 
 
 class OpenIndex:
-    """Follows the index through its generations, and to another one in its place; used by one thread at a time.
+    """Follows the index through its snapshots, and to another one in its place; used by one thread at a time.
 
     Raises:
         NoIndexError: there is no index in that folder.
@@ -132,33 +139,41 @@ class OpenIndex:
         """One consistent state, whatever a writer does meanwhile.
 
         Args:
-            substitute: whether to answer from index.sqlite alone, without the generation.
+            substitute: whether to answer from index.sqlite alone, without the snapshot.
 
         Raises:
-            GenerationError: the generation cannot be opened, or fails in use; what the caller does not handle
+            SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
                 closes it.
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
         self._follow()
-        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
-            number, read = reading.generation_number(self._connection), _texts_read(self._connection)
+        with (
+            translate_sqlite_errors(self.path),
+            verify_on_error(self._connection, self.path),
+            read_transaction(self._connection),
+        ):
+            number, read = reading.snapshot_number(self._connection), _texts_read(self._connection)
             if self._view is None or self._view.key != (number, substitute, read):
                 self._close_view()
                 self._view = View(self.path, self._connection, number, substitute, read)
             try:
                 yield self._view
-            except GenerationError as error:
+            except SnapshotError as error:
                 self._close_view()
                 if substitute:  # then nothing but the rows can be at fault
                     raise damaged(self.path, error) from error
                 raise
 
     def number(self) -> int:
-        """The generation in force; 0 before the first."""
+        """The snapshot in force; 0 before the first."""
         self._follow()
-        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
-            return reading.generation_number(self._connection)
+        with (
+            translate_sqlite_errors(self.path),
+            verify_on_error(self._connection, self.path),
+            read_transaction(self._connection),
+        ):
+            return reading.snapshot_number(self._connection)
 
     def _follow(self) -> None:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
@@ -188,14 +203,14 @@ class View:
     connection: sqlite3.Connection
     """In a snapshot of that state."""
     number: int
-    """The generation in force; 0 before the first."""
+    """The snapshot in force; 0 before the first."""
     substitute: bool
-    """Whether index.sqlite stands in for the generation."""
+    """Whether index.sqlite stands in for the snapshot."""
     read: int | None
     """How many texts the model has read that takes the place of another; None while none does."""
     model: str | None = None
     """The fingerprint of another model than the index's own, by whose vectors it is seen."""
-    _opened: list[Generation] = field(default_factory=list)
+    _opened: list[Snapshot] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[int, bool, int | None]:
@@ -231,10 +246,10 @@ class View:
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes; what of a generation is whole serves even where the rest of it does not."""
+        """BM25 over the nodes; what of a snapshot is whole serves even where the rest of it does not."""
         try:
-            return self._generation.lexical
-        except GenerationError:
+            return self._snapshot.lexical
+        except SnapshotError:
             if not self.substitute:
                 raise
             return self._lexical_of_rows()
@@ -242,7 +257,7 @@ class View:
     @cached_property
     def chroma(self) -> "VectorSearch":
         """The chunks' vectors in ChromaDB, or what stands in for it, as while the model is changed step by step."""
-        return self.scan if self.substitute or self.read is not None else self._generation.vectors
+        return self.scan if self.substitute or self.read is not None else self._snapshot.vectors
 
     @cached_property
     def scan(self) -> "VectorSearch":
@@ -253,10 +268,10 @@ class View:
         return ExactIndex(keys, matrix)
 
     @cached_property
-    def _generation(self) -> Generation:
-        generation = Generation(self.index, self.number, reading.seal(self.connection))
-        self._opened.append(generation)
-        return generation
+    def _snapshot(self) -> Snapshot:
+        snapshot = Snapshot(self.index, self.number, reading.manifest_hash(self.connection))
+        self._opened.append(snapshot)
+        return snapshot
 
     def _lexical_of_rows(self) -> "LexicalIndex":
         """Built anew where nothing is in the way; its files are mapped, so they can go at once where systems allow."""
@@ -268,9 +283,9 @@ class View:
             return LexicalIndex.open(Path(folder) / "lexical")
 
     def close(self) -> None:
-        """Lets go of the generation, so that a writer may remove it."""
-        for generation in self._opened:
-            generation.close()
+        """Lets go of the snapshot, so that a writer may remove it."""
+        for snapshot in self._opened:
+            snapshot.close()
 
 
 def _texts_read(connection: sqlite3.Connection) -> int | None:

@@ -35,25 +35,25 @@ def weigh_queries(
         rarity: of terms in the documents, for the mode `keywords`.
     """
     own = Query(question, 1.0, 1.0)
-    passage_weights = (weights.hyde_variant_weight, weights.passage_lexical_weight)
+    passage_weights = (weights.hyde_variant_weight, weights.passage_keyword_weight)
     rewordings = [
         Query(text, weights.rewording_weight, weights.rewording_weight, "rewording") for text in expansion.rewordings
     ]
     passages = [Query(text, *passage_weights, kind) for kind, text in expansion.texts if kind != "rewording"]
     if weights.hyde.mode == "average" and passages:
-        own = replace(own, dense_weight=0.0)  # the passages' mean takes the place of the question's vector
-        passages = [replace(query, dense_weight=1 / len(passages)) for query in passages]
+        own = replace(own, semantic_weight=0.0)  # the passages' mean takes the place of the question's vector
+        passages = [replace(query, semantic_weight=1 / len(passages)) for query in passages]
     elif weights.hyde.mode == "keywords" and passages:
         keywords = " ".join(_new_words([own, *rewordings], passages, weights.hyde.keywords, rarity))
-        passages = [Query(keywords, 0.0, weights.passage_lexical_weight, "keywords")] if keywords else []
+        passages = [Query(keywords, 0.0, weights.passage_keyword_weight, "keywords")] if keywords else []
     others = [*rewordings, *passages]
     if weights.hyde.lexical == "original":
-        others = [replace(query, lexical_weight=0.0) for query in others]
+        others = [replace(query, keyword_weight=0.0) for query in others]
     if weights.hyde.bound == "together":
-        dense = max(1.0, sum(query.dense_weight for query in others))
-        lexical = max(1.0, sum(query.lexical_weight for query in others))
+        dense = max(1.0, sum(query.semantic_weight for query in others))
+        lexical = max(1.0, sum(query.keyword_weight for query in others))
         others = [
-            replace(query, dense_weight=query.dense_weight / dense, lexical_weight=query.lexical_weight / lexical)
+            replace(query, semantic_weight=query.semantic_weight / dense, keyword_weight=query.keyword_weight / lexical)
             for query in others
         ]
     return normalize_weights([own, *others])
@@ -65,14 +65,14 @@ def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
     Args:
         queries: the question first. It gets a dense weight when no query has one.
     """
-    if not any(query.dense_weight for query in queries):
-        queries = [replace(queries[0], dense_weight=1.0), *queries[1:]]
-    dense = sum(query.dense_weight for query in queries)
-    lexical = sum(query.lexical_weight for query in queries)
+    if not any(query.semantic_weight for query in queries):
+        queries = [replace(queries[0], semantic_weight=1.0), *queries[1:]]
+    dense = sum(query.semantic_weight for query in queries)
+    lexical = sum(query.keyword_weight for query in queries)
     return tuple(
-        replace(query, dense_weight=query.dense_weight / dense, lexical_weight=query.lexical_weight / lexical)
+        replace(query, semantic_weight=query.semantic_weight / dense, keyword_weight=query.keyword_weight / lexical)
         for place, query in enumerate(queries)
-        if place == 0 or query.dense_weight or query.lexical_weight
+        if place == 0 or query.semantic_weight or query.keyword_weight
     )
 
 
@@ -110,5 +110,5 @@ def weigh_words(queries: Sequence[Query]) -> Mapping[str, float]:
     counts: dict[str, float] = {}
     for query in queries:
         for word, times in Counter(tokenize(query.text)).items():
-            counts[word] = counts.get(word, 0.0) + times * query.lexical_weight
+            counts[word] = counts.get(word, 0.0) + times * query.keyword_weight
     return {word: count for word, count in counts.items() if count}

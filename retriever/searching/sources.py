@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from retriever.errors import GenerationError
+from retriever.errors import SnapshotError
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.fusion import temporal_scores
@@ -54,12 +54,12 @@ def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> DenseEv
     (nearest,) = search.search(vectors, profile.vector_top_n)
     exact = _with_exact_cosines(view, vectors, nearest)
     if len(exact) < min(profile.vector_top_n, len(search)):  # a record that cannot be read is left out silently
-        raise GenerationError("some vectors cannot be read; index the documents again")
+        raise SnapshotError("some vectors cannot be read; index the documents again")
     hits = _sections_of_chunks(view, _near_enough(exact, profile), profile.vector_top_n)
     by_rank = profile.node_evidence == "distance_and_rank"
     items = _with_prior(view, distance_and_rank(hits) if by_rank else best_chunk(hits), profile)
     scale = "cosine / log2(1 + rank)" if by_rank else "cosine"
-    ranking = Ranking("dense", scale, profile.dense_weight, _by_best(items, profile))
+    ranking = Ranking("dense", scale, profile.semantic_weight, _by_best(items, profile))
     return DenseEvidence(ranking, exact[0][1] if exact else None)
 
 
@@ -72,14 +72,14 @@ def _with_exact_cosines(
     pairs otherwise than one made at once. And a bit that flipped in its files shows here.
 
     Raises:
-        GenerationError: ChromaDB's vectors are not those of the index.
+        SnapshotError: ChromaDB's vectors are not those of the index.
     """
     keys, _, matrix = text_vectors.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
     cosines = (matrix.astype("float64") * vectors).sum(axis=1) if keys else []
     exact = dict(zip(keys, map(float, cosines), strict=True))
     if any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest):
-        raise GenerationError("the vectors are not those of the index; index the documents again")
+        raise SnapshotError("the vectors are not those of the index; index the documents again")
     return sorted(exact.items(), key=lambda item: (-item[1], item[0]))
 
 
@@ -132,14 +132,14 @@ def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> L
     The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity;
     of several texts, the mean by their weights.
     """
-    result = view.lexical.search_weighted(weigh_words(queries), profile.lexical_top_n)
+    result = view.lexical.search_weighted(weigh_words(queries), profile.keyword_top_n)
     found = result.ranking
     coverage = _coverage(view, queries, [key for key, _ in found])
     known = reading.ids_of_nodes(view.connection, [key for key, _ in found])
     evidence = coverage if profile.rank_weighting == "evidence" else [1.0] * len(found)
     items = [Ranked(known[key], score, share) for (key, score), share in zip(found, evidence, strict=True)]
     ranked = _with_prior(view, items, profile)
-    ranking = Ranking("lexical", "bm25", profile.lexical_weight, ranked, result.ceiling)
+    ranking = Ranking("lexical", "bm25", profile.keyword_weight, ranked, result.ceiling)
     asked = split_words(queries[0].text)
     first = [item.node_id for item in ranked[:TOGETHER_IN]]
     view.tree.load_nodes(first)
@@ -157,7 +157,7 @@ def _coverage(view: View, queries: Sequence[Query], node_keys: Sequence[int]) ->
     total = [0.0] * len(node_keys)
     for query in queries:
         shares = view.lexical.coverage(tokenize(query.text), node_keys)
-        total = [before + query.lexical_weight * share for before, share in zip(total, shares, strict=True)]
+        total = [before + query.keyword_weight * share for before, share in zip(total, shares, strict=True)]
     return total
 
 
@@ -176,9 +176,9 @@ def late_ranking(view: View, question: TokenBits, candidates: Sequence[Candidate
     """The candidates by late interaction with the question; the evidence of each is its score beside the best one's."""
     ids = [candidate.node_id for candidate in candidates]
     tokens = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
-    scores = max_similarities(question, [found[: profile.late_chunks] for found in tokens.values()])
+    scores = max_similarities(question, [found[: profile.token_match_chunks] for found in tokens.values()])
     scored = map(Ranked, tokens, scores)
-    return Ranking("late", "MaxSim", profile.late_weight, _by_best(_with_prior(view, scored, profile), profile))
+    return Ranking("late", "MaxSim", profile.token_match_weight, _by_best(_with_prior(view, scored, profile), profile))
 
 
 def _by_best(items: tuple[Ranked, ...], profile: Profile) -> tuple[Ranked, ...]:
@@ -212,7 +212,7 @@ def _changed(item: Ranked, score: float, evidence: float) -> Ranked:
 def dense_evidence(
     view: View, vectors: FloatMatrix, queries: Sequence[Query], profile: Profile
 ) -> tuple[DenseEvidence, ...]:
-    """The question's first: for the mean of all vectors, or with `dense_per_query` for each text its own.
+    """The question's first: for the mean of all vectors, or with `semantic_per_query` for each text its own.
 
     Args:
         view: the index.
@@ -220,25 +220,25 @@ def dense_evidence(
         queries: n of them, the question first.
         profile: how much each list holds, and weighs beside the others.
     """
-    if not profile.dense_per_query:
-        return (dense_ranking(view, average_vectors(vectors, [query.dense_weight for query in queries]), profile),)
-    heaviest = max(query.dense_weight for query in queries)
+    if not profile.semantic_per_query:
+        return (dense_ranking(view, average_vectors(vectors, [query.semantic_weight for query in queries]), profile),)
+    heaviest = max(query.semantic_weight for query in queries)
     return tuple(
-        dense_ranking(view, vectors[place : place + 1], _of_one(profile, query.dense_weight / heaviest))
+        dense_ranking(view, vectors[place : place + 1], _of_one(profile, query.semantic_weight / heaviest))
         for place, query in enumerate(queries)
-        if query.dense_weight
+        if query.semantic_weight
     )
 
 
 def lexical_evidence(view: View, queries: Sequence[Query], profile: Profile) -> tuple[LexicalEvidence, ...]:
-    """The question's first: for the words of all texts, or with `lexical_per_query` for each text its own."""
-    if not profile.lexical_per_query:
+    """The question's first: for the words of all texts, or with `keyword_per_query` for each text its own."""
+    if not profile.keyword_per_query:
         return (lexical_ranking(view, queries, profile),)
-    heaviest = max(query.lexical_weight for query in queries)
+    heaviest = max(query.keyword_weight for query in queries)
     return tuple(
-        lexical_ranking(view, [replace(query, lexical_weight=1.0)], _of_one(profile, query.lexical_weight / heaviest))
+        lexical_ranking(view, [replace(query, keyword_weight=1.0)], _of_one(profile, query.keyword_weight / heaviest))
         for query in queries
-        if query.lexical_weight
+        if query.keyword_weight
     )
 
 
@@ -246,8 +246,8 @@ def _of_one(profile: Profile, share: float) -> Profile:
     """The profile for the list of one text, which weighs a share of what the heaviest does."""
     return replace(
         profile,
-        vector_top_n=profile.dense_per_query or profile.vector_top_n,
-        dense_weight=profile.dense_weight * share,
-        lexical_top_n=profile.lexical_per_query or profile.lexical_top_n,
-        lexical_weight=profile.lexical_weight * share,
+        vector_top_n=profile.semantic_per_query or profile.vector_top_n,
+        semantic_weight=profile.semantic_weight * share,
+        keyword_top_n=profile.keyword_per_query or profile.keyword_top_n,
+        keyword_weight=profile.keyword_weight * share,
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from retriever.browse import find_node, read_passage, whole_tree
+from retriever.browse import find_node, read_excerpt, whole_tree
 from retriever.display.sanitize import code
 from retriever.serving.mcp_text import (
     DATA,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_HITS = 30
 WIDE = {"top_k": MOST_HITS}
 """Settings of every search: as many hits as are ever asked for, so that `top_k` and pages only cut the same list."""
-DEEP = {"top_k": 300, "candidate_cap": 300, "vector_top_n": 600, "lexical_top_n": 600}
+DEEP = {"top_k": 300, "candidate_cap": 300, "vector_top_n": 600, "keyword_top_n": 600}
 """Of a search below a path: its hits are those of all documents that lie there."""
 RESERVED_TOKENS = 150
 """For what is known at the end alone: the cursor and the sum."""
@@ -79,7 +79,7 @@ class Answers:
         if asked.path:
             hits = tuple(hit for hit in hits if lies_in(hit, asked.path))
             remarks = self._path_remarks(asked, answer, hits)
-        first = self._cursors.offset(cursor, asked.call, answer.index.generation)
+        first = self._cursors.offset(cursor, asked.call, answer.index.snapshot)
         return self._filled(asked, replace(answer, hits=hits[: asked.top_k]), remarks, first)
 
     def _path_remarks(self, asked: Asked, answer: "Answer", hits: Sequence["Hit"]) -> list[str]:
@@ -113,7 +113,7 @@ class Answers:
             hits.append(value)
             lines.append(line)
         end = first + len(hits)
-        cursor = self._cursors.make(asked.call, answer.index.generation, end) if end < len(answer.hits) else ""
+        cursor = self._cursors.make(asked.call, answer.index.snapshot, end) if end < len(answer.hits) else ""
         values |= {"hits": hits, "truncated": bool(cursor), "next_cursor": cursor or None}
         more = [f"{len(answer.hits) - end} more: call again with the same arguments and cursor={cursor}"]
         notes = [f"note: {item}" for item in (*values["degraded"], *values["remarks"])]
@@ -128,17 +128,17 @@ class Answers:
             UsageError: there is nothing of that name.
         """
         with self._library.retriever() as retriever, retriever.view() as view:
-            passage = read_passage(view.connection, reference, retriever.access)
-            generation = view.number
-        call = ("read", reference, hash(passage.text))  # a file that changes makes no new generation at once
-        first = self._cursors.offset(cursor, call, generation)
+            passage = read_excerpt(view.connection, reference, retriever.access)
+            snapshot = view.number
+        call = ("read", reference, hash(passage.text))  # a file that changes makes no new snapshot at once
+        first = self._cursors.offset(cursor, call, snapshot)
         titles = code(" > ".join((*passage.breadcrumb, passage.title)))
         cited = code(passage.citation) + said_of(passage.citation_state)
         head = f"{cited} {titles} node {code(passage.node_id)}. {DATA}"
         most = max_tokens - estimated_tokens(head) - RESERVED_TOKENS
         text = fitting_text(passage.text[first:], most)
         end = first + len(text)
-        next_cursor = self._cursors.make(call, generation, end) if end < len(passage.text) else ""
+        next_cursor = self._cursors.make(call, snapshot, end) if end < len(passage.text) else ""
         line = passage.span.first + passage.text.count("\n", 0, end)
         rest = f"cut before line {line} of {passage.span.last}" if next_cursor else ""
         return page_reply(head, text, rest, next_cursor)
@@ -150,15 +150,15 @@ class Answers:
             UsageError: there is nothing of that name.
         """
         with self._library.retriever() as retriever, retriever.view() as view:
-            tree, generation = whole_tree(view.connection), view.number
+            tree, snapshot = whole_tree(view.connection), view.number
             top = find_node(view.connection, tree, reference) if reference else None
         lines = tree.pretty(top, depth).split("\n")
         call = ("outline", reference, depth)
-        first = self._cursors.offset(cursor, call, generation)
+        first = self._cursors.offset(cursor, call, snapshot)
         head = f"Titles with file:first-last as indexed, {len(lines):,} lines; read() takes the latter. {DATA}"
         count = fitting_lines(lines[first:], max_tokens - estimated_tokens(head) - RESERVED_TOKENS)
         end = first + count
-        next_cursor = self._cursors.make(call, generation, end) if end < len(lines) else ""
+        next_cursor = self._cursors.make(call, snapshot, end) if end < len(lines) else ""
         rest = (
             f"{len(lines) - end:,} more lines; a smaller depth or a part of the tree is shorter" if next_cursor else ""
         )

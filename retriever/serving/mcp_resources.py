@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 
 from mcp import types
 
-from retriever.browse import read_passage, whole_tree
+from retriever.browse import read_excerpt, whole_tree
 from retriever.errors import UsageError
 from retriever.store import reading
 
@@ -69,7 +69,7 @@ class Resources:
         with self._library.retriever() as retriever, retriever.view() as view:
             if reading.document_of_node(view.connection, node_id) is None:
                 raise UsageError("there is no such document; list the resources, or call outline")
-            return read_passage(view.connection, node_id, retriever.access).text
+            return read_excerpt(view.connection, node_id, retriever.access).text
 
 
 def _document(node_id: str, size: int) -> types.Resource:

@@ -178,7 +178,7 @@ def status_values(status: "Status", profile: str) -> dict[str, Any]:
         "sections": state.sections,
         "passages": state.chunks,
         "vector_coverage": round(status.coverage, 4),
-        "generation": state.generation,
+        "snapshot": state.snapshot,
         "encoder": status.encoder,
         "former_encoder": status.former_encoder,
         "former_coverage": round(status.former_coverage, 4),

@@ -63,12 +63,12 @@ class Cursors:
     def __init__(self) -> None:
         self._key = secrets.token_bytes(32)
 
-    def make(self, call: Iterable[object], generation: int, offset: int) -> str:
-        """A cursor for the same call, which goes on at `offset` while the index has that generation."""
-        body = json.dumps([generation, offset]).encode()
-        return urlsafe_b64encode(self._seal(call, body) + body).decode().rstrip("=")
+    def make(self, call: Iterable[object], snapshot: int, offset: int) -> str:
+        """A cursor for the same call, which goes on at `offset` while the index has that snapshot."""
+        body = json.dumps([snapshot, offset]).encode()
+        return urlsafe_b64encode(self._hash_manifest(call, body) + body).decode().rstrip("=")
 
-    def offset(self, cursor: str, call: Iterable[object], generation: int) -> int:
+    def offset(self, cursor: str, call: Iterable[object], snapshot: int) -> int:
         """Where the call goes on; 0 without a cursor.
 
         Raises:
@@ -81,16 +81,16 @@ class Cursors:
         except ValueError:
             raw = b""
         seal, body = raw[:_SEAL_BYTES], raw[_SEAL_BYTES:]
-        if not hmac.compare_digest(seal, self._seal(call, body)):
+        if not hmac.compare_digest(seal, self._hash_manifest(call, body)):
             raise UsageError(
                 "this cursor belongs to another call; repeat the call that gave it with all its arguments, or call "
                 "without cursor"
             )
         made_at, offset = json.loads(body)
-        if made_at != generation:
+        if made_at != snapshot:
             raise UsageError("the documents changed since this cursor was given; call again without cursor")
         return int(offset)
 
-    def _seal(self, call: Iterable[object], body: bytes) -> bytes:
+    def _hash_manifest(self, call: Iterable[object], body: bytes) -> bytes:
         content = json.dumps(list(call)).encode() + body
         return hmac.new(self._key, content, hashlib.sha256).digest()[:_SEAL_BYTES]

@@ -106,7 +106,7 @@ class QueryWeights:
 
     rewording_weight: float
     hyde_variant_weight: float
-    passage_lexical_weight: float
+    passage_keyword_weight: float
     hyde: HydeSettings
 
 
@@ -157,8 +157,8 @@ class FusionSettings:
         "rrf: by ranks; convex: by scores on fixed scales; blended: by scores scaled over the candidates, and by age.",
     )
     semantic_weight: Share = setting(0.55, "The weight of the dense score in convex and blended.")
-    lexical_weight: Share = setting(0.30, "The weight of the lexical score, likewise.")
-    temporal_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
+    keyword_weight: Share = setting(0.30, "The weight of the lexical score, likewise.")
+    recency_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
     min_cosine: Annotated[float, Ge(-1), Le(1)] = setting(0.25, "A lower cosine is no dense evidence, in blended.")
     half_life_days: Annotated[float, Gt(0)] = setting(180.0, "After so many days the newness of a document is half.")
 
@@ -211,11 +211,11 @@ class Profile:
 
     top_k: Count = setting(5, "How many sections are returned.")
     vector_top_n: Count = setting(40, "How many chunks the dense arm finds for a query.")
-    lexical_top_n: Count = setting(100, "How many sections the lexical arm ranks.")
-    dense_per_query: CountOrNone = setting(
+    keyword_top_n: Count = setting(100, "How many sections the lexical arm ranks.")
+    semantic_per_query: CountOrNone = setting(
         0, "How many chunks the dense arm finds for each text of a search, in a list of its own; 0: one list for all."
     )
-    lexical_per_query: CountOrNone = setting(0, "How many sections the lexical arm ranks for each text, likewise.")
+    keyword_per_query: CountOrNone = setting(0, "How many sections the lexical arm ranks for each text, likewise.")
     candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
     candidate_file_roots: CountOrNone = setting(
         5, "From how many of the best files the top sections become candidates."
@@ -238,15 +238,15 @@ class Profile:
         "best_chunk", "A section's dense score: its best chunk's cosine, or that cosine with its rank's share."
     )
     rrf_k: Annotated[float, Gt(0), Le(1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
-    dense_weight: Weight = setting(1.0, "The weight of the dense list in the fusion.")
-    lexical_weight: Weight = setting(1.0, "The weight of the lexical list in the fusion.")
-    late_weight: Weight = setting(
+    semantic_weight: Weight = setting(1.0, "The weight of the dense list in the fusion.")
+    keyword_weight: Weight = setting(1.0, "The weight of the lexical list in the fusion.")
+    token_match_weight: Weight = setting(
         1.0, "The weight of late interaction, which compares the candidates with the question token by token; 0: not."
     )
-    late_candidates: Count = setting(
+    token_match_candidates: Count = setting(
         60, "How many fused sections late interaction compares; candidate_cap of them are kept."
     )
-    late_chunks: Count = setting(20, "How many chunks of a candidate late interaction reads, from its first.")
+    token_match_chunks: Count = setting(20, "How many chunks of a candidate late interaction reads, from its first.")
     rank_weighting: Literal["evidence", "constant"] = setting(
         "evidence", "evidence: a rank counts for as much as its arm found for the section; constant: all count as one."
     )
@@ -282,7 +282,7 @@ class Profile:
     rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both arms.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
-    passage_lexical_weight: Share = setting(0.5, "The same in the lexical arm, where a passage has many words.")
+    passage_keyword_weight: Share = setting(0.5, "The same in the lexical arm, where a passage has many words.")
     hyde_temperature: Annotated[float, Ge(0), Le(2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most so many words are not expanded.")

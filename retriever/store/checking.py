@@ -48,7 +48,7 @@ def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _read_meta(connection: sqlite3.Connection) -> None:
-    reading.generation_number(connection)
+    reading.snapshot_number(connection)
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
     for key in ("recipe", "unrelated", "former", "texts"):

@@ -1,4 +1,4 @@
-"""Who may write to an index, and which generations are being read. Locks die with the process that held them."""
+"""Who may write to an index, and which snapshots are being read. Locks die with the process that held them."""
 
 import contextlib
 import os
@@ -97,23 +97,23 @@ def _holder(index: Path) -> str:
     return "?"
 
 
-def share_generation(generation: Path) -> FileIO:
-    """Marks a generation as being read until the file is closed.
+def share_snapshot(snapshot: Path) -> FileIO:
+    """Marks a snapshot as being read until the file is closed.
 
     Raises:
-        FileNotFoundError: the generation is gone.
+        FileNotFoundError: the snapshot is gone.
     """
-    file = FileIO(open_regular(generation / READERS_NAME), "r")
+    file = FileIO(open_regular(snapshot / READERS_NAME), "r")
     if not _flock(file, shared=True):
         file.close()
-        raise FileNotFoundError(generation)
+        raise FileNotFoundError(snapshot)
     return file
 
 
-def is_read(generation: Path) -> bool:
-    """Whether some process reads this generation."""
+def is_read(snapshot: Path) -> bool:
+    """Whether some process reads this snapshot."""
     try:
-        with FileIO(open_regular(generation / READERS_NAME), "r") as file:
+        with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
             return not _flock(file, shared=False)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""What was asked and opened, where the user wants it kept: rows of index.sqlite that belong to no generation."""
+"""What was asked and opened, where the user wants it kept: rows of index.sqlite that belong to no snapshot."""
 
 import json
 import sqlite3

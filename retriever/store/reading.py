@@ -1,4 +1,4 @@
-"""What is in index.sqlite, as values. Call inside one `snapshot` what must belong together."""
+"""What is in index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
 
 import json
 import sqlite3
@@ -85,14 +85,14 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def generation_number(connection: sqlite3.Connection) -> int:
-    """The generation in force; 0 before the first."""
-    return int(meta(connection, "generation") or 0)
+def snapshot_number(connection: sqlite3.Connection) -> int:
+    """The snapshot in force; 0 before the first."""
+    return int(meta(connection, "snapshot") or 0)
 
 
-def seal(connection: sqlite3.Connection) -> str:
-    """What tells the folder of the generation in force from any other; empty before the first."""
-    return meta(connection, "seal") or ""
+def manifest_hash(connection: sqlite3.Connection) -> str:
+    """What tells the folder of the snapshot in force from any other; empty before the first."""
+    return meta(connection, "manifest_hash") or ""
 
 
 def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
@@ -160,7 +160,7 @@ def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
 
 
 def skipped_count(connection: sqlite3.Connection) -> int:
-    """How many files could not be read; changes without a new generation."""
+    """How many files could not be read; changes without a new snapshot."""
     return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
 
 

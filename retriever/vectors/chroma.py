@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from retriever.errors import EncoderError, GenerationError, StorageError
+from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
@@ -53,7 +53,7 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
     """Open a folder of Chroma's, or make one; every call needs its `close()` before the folder is moved or removed.
 
     Raises:
-        GenerationError: it cannot be opened.
+        SnapshotError: it cannot be opened.
         StorageError: when `writing`: the disk is full or read-only.
     """
     chromadb = _chromadb()
@@ -73,7 +73,7 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
     api = type(client._server)  # the only witness of where data goes
     if f"{api.__module__}.{api.__qualname__}" != _RUST_API:
         client.close()
-        raise GenerationError(f"{folder}: ChromaDB was opened as {api.__qualname__}, not as a folder")
+        raise SnapshotError(f"{folder}: ChromaDB was opened as {api.__qualname__}, not as a folder")
     return client
 
 
@@ -85,7 +85,7 @@ def in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing
 
     Raises:
         StorageError: a write did not finish in time.
-        GenerationError: nothing was written, and it did not answer in time.
+        SnapshotError: nothing was written, and it did not answer in time.
     """
     done: list[Result] = []
     failed: list[BaseException] = []
@@ -102,7 +102,7 @@ def in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing
     if failed:
         raise failed[0]
     if not done and not writing:
-        raise GenerationError(f"{folder}: ChromaDB did not answer within {seconds:g} s; index the documents again")
+        raise SnapshotError(f"{folder}: ChromaDB did not answer within {seconds:g} s; index the documents again")
     if not done:
         raise StorageError(
             f"{folder}: ChromaDB did not finish within {seconds:g} s, as on a full disk; free some space, or keep the"
@@ -113,7 +113,7 @@ def in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing
 
 @contextmanager
 def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
-    """Turn whatever Chroma raises into a GenerationError (when `writing` and the disk refused: a StorageError)."""
+    """Turn whatever Chroma raises into a SnapshotError (when `writing` and the disk refused: a StorageError)."""
     from chromadb.errors import ChromaError
 
     try:
@@ -127,12 +127,12 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
         raise _translated(error, folder, writing) from error
 
 
-def _translated(error: BaseException, folder: Path, writing: bool) -> GenerationError | StorageError:
+def _translated(error: BaseException, folder: Path, writing: bool) -> SnapshotError | StorageError:
     if writing and (any(phrase in str(error).lower() for phrase in _REFUSED) or _nearly_full(folder)):
         return StorageError(
             f"{folder}: the disk is full or read-only ({error}); free some space, or keep the index elsewhere (--index)"
         )
-    return GenerationError(f"{folder}: ChromaDB failed ({error}); index the documents again")
+    return SnapshotError(f"{folder}: ChromaDB failed ({error}); index the documents again")
 
 
 def _nearly_full(folder: Path) -> bool:
@@ -210,7 +210,7 @@ class VectorIndex:
         """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
 
         Raises:
-            GenerationError: it is missing, damaged, cut, not writable, or of another encoder.
+            SnapshotError: it is missing, damaged, cut, not writable, or of another encoder.
         """
         inventory = Inventory.read(folder)
         inventory.check_files(folder)
@@ -252,12 +252,12 @@ class VectorIndex:
         """Compare with the truth: every key is there, no other is, and sampled vectors find what the exact scan finds.
 
         Raises:
-            GenerationError: they differ.
+            SnapshotError: they differ.
         """
         with chroma_errors(self._folder):
             stored = set(self._collection.get(include=[])["ids"])
         if stored != set(map(str, keys)):
-            raise GenerationError("the vectors are of other chunks than the index; index the documents again")
+            raise SnapshotError("the vectors are of other chunks than the index; index the documents again")
         sample = matrix[:: max(1, len(matrix) // 50)]
         if not len(sample):
             return
@@ -266,7 +266,7 @@ class VectorIndex:
         # The best similarity, not the key: equal texts of different chunks are equally near.
         agreeing = np.isclose(nearest, truth, atol=1e-4).mean()
         if agreeing < 0.95:
-            raise GenerationError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
+            raise SnapshotError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
 
     def close(self) -> None:
         """Release files and memory; a second call does nothing."""
@@ -286,7 +286,7 @@ def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors) -> None:
 
     Raises:
         StorageError: the disk is full or the folder cannot be written.
-        GenerationError: Chroma failed otherwise.
+        SnapshotError: Chroma failed otherwise.
     """
     require_space(folder, _estimated_size(chunks))
     with writing_to(folder):
@@ -309,7 +309,7 @@ def patch_vectors(source: Path, target: Path, fingerprint: str, removed: Collect
     Raises:
         EncoderError: the added vectors are not as long as the others.
         StorageError: the disk is full or the folder cannot be written.
-        GenerationError: `source` cannot be opened, or holds other chunks than the change says: build anew.
+        SnapshotError: `source` cannot be opened, or holds other chunks than the change says: build anew.
     """
     inventory = Inventory.read(source)
     inventory.check_files(source)
@@ -324,14 +324,14 @@ def patch_vectors(source: Path, target: Path, fingerprint: str, removed: Collect
             _check_collection(collection, inventory, source)
             _remove(collection, removed)
             if _present(collection, added.keys):
-                raise GenerationError(f"{source}: holds chunks that the change adds; index the documents again")
+                raise SnapshotError(f"{source}: holds chunks that the change adds; index the documents again")
             _add(collection, added)
             return collection.count()
 
     count = in_time(_longest(inventory.count + len(added)), target, change)
     expected = inventory.count - len(removed) + len(added)
     if count != expected:
-        raise GenerationError(f"{target}: {count} vectors after a change that leaves {expected}; build it anew")
+        raise SnapshotError(f"{target}: {count} vectors after a change that leaves {expected}; build it anew")
     Inventory.of(target, count, added.dimension if len(added) else inventory.dimension).write(target)
 
 
@@ -360,7 +360,7 @@ def _size_on_disk(folder: Path) -> int:
     try:
         return sum(file.stat().st_size for file in folder.rglob("*"))
     except OSError as error:
-        raise GenerationError(f"{folder}: cannot be read ({error}); index the documents again") from error
+        raise SnapshotError(f"{folder}: cannot be read ({error}); index the documents again") from error
 
 
 def _check_collection(collection: "ChromaCollection", inventory: Inventory, folder: Path) -> None:
@@ -368,7 +368,7 @@ def _check_collection(collection: "ChromaCollection", inventory: Inventory, fold
     space = collection.configuration_json["hnsw"]["space"]
     count = collection.count()
     if space != "cosine" or count != inventory.count:
-        raise GenerationError(
+        raise SnapshotError(
             f"{folder}: {count} vectors compared by {space} instead of {inventory.count} by cosine; "
             "index the documents again"
         )
@@ -405,7 +405,7 @@ def _present(collection: "ChromaCollection", keys: Collection[int]) -> bool:
 def _ranked(ids: Sequence[str], distances: Sequence[float]) -> Neighbours:
     """Chroma's distance is 1 - cosine; its rounding may pass 2 or 0 by a little."""
     if any(math.isnan(distance) for distance in distances):
-        raise GenerationError("the vectors are damaged; index the documents again")
+        raise SnapshotError("the vectors are damaged; index the documents again")
     similarities = [
         (int(key), max(-1.0, min(1.0, 1.0 - distance))) for key, distance in zip(ids, distances, strict=True)
     ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from pageindex.files import read_file, require_regular
-from retriever.errors import GenerationError, StorageError
+from retriever.errors import SnapshotError, StorageError
 from retriever.files import writing_to
 
 # Which bytes of chroma.sqlite3 stay as they were written.
@@ -141,7 +141,7 @@ class Inventory:
         """Read a folder's inventory.
 
         Raises:
-            GenerationError: there is none, because the folder is missing or was not finished, or it is damaged.
+            SnapshotError: there is none, because the folder is missing or was not finished, or it is damaged.
         """
         try:
             values = json.loads(read_file(folder / _NAME, _MAX_BYTES))
@@ -153,7 +153,7 @@ class Inventory:
                 database_checksum=int(values["database_checksum"]),
             )
         except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-            raise GenerationError(f"{folder}: not a whole folder of vectors; index the documents again") from error
+            raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
 
     def write(self, folder: Path) -> None:
         """Write it beside Chroma's files.
@@ -168,7 +168,7 @@ class Inventory:
         """Compare the vector files with the inventory.
 
         Raises:
-            GenerationError: one is missing, too many, or not as it was written.
+            SnapshotError: one is missing, too many, or not as it was written.
         """
         try:
             database = folder / _DATABASE
@@ -183,7 +183,7 @@ class Inventory:
         except OSError:
             whole = False
         if not whole:
-            raise GenerationError(f"{folder}: a file is missing, cut or damaged; index the documents again")
+            raise SnapshotError(f"{folder}: a file is missing, cut or damaged; index the documents again")
 
     def copy(self, source: Path, target: Path) -> None:
         """Copy a folder that others may have open; the copy has no inventory before it is finished.
@@ -191,7 +191,7 @@ class Inventory:
         The database is copied by SQLite itself, because opening it writes to it: a plain copy could be torn.
 
         Raises:
-            GenerationError: the source cannot be read.
+            SnapshotError: the source cannot be read.
             StorageError: the disk is full or the target cannot be written.
         """
         with writing_to(target):
@@ -208,7 +208,7 @@ class Inventory:
         except sqlite3.Error as error:
             if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY):
                 raise StorageError(f"{target}: {error}; free some space, or keep the index elsewhere") from error
-            raise GenerationError(f"{source}: cannot be read ({error}); index the documents again") from error
+            raise SnapshotError(f"{source}: cannot be read ({error}); index the documents again") from error
 
 
 def _checksums(folder: Path) -> dict[str, int]:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from retriever.errors import GeneratorError, NoModelError
+from retriever.errors import LanguageModelError, NoModelError
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
 from retriever.llm.client import Timeouts, client_options
@@ -29,7 +29,7 @@ def settings() -> LlmSettings:
             names = sorted(model["name"] for model in client.get(f"{url}/api/tags").json()["models"])
         names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
         chatting = [name for name in names if OllamaServer(LlmSettings(model=name, num_ctx=4096)).look_up().can_chat]
-    except (GeneratorError, httpx.HTTPError, ValueError, LookupError) as error:
+    except (LanguageModelError, httpx.HTTPError, ValueError, LookupError) as error:
         pytest.skip(f"no Ollama to test with: {error}")
     if not chatting:
         pytest.skip("Ollama has no chat model")

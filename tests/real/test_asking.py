@@ -80,7 +80,7 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
     wordy = {"encoder": {"kind": "none"}}
     report = index_folders([shelf.docs], shelf.index, settings=wordy)
     assert (report.embedded, report.chunks) == (0, 8)
-    assert not (shelf.index / "gen-1" / "chroma").exists()
+    assert not (shelf.index / "snapshot-1" / "chroma").exists()
     with open_retriever((), shelf.index) as retriever:  # the index remembers that it has none
         answer = retriever.search("stamp for a letter")
         assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
@@ -117,7 +117,7 @@ def test_more_than_there_is_and_more_than_the_candidates(shelf: Shelf) -> None:
     assert len(everything.hits) == 8
     assert [hit.rank for hit in everything.hits] == list(range(1, 9))
     assert same_hits(found(shelf.ask("tomatoes", top_k=6, candidate_cap=2)), found(everything)[:6])
-    few = shelf.ask("tomatoes", vector_top_n=1, lexical_top_n=1, neighbor_depth=0, candidate_file_roots=0, top_k=50)
+    few = shelf.ask("tomatoes", vector_top_n=1, keyword_top_n=1, neighbor_depth=0, candidate_file_roots=0, top_k=50)
     assert 1 <= len(few.hits) <= 2
 
 

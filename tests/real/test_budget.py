@@ -10,7 +10,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.deadline import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
-from retriever.errors import GeneratorTimeoutError, OutOfTimeError, ProfileError
+from retriever.errors import LanguageModelTimeoutError, OutOfTimeError, ProfileError
 from retriever.query import Expansion
 from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
@@ -132,8 +132,8 @@ def test_a_stage_is_expected_to_take_what_it_took_last() -> None:
 def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> None:
     clock = Clock()
     deadline = Deadline(5.0, StageTimes(), clock, clock.now)
-    with pytest.raises(GeneratorTimeoutError), deadline.allow("rerank"):
-        raise GeneratorTimeoutError("late")
+    with pytest.raises(LanguageModelTimeoutError), deadline.allow("rerank"):
+        raise LanguageModelTimeoutError("late")
     with pytest.raises(OutOfTimeError, match="needed"):
         deadline.seconds_for("rerank")
     assert Deadline(9.0, deadline.times, clock, clock.now).seconds_for("rerank") == pytest.approx(8.98)
@@ -177,7 +177,7 @@ def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
     assert len(ollama.asked) == 1
 
 
-def hits_of(printed: str) -> list[tuple[str, float]]:
+def build_hits(printed: str) -> list[tuple[str, float]]:
     return [(hit["node_id"], hit["score"]) for hit in json.loads(printed)["hits"]]
 
 
@@ -191,11 +191,11 @@ def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, capsys: pyt
     assert main(["index", str(shelf.docs), "--index", str(shelf.index)]) == 0
     capsys.readouterr()
     asked = ["ask", "tomatoes in a wet summer", "--index", str(shelf.index), "--json"]
-    assert main([*asked, "--late-weight", "0"]) == 0
+    assert main([*asked, "--token-match-weight", "0"]) == 0
     without = capsys.readouterr().out
     assert main([*asked, "--budget", "1ms"]) == 0
     hurried = capsys.readouterr().out
-    assert hits_of(hurried) == hits_of(without)
+    assert build_hits(hurried) == build_hits(without)
     assert degraded_of(hurried) == ["late: skipped, the budget is used up"]
     assert degraded_of(without) == []
 

@@ -77,7 +77,7 @@ def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: 
             if not searches:
                 other.write("kitchen.md", "# Kitchen\n\nBread rises over night, and again at noon.\n")
                 other.update()
-            searches.append(answer.index.generation)
+            searches.append(answer.index.snapshot)
             return answer
 
         retriever.search = changing  # type: ignore[method-assign,assignment]  # a writer between the two steps

@@ -47,7 +47,7 @@ def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
 
 
 def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
-    broken = System("balanced", "balanced", {"lexical_weight": 0.0, "dense_weight": 0.0, "late_weight": 0.0})
+    broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0, "token_match_weight": 0.0})
     assert against(measured(index, broken), read_baseline(BASELINE)).is_worse
 
 
@@ -158,7 +158,7 @@ def test_status_tells_what_expansions_were_measured_to_be_worth(
 def test_why_a_section_is_not_a_hit(index: str, capsys: pytest.CaptureFixture[str]) -> None:
     question = "keep the program from hogging our internet connection"
     ask = ["explain", question, "--index", index, "--json", "--why-not"]
-    assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--lexical-top-n", "3", "--profile", "fast"]) == 0
+    assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--keyword-top-n", "3", "--profile", "fast"]) == 0
     lost = json.loads(capsys.readouterr().out)
     assert lost["lost"] == Stage.NO_ARM
     dense = next(arm for arm in lost["arms"] if arm["arm"] == "dense")

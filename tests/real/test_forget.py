@@ -159,7 +159,7 @@ def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf
         reader.search(QUESTIONS[0])
         with closing(sqlite3.connect(shelf.index / "index.sqlite")) as other:
             report = forgotten(shelf, "plans/secret.md")
-            assert report.remaining == (str(shelf.index / "gen-2"),)
+            assert report.remaining == (str(shelf.index / "snapshot-2"),)
             other.execute("PRAGMA user_version")
     again = forgotten(shelf, "plans/secret.md")
     assert (again.documents, again.remaining) == (0, ())

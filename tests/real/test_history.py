@@ -69,7 +69,7 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     assert [(hit["node_id"], hit["score"]) for hit in record["hits"]] == found(answer)
     assert record["hits"][0]["text"] == answer.hits[0].text
     assert [item["arm"] for item in record["hits"][0]["evidence"]] == [item.arm for item in answer.hits[0].evidence]
-    assert (record["profile"], record["index"]["generation"]) == ("balanced", 1)
+    assert (record["profile"], record["index"]["snapshot"]) == ("balanced", 1)
     assert [stage["name"] for stage in record["stages"]] == [stage.name for stage in answer.trace.stages]
 
 

@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     docs = place / "docs"
     (docs / "sub").mkdir(parents=True)
     (docs / "page.md").write_text("# Page\n\nA walrus. [up](../secret.md) [abs](/etc/passwd)\n\n![[../secret]]\n")
-    (docs / "sub" / "deep.md").write_text("# Deep\n\nA seal.\n")
+    (docs / "sub" / "deep.md").write_text("# Deep\n\nA manifest_hash.\n")
     (place / "secret.md").write_text(f"# Top\n\n{SECRET}\n")
     targets: dict[str, str | Path] = {
         "link.md": place / "secret.md", "linked": place, "loop.md": "loop.md", "looped": "looped",

@@ -1,4 +1,4 @@
-"""What an agent sees: sessions of the official client over both transports and both generations of the protocol."""
+"""What an agent sees: sessions of the official client over both transports and both snapshots of the protocol."""
 
 import asyncio
 import json

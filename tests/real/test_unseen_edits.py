@@ -219,7 +219,7 @@ def test_an_unchanged_tree_is_not_read_at_every_ask(
         with shelf.open() as retriever:
             assert retriever.status().changed_files == ()
     assert reads == []
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
@@ -236,7 +236,7 @@ def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.Monke
     assert shelf.ask(QUESTION).index.refreshed_files == 0
     reads.clear()
     assert shelf.ask(QUESTION).index.refreshed_files == 0
-    assert (reads, shelf.generations()) == ([], ["gen-1"])
+    assert (reads, shelf.snapshots()) == ([], ["snapshot-1"])
 
 
 def test_an_open_retriever_reads_a_copy_once_where_nothing_can_be_written(

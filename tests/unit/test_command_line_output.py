@@ -159,7 +159,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
         "index": {
             "path": "/index",
             "folders": ["/docs"],
-            "generation": 7,
+            "snapshot": 7,
             "documents": 155,
             "sections": 1203,
             "chunks": 3204,

@@ -22,17 +22,19 @@ def test_a_question_alone_has_all_the_weight() -> None:
 
 
 def test_weights_are_shares_by_the_profile() -> None:
-    shares = replace(WEIGHTS, rewording_weight=0.5, hyde_variant_weight=0.25, passage_lexical_weight=0.0)
+    shares = replace(WEIGHTS, rewording_weight=0.5, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
     queries = weigh_queries("a", EXPANSION, shares)
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
-    assert [query.dense_weight for query in queries] == pytest.approx([1 / 2.25, 0.5 / 2.25, 0.5 / 2.25, 0.25 / 2.25])
-    assert [query.lexical_weight for query in queries] == [0.5, 0.25, 0.25, 0.0]
+    assert [query.semantic_weight for query in queries] == pytest.approx(
+        [1 / 2.25, 0.5 / 2.25, 0.5 / 2.25, 0.25 / 2.25]
+    )
+    assert [query.keyword_weight for query in queries] == [0.5, 0.25, 0.25, 0.0]
 
 
 def test_by_default_no_text_outweighs_the_question() -> None:
     queries = weigh_queries("a", EXPANSION, WEIGHTS)
-    assert max(query.dense_weight for query in queries) == queries[0].dense_weight
-    assert max(query.lexical_weight for query in queries) == queries[0].lexical_weight
+    assert max(query.semantic_weight for query in queries) == queries[0].semantic_weight
+    assert max(query.keyword_weight for query in queries) == queries[0].keyword_weight
 
 
 def test_the_vector_is_the_weighted_mean_as_a_unit_vector() -> None:
@@ -62,7 +64,7 @@ def test_bm25_counts_a_word_as_often_as_its_weight_says(tmp_path: Path) -> None:
 
 
 def weights(queries: tuple[Query, ...]) -> dict[str, tuple[float, float]]:
-    return {query.text: (round(query.dense_weight, 3), round(query.lexical_weight, 3)) for query in queries}
+    return {query.text: (round(query.semantic_weight, 3), round(query.keyword_weight, 3)) for query in queries}
 
 
 def half(**hyde: Any) -> QueryWeights:  # noqa: ANN401 - whatever the settings hold
@@ -86,9 +88,9 @@ def test_the_mode_keywords_adds_rare_new_words_of_the_passages_to_the_lexical_ar
     expansion = Expansion(passages=("The lifespan event of the app.", "A lifespan for every app, and a zebra."))
     found = weigh_queries("start of app", expansion, half(mode="keywords", keywords=2), lambda terms: rarity)
     (own, words) = found
-    assert (words.text, words.kind, words.dense_weight) == ("lifespan event", "keywords", 0.0)
-    assert own.dense_weight == 1.0
-    assert words.lexical_weight > 0
+    assert (words.text, words.kind, words.semantic_weight) == ("lifespan event", "keywords", 0.0)
+    assert own.semantic_weight == 1.0
+    assert words.keyword_weight > 0
 
 
 def test_bm25_can_be_kept_to_the_words_of_the_question() -> None:

@@ -18,7 +18,7 @@ from retriever.rerank.stage import (
     rank_value,
     rescale_unread,
 )
-from retriever.searching.fusion import pooled
+from retriever.searching.fusion import cap_candidates
 from retriever.settings.schema import RerankSettings
 from retriever.store.reading import StoredChunk
 from retriever.text import cut_around, matched_chunk
@@ -135,11 +135,11 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
 def test_neighbours_take_their_share_and_what_would_stay_empty() -> None:
     mixed = [candidate("a"), *(candidate(f"n{i}", "neighbors", "late") for i in range(4)), candidate("b", "lexical")]
     mixed += [candidate("c")]
-    assert [item.node_id for item in pooled(mixed, 4, 0.25)] == ["a", "n0", "b", "c"]
-    assert [item.node_id for item in pooled(mixed, 4, 0.0)] == ["a", "n0", "b", "c"]
-    assert [item.node_id for item in pooled(mixed, 3, 0.0)] == ["a", "b", "c"]
-    assert [item.node_id for item in pooled(mixed, 4, 1.0)] == ["a", "n0", "n1", "n2"]
-    assert pooled(mixed, 7, 0.0) == tuple(mixed)
+    assert [item.node_id for item in cap_candidates(mixed, 4, 0.25)] == ["a", "n0", "b", "c"]
+    assert [item.node_id for item in cap_candidates(mixed, 4, 0.0)] == ["a", "n0", "b", "c"]
+    assert [item.node_id for item in cap_candidates(mixed, 3, 0.0)] == ["a", "b", "c"]
+    assert [item.node_id for item in cap_candidates(mixed, 4, 1.0)] == ["a", "n0", "n1", "n2"]
+    assert cap_candidates(mixed, 7, 0.0) == tuple(mixed)
 
 
 def test_entities_match_whatever_their_case_and_endings() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from retriever.display.phrases import counted
-from retriever.errors import GeneratorError, GeneratorTimeoutError, TaskTooLongError, WrongAnswerError
+from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.task import Task, Written, size
 from retriever.rerank.llm import ListwiseReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
@@ -134,7 +134,7 @@ def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(
     judge, _ = reranker(lambda candidates: reply, window=4, passes=passes)
     try:
         scores = judge.score(QUESTION, shown(count)).scores
-    except GeneratorError:
+    except LanguageModelError:
         return
     assert sorted(scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
 
@@ -223,7 +223,7 @@ def test_those_that_are_not_named_keep_the_fused_order_however_they_were_shown()
 
 def test_time_that_is_over() -> None:
     judge, generator = reranker(last_first)
-    with pytest.raises(GeneratorTimeoutError):
+    with pytest.raises(LanguageModelTimeoutError):
         judge.score(QUESTION, shown(3), seconds=0)
     assert generator.tasks == []
     judge.score(QUESTION, shown(3), seconds=5)

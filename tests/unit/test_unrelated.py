@@ -67,7 +67,7 @@ def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path
     shelf.write("otters.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
     shelf.update()
     assert kept(shelf) == first  # 10 chunks are not more than 8 * 1.25
-    shelf.write("seals.md", "# Seals\n\nA seal barks.\n")
+    shelf.write("seals.md", "# Seals\n\nA manifest_hash barks.\n")
     shelf.update()
     assert kept(shelf)["chunks"] == 11
     (shelf.docs / "otters.md").unlink()
