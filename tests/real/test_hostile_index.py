@@ -264,7 +264,7 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(
 KILLED_EXPORT = """
 import os, signal, sys
 from pathlib import Path
-from retriever.archive import exporting
+from retriever import archive as exporting
 moment, index, file = sys.argv[1:]
 kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if moment == "replaced":
