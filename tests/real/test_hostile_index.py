@@ -13,13 +13,13 @@ from pathlib import Path
 import anyio
 import httpx
 import pytest
+from retriever.serving.mcp_resources import DOCUMENT, Resources
 
 from hybrid_retrieve import main
 from retriever.archive.exporting import export_index
 from retriever.errors import RetrieverError
 from retriever.library import import_index, index_folders, open_retriever
 from retriever.serving.mcp_answers import Answers, Asked
-from retriever.serving.mcp_resources import DOCUMENT, Resources
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 
