@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -121,10 +121,10 @@ def list_tools() -> list[types.Tool]:
     ]
 
 
-def call_tool(index: "ServedIndex", name: str, arguments: Mapping[str, object]) -> types.CallToolResult:
+def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """The result of a call; an error is a result as well, which says what to do."""
     try:
-        reply = read_call(name, arguments).answer(index)
+        reply = read_call(name, make_sendable(arguments)).answer(index)
         content = types.TextContent(type="text", text=make_sendable(reply.text))
         result = types.CallToolResult(content=[content], structured_content=make_sendable(reply.values))
         return result.model_copy(update={"meta": {PAGE_KEY: reply.page}}) if reply.page else result
@@ -133,7 +133,7 @@ def call_tool(index: "ServedIndex", name: str, arguments: Mapping[str, object]) 
 
 
 def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
-    """JSON without the lone surrogates of file names that are not UTF-8, which it cannot carry."""
+    """JSON without lone surrogates, which UTF-8 cannot carry: of file names that are not UTF-8, or of half an emoji."""
     if isinstance(content, str):
         return content.encode("utf-8", "backslashreplace").decode("utf-8")
     if isinstance(content, dict):
@@ -336,7 +336,7 @@ def _refuse_line(error: Exception) -> types.JSONRPCError:
     else:
         code, reason = types.INVALID_REQUEST, "no JSON-RPC 2.0 message"
     # Where an object is no message, fields of a response are missing among others; then the input is the whole object.
-    whole = next((mistake["input"] for mistake in mistakes if mistake["type"] == "missing"), {})
+    whole: object = next((mistake["input"] for mistake in mistakes if mistake["type"] == "missing"), {})
     request_id = whole.get("id") if isinstance(whole, dict) else None
     known = request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
     return types.JSONRPCError(jsonrpc="2.0", id=known, error=types.ErrorData(code=code, message=reason))

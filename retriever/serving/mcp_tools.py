@@ -81,14 +81,14 @@ class Search(Tool):
     title = "Search the documents"
 
     question: Question
-    top_k: Integer = Field(5, description="How many sections.", ge=1, le=MAX_HITS)
+    top_k: Integer = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
     profile: str = Field(
-        "",
+        default="",
         description="The recall mode; usually left out.",
         max_length=100,
         json_schema_extra={"enum": list(profile_names())},
     )
-    path: str = Field("", description="Only hits in this file or folder.", max_length=4_000)
+    path: str = Field(default="", description="Only hits in this file or folder.", max_length=4_000)
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
@@ -130,9 +130,9 @@ class Outline(Tool):
     title = "Show the outline"
 
     node_or_path: str = Field(
-        "", description="A folder, file or node_id to look below; by default all.", max_length=4_000
+        default="", description="A folder, file or node_id to look below; by default all.", max_length=4_000
     )
-    depth: Integer = Field(2, description="How many levels.", ge=1, le=20)
+    depth: Integer = Field(default=2, description="How many levels.", ge=1, le=20)
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 

@@ -209,6 +209,8 @@ def test_calls_in_flight_are_answered_when_the_input_ends(index: Path) -> None:
 def test_it_ends_with_its_input_even_where_no_answer_is_read(index: Path) -> None:
     with stdio(index) as server:
         server.begin()
+        server.send(call(0, "status"))
+        assert server.answer()["id"] == 0
         server.send(*[call(number, "read", node_id="long.md", max_tokens=10_000) for number in range(1, 12)])
         server.stdin.close()
         assert server.process.wait(20) == 0
