@@ -207,7 +207,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
             if reading.document_of_node(view.connection, node_id) is None:
                 raise UsageError("there is no such document; list the resources, or call outline")
             kind = "text/markdown"
-            text = read_passage(view.connection, node_id, retriever.profile.documents.max_file_bytes).text
+            text = read_passage(view.connection, node_id, retriever.access).text
     if len(text) > MAX_RESOURCE_CHARS:
         raise UsageError(f"this resource has {len(text):,} characters; use the tools outline and read, with cursor")
     return types.ReadResourceResult(

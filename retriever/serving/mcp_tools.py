@@ -158,7 +158,7 @@ class Read(Tool):
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
         with index.retriever() as retriever, retriever.view() as view:
-            passage = read_passage(view.connection, self.node_id, retriever.profile.documents.max_file_bytes)
+            passage = read_passage(view.connection, self.node_id, retriever.access)
             snapshot = view.number
         # The text belongs to the call: a file that changes makes no new snapshot at once.
         return reply_passage(
@@ -181,7 +181,7 @@ class Related(Tool):
 
         with index.retriever() as retriever, retriever.view() as view:
             found = relations(view, self.node_id)
-            place = places(view, found, retriever.profile.documents.max_file_bytes)
+            place = places(view, found, retriever.access)
             return reply_related(found, place, self.max_tokens)
 
 
