@@ -66,13 +66,16 @@ NEXT_STEPS: dict[type[Exception], str] = {
 }
 
 
-def make_server(index: "ServedIndex") -> Server:
+def make_mcp_server(index: "ServedIndex") -> Server:
     """A server over that index; nothing of it is opened before the first call."""
     limiter = anyio.CapacityLimiter(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
-        # A client that cancels its call does not wait for the end of it.
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+        try:
+            # A client that cancels its call does not wait for the end of it.
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+        except Exception as error:  # the server goes on, whatever it is
+            raise MCPError(code=types.INVALID_PARAMS, message=describe_error(error)) from None
 
     async def on_list_tools(_: Any, __: object) -> types.ListToolsResult:  # noqa: ANN401 - the SDK's context
         return types.ListToolsResult(tools=list_tools())
@@ -81,16 +84,10 @@ def make_server(index: "ServedIndex") -> Server:
         return await run_in_thread(partial(call_tool, index, given.name, given.arguments or {}))
 
     async def on_list_resources(_: Any, given: types.PaginatedRequestParams | None) -> types.ListResourcesResult:  # noqa: ANN401 - as above
-        try:
-            return await run_in_thread(partial(list_resources, index, (given and given.cursor) or ""))
-        except Exception as error:  # the server goes on, whatever it is
-            raise as_mcp_error(error) from None
+        return await run_in_thread(partial(list_resources, index, (given and given.cursor) or ""))
 
     async def on_read_resource(_: Any, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ANN401 - as above
-        try:
-            return await run_in_thread(partial(read_resource, index, given.uri))
-        except Exception as error:  # as above
-            raise as_mcp_error(error) from None
+        return await run_in_thread(partial(read_resource, index, given.uri))
 
     return Server(
         "hybrid-retrieve",
@@ -139,11 +136,6 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(content, dict):
         return {key: make_sendable(value) for key, value in content.items()}
     return [make_sendable(value) for value in content] if isinstance(content, list) else content
-
-
-def as_mcp_error(error: Exception) -> MCPError:
-    """An error as the protocol's answer to a request for a resource."""
-    return MCPError(code=types.INVALID_PARAMS, message=describe_error(error))
 
 
 def describe_error(error: Exception) -> str:
@@ -220,7 +212,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
 
 def mcp_app(index: "ServedIndex") -> Starlette:
     """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
-    app = make_server(index).streamable_http_app(
+    app = make_mcp_server(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
         json_response=True,
         stateless_http=True,
@@ -249,7 +241,7 @@ def serve_stdio(index: "ServedIndex") -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     code = 1
     try:
-        asyncio.run(_serve_stdio(make_server(index)))
+        asyncio.run(_serve_stdio(make_mcp_server(index)))
         code = 0
     finally:
         sys.stderr.flush()

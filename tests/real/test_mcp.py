@@ -290,6 +290,7 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("read", {"node_id": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
         ("read", {"node_id": "x" * 4001}, "node_id has 4,001 characters; at most 4,000 are read"),
         ("read", {"node": "mail.md"}, "there is no argument 'node'; did you mean node_id?; node_id is missing"),
+        ("search", {"top_k": 0, "topk": 2}, "there is no argument 'topk'; did you mean top_k?; question is missing: A"),
         ("outline", {"depth": 99}, "depth must be a whole number from 1 to 20"),
         ("outline", {"node_or_path": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
         ("related", {}, "node_id is missing"),
@@ -303,6 +304,11 @@ def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: d
     result = call_tool(library, name, arguments)
     assert result.is_error
     assert text_of(result).startswith(message)
+
+
+def test_what_json_calls_whole_or_absent(library: ServedIndex) -> None:
+    values = ask(library, "search", question="tomatoes", top_k=2.0, path=None, cursor=None).structured_content
+    assert len(values["hits"]) == 2
 
 
 @pytest.mark.parametrize(
