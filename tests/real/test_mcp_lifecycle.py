@@ -422,7 +422,7 @@ def test_memory_and_files_stay_as_they_are_while_the_documents_change(tmp_path: 
                 pass
         return resources(server)
 
-    with served(index, "--mcp") as server:
+    with served(index, "--mcp", "--docs", str(tmp_path / "docs")) as server:
         changes = [change(server, number) for number in range(6)]
         generations = len(list(index.glob("gen-*")))
     assert changes[-1][0] <= changes[1][0] * 1.2, "kilobytes"
