@@ -19,12 +19,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from pageindex.node import Span
-from retriever.context import bundled_count
-from retriever.context.assembling import TokenCount
-from retriever.evaluation.jsonl import read_questions
+from retriever.api import open_retriever
+from retriever.context.budget import TokenCount, load_token_counter
+from retriever.evaluation.formats import read_questions_jsonl
 from retriever.evaluation.questions import Question
-from retriever.library import open_retriever
-from retriever.retrieving import Retriever
+from retriever.retriever import Retriever
 from retriever.types import Answer
 
 HITS = (5, 12)
@@ -67,7 +66,7 @@ WAYS: dict[str, Way] = {"context": assembled, "texts of the hits": texts_of_hits
 @cache
 def counter() -> TokenCount:
     """Of the tokens of a line: the same lines come again with every budget."""
-    return cache(bundled_count())
+    return cache(load_token_counter())
 
 
 def filled(texts: Iterable[tuple[str, str, int, str]], tokens: int) -> Shown:
@@ -97,7 +96,7 @@ def holds(shown: Shown, question: Question) -> tuple[bool, bool]:
 
 def measured(benchmark: Benchmark, index: str) -> Shares:
     """One set."""
-    questions = read_questions(benchmark.questions).questions
+    questions = read_questions_jsonl(benchmark.questions).questions
     shares: Shares = {}
     for hits in HITS:
         settings = {"top_k": hits, "final_text_chars": WHOLE_TEXT, "refresh_seconds": NEVER_REFRESH}

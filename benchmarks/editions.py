@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pageindex.corpus import list_files, read_document
 from pageindex.document import Document, parse_document
+from pageindex.files import list_files, read_document
 from pageindex.node import NodeKind
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 from retriever.store.database import create_database, transaction
 from retriever.store.writing import put_tokens, put_vectors, text_hash
 from retriever.types import FloatMatrix, TokenBits

@@ -16,12 +16,10 @@ import numpy as np
 import onnxruntime  # noqa: TID253 - what is measured
 
 from pageindex.document import parse_document
-from retriever.embedding.model_card import BUNDLED_MODEL
-from retriever.embedding.onnx import OnnxEncoder, usable_cores
-from retriever.embedding.rows import unit_rows
-from retriever.embedding.tokens import Tokens
+from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder, usable_cores
+from retriever.embedding.tokens import Tokens, unit_rows
 from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 from retriever.types import FloatMatrix
 
 TOKENS_PER_BATCH = 512

@@ -25,7 +25,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import retriever.indexing.embedding_texts
+import retriever.indexing.embed
 import retriever.indexing.model_change
 from retriever.vectors.chroma import _chromadb
 from tests.faulty_disk import NoCompilerError, built
@@ -120,7 +120,7 @@ def damage(plan: Plan) -> Iterator[Trial]:
     """Harms every derived file in every way."""
     stage = large(plan.place)
     chance = random.Random(plan.seed)
-    names = sorted(path.relative_to(stage.shelf.index) for path in (stage.shelf.index / "gen-1").rglob("*"))
+    names = sorted(path.relative_to(stage.shelf.index) for path in (stage.shelf.index / "snapshot-1").rglob("*"))
     files = [name for name in names if (stage.shelf.index / name).is_file() and name.name != "readers.lock"]
     for harm, name in itertools.islice(itertools.cycle(itertools.product(HARMS, files)), max(plan.trials, 1)):
         yield f"derived file: {harm}", name.as_posix(), damaged_file(stage, name, harm, chance)
@@ -131,7 +131,7 @@ def bits(plan: Plan) -> Iterator[Trial]:
     stage = large(plan.place)
     chance = random.Random(plan.seed)
     for number in range(plan.trials):
-        name = ("index.sqlite", "gen-1/chroma/chroma.sqlite3")[number % 2]
+        name = ("index.sqlite", "snapshot-1/chroma/chroma.sqlite3")[number % 2]
         outcome, wrong = damaged_bits(stage, name, chance)
         yield f"a bit of {Path(name).name}{outcome and f', {outcome}'}", str(number), wrong
 
@@ -167,7 +167,7 @@ def main(trials: int, seed: int, kinds: str, scenarios: str, every: bool, as_jso
     if "fault" in kinds.split(",") and PRELOADED not in os.environ:
         _start_again_with_faulty_disk()
     _chromadb()
-    retriever.indexing.embedding_texts.TEXTS_AT_ONCE = 4
+    retriever.indexing.embed.TEXTS_AT_ONCE = 4
     retriever.indexing.model_change.SECTIONS_AT_ONCE = 8
     done, lost, begun = Counter[str](), Counter[str](), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)).resolve()

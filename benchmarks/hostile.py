@@ -19,17 +19,17 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pageindex.document import parse_document
+from pageindex.files import IgnoreRules, read_ignore_file
 from pageindex.front_matter import read_front_matter
-from pageindex.ignore import IgnoreRules, read_ignore_file
 from pageindex.node import Node
-from retriever.display.inert import inert
-from retriever.display.marking import matched_places
+from retriever.display.phrases import find_highlights
+from retriever.display.sanitize import sanitize
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import _cached_terms, tokenize
-from retriever.searching.passages import snippet
-from retriever.serving.web.rendering import Surroundings, rendered
-from retriever.settings.stages import ChunkSettings
+from retriever.serving.web.render import RenderOptions, render_markdown
+from retriever.settings.schema import ChunkSettings
+from retriever.text import snippet
 
 RATIO = 4
 SUSPICIOUS = 1.6
@@ -74,7 +74,7 @@ def ignore(text: str) -> object:
 
 def show(text: str) -> object:
     """What is shown of a passage: its snippet, its marks, its signs."""
-    return snippet(text, WORDS, tokenize), matched_places(text, WORDS), inert(text)
+    return snippet(text, WORDS, tokenize), find_highlights(text, WORDS), sanitize(text)
 
 
 STAGES: dict[str, Callable[[str], object]] = {
@@ -84,7 +84,7 @@ STAGES: dict[str, Callable[[str], object]] = {
     "words": tokenize,
     "ignore": ignore,
     "show": show,
-    "web page": lambda text: rendered(text, Surroundings()),
+    "web page": lambda text: render_markdown(text, RenderOptions()),
 }
 
 CASES = [

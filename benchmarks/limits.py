@@ -26,7 +26,7 @@ from benchmarks.costs import Cost, run
 from pageindex.document import parse_document
 from retriever.embedding import bundled_counter
 from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 
 MOST_BYTES = 60_000_000
 """Of a file: more than the program takes by itself."""

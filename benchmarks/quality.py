@@ -15,21 +15,20 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.command_line.evaluation_tables import show_summary
-from retriever.command_line.page import Page
-from retriever.evaluation.as_json import estimate_text
-from retriever.evaluation.asking import Asked, System, ask_all, open_system, sections_of
-from retriever.evaluation.jsonl import check_expansions, read_expansions, read_questions
+from retriever.command_line.console import Page
+from retriever.command_line.evaluate import show_summary
+from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.formats import check_expansions, read_expansions, read_questions_jsonl
 from retriever.evaluation.statistics import estimate_over_sets
-from retriever.evaluation.summary import Summary, summarize
+from retriever.evaluation.summary import Summary, estimate_text, summarize
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
     System("fast", "fast", {}),
     System("recall", "recall", {}),
     System("classic", "classic", {}),
-    System("dense alone", "fast", {"lexical_weight": 0.0, "late_weight": 0.0}),
-    System("BM25 alone", "fast", {"dense_weight": 0.0, "late_weight": 0.0, "rank_weighting": "constant"}),
+    System("dense alone", "fast", {"keyword_weight": 0.0, "token_match_weight": 0.0}),
+    System("BM25 alone", "fast", {"semantic_weight": 0.0, "token_match_weight": 0.0, "rank_weighting": "constant"}),
 )
 EXPANDED = System("balanced, expanded", "balanced", {})
 
@@ -54,7 +53,7 @@ class Benchmark:
 
 def measured(benchmark: Benchmark, index: str) -> Summary:
     """Every system on one set."""
-    questions = read_questions(benchmark.questions)
+    questions = read_questions_jsonl(benchmark.questions)
     plain = Asked(questions, (str(benchmark.docs),), index)
     runs = [ask_all(system, plain) for system in SYSTEMS]
     if benchmark.expansions.is_file():

@@ -22,18 +22,16 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
-from retriever.evaluation.asking import DEPTH, sections_of
-from retriever.evaluation.jsonl import read_expansions, read_questions
+from retriever.api import open_retriever
+from retriever.evaluation.ask import DEPTH, sections_of
+from retriever.evaluation.formats import read_expansions, read_questions_jsonl
 from retriever.evaluation.measures import Rankings, measured
-from retriever.evaluation.questions import Question
-from retriever.evaluation.relevance import Judgements, right_sections
-from retriever.expansion.values import Expansion
-from retriever.library import open_retriever
-from retriever.rerank import Judgement, Shown
-from retriever.rerank.ranks import worth
-from retriever.retrieving import Retriever
+from retriever.evaluation.questions import Judgements, Question, right_sections
+from retriever.query import Expansion
+from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.profile import merged
+from retriever.settings.schema import merged
 
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
@@ -78,11 +76,11 @@ class Scripted:
     order: Sequence[str] = ()
     """The same, best first."""
 
-    def judge(self, question: str, shown: Sequence[Shown], seconds: float | None = None) -> Judgement:
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """By rank."""
-        assert len(shown) == len(self.pool), "the same question gives the same candidates"
+        assert len(candidates) == len(self.pool), "the same question gives the same candidates"
         ranks = {node_id: rank for rank, node_id in enumerate(self.order, start=1)}
-        return Judgement(tuple(worth(ranks[node_id]) for node_id in self.pool), "scripted")
+        return RerankOutput(tuple(rank_value(ranks[node_id]) for node_id in self.pool), "scripted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ class Questions:
     @classmethod
     def of(cls, benchmark: Benchmark, index: str) -> "Questions":
         """Indexes the documents."""
-        questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
+        questions = [question for question in read_questions_jsonl(benchmark.questions).questions if question.gold]
         recorded = read_expansions(benchmark.expansions) if benchmark.expansions.is_file() else {}
         with open_retriever([benchmark.docs], index) as retriever:
             sections = sections_of(retriever)

@@ -3,7 +3,7 @@ r"""Whether a server for agents stays as it was: ten thousand calls of eight cli
     uv run python benchmarks/serving.py ../shared/eval/corpora/fastapi --questions ../shared/eval/fastapi.jsonl
 
 Prints what docs/agents.md holds. The clients call `serve --mcp` over HTTP without a pause, and documents change all the
-while, so that the server goes through fifty generations of its index. Its memory and its open files are told after a
+while, so that the server goes through fifty snapshots of its index. Its memory and its open files are told after a
 twentieth of the calls, when every tool has been used; after a few changes, when all that indexing needs is loaded; and
 at the end. `--quick` does the same with fewer calls.
 """
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.asked import CLIENTS, PROGRAM, QUESTIONS, ROOT, read_questions
 from benchmarks.costs import run
 from retriever.store.database import open_database
-from retriever.store.reading import generation_number
+from retriever.store.reading import snapshot_number
 
 CHANGES_UNTIL_LOADED = 3
 SETTLED = 0.05
@@ -88,7 +88,7 @@ def main(folder: Path, questions: Path | None, many: int, switches: int, quick: 
 
 def measure(load: Load, process: "subprocess.Popen[str]", port: int, docs: Path, index: Path, switches: int) -> None:
     """All clients at once, and an edit whenever their share of the calls is done."""
-    first, begun = generation(index), perf_counter()
+    first, begun = snapshot(index), perf_counter()
     clients = [threading.Thread(target=ask, args=(load, port)) for _ in range(CLIENTS)]
     for client in clients:
         client.start()
@@ -96,14 +96,14 @@ def measure(load: Load, process: "subprocess.Popen[str]", port: int, docs: Path,
     for turn in range(switches):
         wait_until(load, int(load.many * max(SETTLED, turn / switches)), clients)
         samples.append(resources(process.pid))
-        known = generation(index)
+        known = snapshot(index)
         change(docs, turn)
-        while generation(index) == known and any(client.is_alive() for client in clients):
+        while snapshot(index) == known and any(client.is_alive() for client in clients):
             time.sleep(0.05)
     for client in clients:
         client.join()
     seconds = perf_counter() - begun
-    print_load(load, seconds, generation(index) - first)
+    print_load(load, seconds, snapshot(index) - first)
     print_resources(samples, resources(process.pid))
 
 
@@ -159,7 +159,7 @@ def print_load(load: Load, seconds: float, switches: int) -> None:
     print(f"| {CLIENTS} clients at once | |\n|---|---|")
     print(f"| calls | {len(load.seconds):,} in {seconds:.0f} s |")
     print(f"| errors | {len(load.errors)} |")
-    print(f"| generations | {switches} |")
+    print(f"| snapshots | {switches} |")
     print(f"| time of a call, median | {1000 * median(load.seconds):.0f} ms |")
     print(f"| time of a call, 99 % | {1000 * quantiles(load.seconds, n=100)[-1]:.0f} ms |", flush=True)
     for error in sorted(set(load.errors)):
@@ -186,11 +186,11 @@ def resources(process: int) -> Resources:
     return Resources(int(rows["VmRSS"].split()[0]) / 1024, len(list((place / "fd").iterdir())))
 
 
-def generation(index: Path) -> int:
+def snapshot(index: Path) -> int:
     """The number of the one in force."""
     connection = open_database(index)
     try:
-        return generation_number(connection)
+        return snapshot_number(connection)
     finally:
         connection.close()
 

@@ -26,12 +26,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.costs import Cost, in_turn, print_head, print_memory, print_row, run, timed, typical
 from benchmarks.editions import LONG_AGO_NS, Vectors, fill_vectors, sections_of, texts_of, write_editions
-from retriever.embedding.model_card import BUNDLED_MODEL
-from retriever.embedding.onnx import OnnxEncoder
+from retriever.api import open_retriever
+from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
 from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
-from retriever.library import open_retriever
-from retriever.settings.profile import Profile
+from retriever.settings.schema import Profile
 from retriever.types import Answer
 from retriever.vectors import VectorIndex
 
@@ -63,8 +62,8 @@ class Scene:
 
     @property
     def chroma(self) -> Path:
-        """The vectors of the first generation."""
-        return self.index / "gen-1" / "chroma"
+        """The vectors of the first snapshot."""
+        return self.index / "snapshot-1" / "chroma"
 
 
 @click.command()
@@ -168,16 +167,18 @@ class Parts:
     """What a search cannot do without, called one after the other."""
 
     def __init__(self, index: Path, scene: Scene) -> None:
-        copy = shutil.copytree(index / "gen-1" / "chroma", scene.place / "parts")  # one client for a folder and process
+        copy = shutil.copytree(
+            index / "snapshot-1" / "chroma", scene.place / "parts"
+        )  # one client for a folder and process
         self._vectors = VectorIndex.open(copy, scene.encoder.fingerprint)
-        self._lexical = LexicalIndex.open(index / "gen-1" / "lexical")
+        self._lexical = LexicalIndex.open(index / "snapshot-1" / "lexical")
         self._encoder = scene.encoder
 
     def search(self, question: str) -> None:
         """Embeds the question, and asks each index for as many as the default profile."""
         profile = Profile()
         self._vectors.search(self._encoder.encode_queries([question]), profile.vector_top_n)
-        self._lexical.search(tokenize(question), profile.lexical_top_n)
+        self._lexical.search(tokenize(question), profile.keyword_top_n)
 
     def close(self) -> None:
         """Lets go of the files."""

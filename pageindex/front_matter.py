@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import yaml
 
-from pageindex.plain_yaml import MAX_NESTING, PlainLoader
+from pageindex.text import MAX_NESTING, PlainLoader
 
 MAX_CHARS = 65_536
 """Longer blocks are not read: PyYAML takes 0.7 s for 500 KB."""

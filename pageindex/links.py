@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from html import unescape
 from urllib.parse import unquote
 
-from pageindex.corpus import DOCUMENT_SUFFIXES
+from pageindex.files import DOCUMENT_SUFFIXES
 from pageindex.markdown import WIKILINK, InlineText, References
 from pageindex.outline import github_slug
 

@@ -13,12 +13,12 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
 ├── ArchiveError                a file is no exported index, or a damaged one
-├── GenerationError             a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
+├── SnapshotError             a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
-├── GeneratorError              the language model gave nothing that can be used
+├── LanguageModelError              the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
 │   ├── NoModelError            the server has no such model, or one of another kind
-│   ├── GeneratorTimeoutError   it took longer than was agreed
+│   ├── LanguageModelTimeoutError   it took longer than was agreed
 │   ├── CutAnswerError          its answer ended in the middle
 │   ├── WrongAnswerError        it wrote something else than was asked for, twice
 │   └── TaskTooLongError        the task is longer than the model reads
@@ -99,7 +99,7 @@ class ArchiveError(RetrieverError):
     """A file is no exported index, or a damaged one."""
 
 
-class GenerationError(RetrieverError):
+class SnapshotError(RetrieverError):
     """A derived folder cannot be opened; everything in it can be rebuilt."""
 
 
@@ -107,31 +107,31 @@ class EncoderError(RetrieverError):
     """The embedding model cannot be loaded, reached or believed."""
 
 
-class GeneratorError(RetrieverError):
+class LanguageModelError(RetrieverError):
     """The language model gave nothing that can be used."""
 
 
-class NoGeneratorError(GeneratorError):
+class NoGeneratorError(LanguageModelError):
     """The server of the language model is not running, or is not one that may be asked."""
 
 
-class NoModelError(GeneratorError):
+class NoModelError(LanguageModelError):
     """The server has no such model, or one of another kind."""
 
 
-class GeneratorTimeoutError(GeneratorError):
+class LanguageModelTimeoutError(LanguageModelError):
     """The language model took longer than was agreed."""
 
 
-class CutAnswerError(GeneratorError):
+class CutAnswerError(LanguageModelError):
     """The language model's answer ended in the middle."""
 
 
-class WrongAnswerError(GeneratorError):
+class WrongAnswerError(LanguageModelError):
     """The language model wrote something else than was asked for."""
 
 
-class TaskTooLongError(GeneratorError):
+class TaskTooLongError(LanguageModelError):
     """The task is longer than the model reads."""
 
 

@@ -13,14 +13,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retriever.disk import writing_to
-from retriever.display.as_json import hit_object, index_object
 from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
-from retriever.indexing.locks import writer_lock
-from retriever.indexing.recipe import WAIT_FOR_WRITER_S
-from retriever.store import recorded
-from retriever.store.database import create_database, foreign_errors, open_database, remove_aside, transaction
-from retriever.store.recorded import StoredQuery
+from retriever.files import writing_to
+from retriever.indexing.request import WAIT_FOR_WRITER_S
+from retriever.store import queries
+from retriever.store.database import create_database, open_database, remove_aside, transaction, translate_sqlite_errors
+from retriever.store.locks import writer_lock
+from retriever.store.queries import StoredQuery
 from retriever.types import Answer
 
 WAIT_S = 0.2
@@ -41,7 +40,7 @@ def kept(index: Path, answer: Answer) -> Answer:
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:
         with _writing(index) as connection:
-            recorded.put_query(connection, query, _record(answer, now))
+            queries.put_query(connection, query, _record(answer, now))
     except IndexUnusableError as error:
         return replace(answer, degraded=(*answer.degraded, f"record: {error}"))
     return answer
@@ -51,7 +50,7 @@ def note_opened(index: Path, node_id: str) -> None:
     """Counts one opening of a section; a failure is logged, for what was opened is there all the same."""
     try:
         with _writing(index) as connection:
-            recorded.note_opened(connection, node_id)
+            queries.note_opened(connection, node_id)
     except IndexUnusableError as error:
         log.warning("record: %s", error)
 
@@ -69,8 +68,8 @@ class History:
             NoIndexError: there is no index.
             IndexUnusableError: or one of its other kinds.
         """
-        with foreign_errors(self.index), closing(open_database(self.index)) as connection:
-            return recorded.queries(connection)
+        with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
+            return queries.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
         """All that was kept of one: its expansions, hits, timings and what was searched.
@@ -78,8 +77,8 @@ class History:
         Raises:
             UsageError: there is no such question.
         """
-        with foreign_errors(self.index), closing(open_database(self.index)) as connection:
-            record = recorded.query_record(connection, key)
+        with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
+            record = queries.query_record(connection, key)
         if record is None:
             raise _no_such(key)
         return {"id": key, **record}
@@ -92,7 +91,7 @@ class History:
             IndexLockedError: it is removed, but a process that reads the index keeps its text in the log.
         """
         with self._deleting() as connection:
-            removed = recorded.remove_query(connection, key)
+            removed = queries.remove_query(connection, key)
         if not removed:
             raise _no_such(key)
 
@@ -103,7 +102,7 @@ class History:
             IndexLockedError: as `delete`.
         """
         with self._deleting() as connection:
-            return recorded.remove_all(connection)
+            return queries.remove_all(connection)
 
     @contextmanager
     def _deleting(self) -> Iterator[sqlite3.Connection]:
@@ -111,7 +110,7 @@ class History:
         open_database(self.index).close()  # an index that is there
         with (
             writer_lock(self.index, WAIT_FOR_WRITER_S),  # a repair would bring back what it has read before
-            foreign_errors(self.index),
+            translate_sqlite_errors(self.index),
             closing(create_database(self.index)) as connection,
         ):
             with transaction(connection):
@@ -129,13 +128,15 @@ class History:
 @contextmanager
 def _writing(index: Path) -> Iterator[sqlite3.Connection]:
     """A transaction that does not wait long."""
-    with foreign_errors(index), closing(create_database(index)) as connection:
+    with translate_sqlite_errors(index), closing(create_database(index)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):
             yield connection
 
 
 def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
+    from retriever.display.json import IndexJson, StageJson, hit_object  # pydantic, where answers are recorded
+
     return {
         "asked_at": asked_at,
         "question": answer.question,
@@ -145,12 +146,9 @@ def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
         "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
         "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
         "hits": [hit_object(hit, full=True) for hit in answer.hits],
-        "index": index_object(answer.index),
+        "index": IndexJson.dump(answer.index),
         "degraded": list(answer.degraded),
-        "stages": [
-            {"name": stage.name, "milliseconds": round(stage.milliseconds, 3), "note": stage.note}
-            for stage in answer.trace.stages
-        ],
+        "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
     }
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from retriever.expansion.values import ExpansionReport
-from retriever.searching.budget import TimeBudget
+from retriever.deadline import Deadline
+from retriever.query import ExpansionReport
 from retriever.types import Ranking, Signals, Stage, Trace
 
 
@@ -26,7 +26,7 @@ class Recorder:
     degraded: list[str] = field(default_factory=list)
     signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
-    budget: TimeBudget = field(default_factory=TimeBudget)
+    deadline: Deadline = field(default_factory=Deadline)
     order: tuple[str, ...] = ()
     """The candidates in their last order."""
 
@@ -43,8 +43,46 @@ class Recorder:
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
         stages, rankings, degraded = list(self.stages), list(self.rankings), list(self.degraded)
-        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.budget)
+        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.deadline)
 
     def trace(self) -> Trace:
         """What was collected."""
         return Trace(tuple(self.stages), tuple(self.rankings), self.signals, self.order)
+
+
+# How long a run took, as its user waited.
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Milliseconds of one question, by the clock."""
+
+    opening: float
+    """Loading, indexing what was given with --docs, opening the index."""
+    total: float
+    """That and the search."""
+
+    def __str__(self) -> str:
+        """`0.24 s`."""
+        return f"{self.total / 1000:.2f} s"
+
+
+def milliseconds_since(begun: float) -> float:
+    """Since a moment of `time.perf_counter()`."""
+    return 1000 * (time.perf_counter() - begun)
+
+
+# Who is not asked how far it is says nothing.
+
+
+class NoProgress:
+    """A Progress that tells nobody."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage begins."""
+
+    def advance(self, stage: str, done: int) -> None:
+        """So many units of it are done."""
+
+    def finish(self, stage: str) -> None:
+        """It is over."""

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
+from retriever.query import ExpansionReport
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
 
-    from retriever.expansion.values import ExpansionReport
-    from retriever.indexing.summarizing import SummaryReport
+    from retriever.indexing.summaries import SummaryReport
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""
@@ -182,7 +182,7 @@ class IndexState:
     """The index's folder."""
     folders: tuple[str, ...]
     """The indexed folders, absolute."""
-    generation: int
+    snapshot: int
     documents: int
     sections: int
     """Nodes that have lines of their own: what can be cited."""
@@ -195,6 +195,11 @@ class IndexState:
     """Files that could not be read; `status` names them."""
     unchecked_folders: int = 0
     """Folders that are not looked at, because nobody has named them for this index."""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether all files on disk were looked at, and none differs from what was searched."""
+        return not self.stale_files and not self.unchecked_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +269,7 @@ class Answer:
     degraded: tuple[str, ...]
     """One sentence for each stage that was skipped or failed, with its reason; empty when all went well."""
     trace: Trace
-    expansion: "ExpansionReport | None" = None
+    expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
 
 
@@ -305,6 +310,6 @@ class IndexReport:
     skipped: tuple[tuple[str, str], ...]
     """Files that could not be read, and why."""
     seconds: float
-    generation: int
+    snapshot: int
     summaries: "SummaryReport | None" = None
     """None where sections are summarised by their first sentences."""

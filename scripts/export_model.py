@@ -17,12 +17,19 @@ import click
 import numpy as np
 
 from pageindex.document import parse_document
-from retriever.embedding.model_card import MODEL_NAME, POOLINGS, TOKENIZER_NAME, ModelCard, file_sha256, write_card
-from retriever.embedding.onnx import OnnxEncoder
+from retriever.embedding.onnx import (
+    MODEL_NAME,
+    POOLINGS,
+    TOKENIZER_NAME,
+    ModelCard,
+    OnnxEncoder,
+    file_sha256,
+    write_card,
+)
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 
 if TYPE_CHECKING:
     import torch

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import click
 
-from retriever.command_line.help_pages import is_help
-from retriever.command_line.options import SettingOption, flags, shown_value
+from retriever.command_line.options import SettingOption, flags, is_help, shown_value
 from retriever.command_line.program import command_line
-from retriever.settings.profile import settings
+from retriever.settings.schema import settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 

@@ -26,7 +26,7 @@ HIT = Hit(
     ),
 )
 
-STATE = IndexState(path="/index", folders=("/docs",), generation=7, documents=155, sections=1203, chunks=3204)
+STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)
 
 TRACE = Trace(
     stages=(Stage("dense", 4.25, "40 chunks of 23 sections"), Stage("lexical", 1.5, "100 sections")),

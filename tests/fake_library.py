@@ -1,4 +1,4 @@
-"""A stand-in for retriever.library, for tests of the command line: it answers at once, and remembers what was asked."""
+"""A stand-in for retriever.api, for tests of the command line: it answers at once, and remembers what was asked."""
 
 import socket
 import sys
@@ -11,17 +11,19 @@ from typing import Any, Self
 import pytest
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.archive.exporting import Manifest
-from retriever.context import AnswerInContext, Section, assembled
-from retriever.display.as_json import hit_object
+from retriever.archive import Manifest
+from retriever.context.budget import build_context
+from retriever.context.gather import AnswerInContext
+from retriever.context.sections import Section
+from retriever.display.json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.errors import RetrieverError
-from retriever.expansion.metrics import ExpansionMetrics, Gain
-from retriever.indexing.forgetting import ForgetReport
-from retriever.settings.profile import Profile
-from retriever.store.recorded import StoredQuery
+from retriever.expansion.cache import ExpansionMetrics, Gain
+from retriever.indexing.forget import ForgetReport
+from retriever.settings.schema import Profile
+from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Hit, IndexReport, IndexState, Progress
-from retriever.watching import Run
+from retriever.watch import Run
 from tests.answers import HIT, STATE, answer
 
 
@@ -66,7 +68,7 @@ REPORT = IndexReport(
     reused_vectors=2,
     skipped=(("bad.md", "it holds NUL bytes"),),
     seconds=4.13,
-    generation=8,
+    snapshot=8,
 )
 
 
@@ -163,9 +165,9 @@ RECORD = {
     "profile": "balanced",
     "verdict": "weak",
     "confidence": 0.25,
-    "expansions": [{"text": "in which way?", "dense_weight": 0.5, "lexical_weight": 0.5}],
+    "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
     "hits": [hit_object(HIT, full=True)],
-    "index": {"generation": 7},
+    "index": {"snapshot": 7},
     "degraded": ["dense: no model"],
     "stages": [{"name": "dense", "milliseconds": 4.25, "note": ""}],
 }
@@ -207,7 +209,7 @@ class FakeRetriever:
     ) -> AnswerInContext:
         found = self.search(question)
         sections = [section_of(hit) for hit in found.hits]
-        context = assembled(sections, found.verdict, max_tokens or 4000, lambda text: len(text.split()))
+        context = build_context(sections, found.verdict, max_tokens or 4000, lambda text: len(text.split()))
         return AnswerInContext(found, context)
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
@@ -243,7 +245,7 @@ def section_of(hit: Hit) -> Section:
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     """Puts a new one in the library's place."""
     library = FakeLibrary()
-    module = ModuleType("retriever.library")
+    module = ModuleType("retriever.api")
     module.open_retriever = library.open_retriever  # type: ignore[attr-defined]  # a module made by hand
     module.index_folders = library.index_folders  # type: ignore[attr-defined]  # as above
     module.check_up = library.check_up  # type: ignore[attr-defined]  # as above
@@ -252,7 +254,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     module.export_index = library.export_index  # type: ignore[attr-defined]  # as above
     module.import_index = library.import_index  # type: ignore[attr-defined]  # as above
     module.forget_documents = library.forget_documents  # type: ignore[attr-defined]  # as above
-    monkeypatch.setitem(sys.modules, "retriever.library", module)
+    monkeypatch.setitem(sys.modules, "retriever.api", module)
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from retriever.api import check_up
 from retriever.errors import RetrieverError
-from retriever.library import check_up
 from tests.scenarios import Scenario, pages
 from tests.shelf import PAGES, Shelf
 from tests.trials import Stage, asked, ended, in_a_child, oversized, problems, put_back, result, staged

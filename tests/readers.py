@@ -46,12 +46,12 @@ def _read(shelf: Shelf, states: list[object], until: float) -> tuple[int, list[s
             hits = json.loads(json.dumps([(node, round(score, 9)) for node, score in found(answer)]))
             wrong += [f"an answer of no state: {hits}"] if hits not in states else []
             wrong += list(answer.degraded)
-            seen.add(answer.index.generation)
+            seen.add(answer.index.snapshot)
             if asked % 10 == 0 and json.loads(json.dumps(_answer(shelf))) not in states:
                 wrong.append("a new reader saw no state")
             asked += 1
     if len(seen) < 2:
-        wrong.append(f"process {os.getpid()} saw one generation only")
+        wrong.append(f"process {os.getpid()} saw one snapshot only")
     return asked, wrong
 
 

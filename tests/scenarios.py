@@ -11,17 +11,17 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from retriever.api import check_up, open_retriever
 from retriever.embedding import open_encoder
 from retriever.indexing import model_change
-from retriever.indexing.forgetting import forget
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.updating import update_index
-from retriever.library import check_up, open_retriever
-from retriever.progress import NoProgress
-from retriever.retrieving import Retriever
+from retriever.indexing.forget import forget
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.update import update_index
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
 from retriever.store.model_change import unread_nodes
+from retriever.trace import NoProgress
 from retriever.types import Encoder, FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
 
@@ -104,9 +104,9 @@ def _deleted(shelf: Shelf) -> None:
         (shelf.docs / f"part-{number}.md").unlink()
 
 
-def _without_generation(shelf: Shelf) -> None:
+def _without_snapshot(shelf: Shelf) -> None:
     shelf.update()
-    (shelf.index / "gen-1" / "manifest.json").unlink()
+    (shelf.index / "snapshot-1" / "manifest.json").unlink()
 
 
 def _damaged(shelf: Shelf) -> None:
@@ -143,7 +143,7 @@ SCENARIOS = (
     Scenario("re-indexing", _changed, _update),
     Scenario("a small edit", _edited, _update),
     Scenario("deleting", _deleted, _update),
-    Scenario("rebuilding", _without_generation, _update),
+    Scenario("rebuilding", _without_snapshot, _update),
     Scenario(
         "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(_request(shelf), ["garden", "part-2.md"])
     ),

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from retriever.api import open_retriever
 from retriever.indexing.consent import name_folders, named_folders
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.updating import update_index
-from retriever.library import open_retriever
-from retriever.progress import NoProgress
-from retriever.retrieving import Retriever
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.update import update_index
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
 
@@ -119,9 +119,9 @@ class Shelf:
         name_folders(copy.index, [self.docs], named_folders(self.index).documents or {})
         return copy
 
-    def generations(self) -> list[str]:
-        """The names of the generation folders."""
-        return sorted(path.name for path in self.index.glob("gen-*"))
+    def snapshots(self) -> list[str]:
+        """The names of the snapshot folders."""
+        return sorted(path.name for path in self.index.glob("snapshot-*"))
 
 
 def found(answer: Answer) -> list[tuple[str, float]]:

@@ -24,7 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from retriever.doctor.index_parts import examine_index
+from retriever.doctor import examine_index
 from retriever.errors import RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from tests.scenarios import Scenario, SlowEncoder, pages

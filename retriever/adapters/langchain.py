@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from retriever.adapters.sections import metadata, opened, without_extra
-from retriever.closing import Closing
-from retriever.retrieving import Retriever
+from retriever.files import Closing
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 
 try:

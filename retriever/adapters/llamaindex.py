@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.adapters.sections import metadata, opened, without_extra
-from retriever.closing import Closing
+from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.types import Answer, Hit
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.display.as_json import hit_object
-from retriever.library import open_retriever
-from retriever.retrieving import Retriever
+from retriever.api import open_retriever
+from retriever.display.json import hit_object
+from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.profile import merged
+from retriever.settings.schema import merged
 from retriever.types import Answer, Hit
 
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retriever.command_line import completing, options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted, size
+from retriever.command_line import options
+from retriever.command_line import options as completing
+from retriever.command_line.console import write_line
+from retriever.command_line.options import ExitCode, WithExamples
+from retriever.display.phrases import counted, size
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.archive.exporting import Manifest
-    from retriever.status import Status
+    from retriever.archive import Manifest
+    from retriever.retriever import Status
 
 
 @click.command(
@@ -37,12 +37,12 @@ def export(file: str, index: str | None, **given: Any) -> ExitCode:  # noqa: ANN
 
     Whoever has FILE can read all that. What was recorded (--record) is in it too.
     """
-    from retriever.library import export_index
+    from retriever.api import export_index
 
     notes = options.taken_notes(given)
     manifest = export_index(file, index, replace=given["force"])
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
 
         write_json({"file": file, **asdict(manifest)})
     else:
@@ -55,7 +55,9 @@ def export(file: str, index: str | None, **given: Any) -> ExitCode:  # noqa: ANN
 
 def export_line(file: str, manifest: "Manifest") -> str:
     """What was written."""
-    return f"exported {counted(manifest.documents, 'document')}, {size(manifest.bytes)} unpacked, to {inert_line(file)}"
+    return (
+        f"exported {counted(manifest.documents, 'document')}, {size(manifest.bytes)} unpacked, to {sanitize_line(file)}"
+    )
 
 
 @click.command(
@@ -92,8 +94,8 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
 
     Without --docs the index answers with what was indexed: the folders that it names are not looked at.
     """
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import import_index, index_folders, open_retriever
+    from retriever.api import import_index, index_folders, open_retriever
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     url = given["encoder_url"]
@@ -105,10 +107,10 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
     with open_retriever(index=place, settings=settings) as retriever:
         status = retriever.status()
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import status_object
+        from retriever.command_line.console import write_json
+        from retriever.display.json import StatusJson
 
-        write_json(status_object(status))
+        write_json(StatusJson.dump(status))
     else:
         write_line(sys.stdout, import_line(status))
     if status.index.unchecked_folders:
@@ -119,6 +121,6 @@ def import_file(file: str, index: str | None, docs: tuple[str, ...], **given: An
 def import_line(status: "Status") -> str:
     """What there is now."""
     state = status.index
-    folders = ", ".join(map(inert_line, state.folders))
+    folders = ", ".join(map(sanitize_line, state.folders))
     counts = f"{counted(state.documents, 'document')}, {counted(state.sections, 'section')}"
-    return f"imported {counts} of {folders} into {inert_line(state.path)}"
+    return f"imported {counts} of {folders} into {sanitize_line(state.path)}"

@@ -1,24 +1,71 @@
 """`ask`: a question, answered with sections; the default command."""
 
+import json
+import os
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from pageindex.files import read_file
 from retriever.command_line import options
-from retriever.command_line.default_command import refuse_misplaced_command
-from retriever.command_line.exit_codes import EXIT_CODES_HELP, ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.opening import chosen_opener, resident_option, start_resident
-from retriever.display.editors import chosen_template
-from retriever.errors import QuestionError
-from retriever.timing import Spent, milliseconds_since
+from retriever.command_line.console import json_line, write_line
+from retriever.command_line.options import EXIT_CODES_HELP, Command, ExitCode, WithExamples, refuse_misplaced_command
+from retriever.command_line.render import make_remarks
+from retriever.display.editors import choose_template
+from retriever.display.phrases import counted
+from retriever.errors import QuestionError, RetrieverError, UsageError
+from retriever.serving.resident_client import MODE_VARIABLE
+from retriever.trace import Spent, milliseconds_since
 
 if TYPE_CHECKING:
-    from retriever.command_line.notes import Notes
+    from retriever.command_line.console import Notes
+    from retriever.context.gather import AnswerInContext
+    from retriever.retriever import Retriever
     from retriever.types import Answer
+
+
+# How `ask` comes to an open retriever: it opens one, or it runs in a process that has one open.
+
+Opener = Callable[..., AbstractContextManager["Retriever"]]
+"""Takes the first five arguments of `open_retriever`."""
+
+
+def chosen_opener() -> Opener:
+    """That of the process where it has one, else `open_retriever`."""
+    given: Any = click.get_current_context().obj
+    if given is not None:
+        opener: Opener = given
+        return opener
+    from retriever.api import open_retriever
+
+    return open_retriever
+
+
+def start_resident() -> None:
+    """Starts a resident process for the questions to come, unless this command line runs in one."""
+    if click.get_current_context().obj is None:
+        from retriever.command_line.resident import start_in_background
+
+        start_in_background()
+
+
+def resident_option(command: Command) -> Command:
+    """--resident. The process that asks has looked at it already, before it loaded what reads options."""
+    return click.option(
+        "--resident",
+        type=click.Choice(["use", "auto", "never"]),
+        default="use",
+        show_default=True,
+        envvar=MODE_VARIABLE,
+        help="Let the resident process of `serve` answer: use it where it runs, start it in the background where it "
+        f"does not (auto), or answer here (never). Otherwise {MODE_VARIABLE}.",
+    )(command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +87,7 @@ class Request:
     run: str | None
     fail_on_none: bool
     editor: str
-    """What citations open on a terminal: see `chosen_template`."""
+    """What citations open on a terminal: see `choose_template`."""
     resident: str
     """Whether a resident process may answer (use), answers and is started for it (auto), or is left alone (never)."""
     recent_context: str
@@ -116,8 +163,6 @@ def ask(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the p
     request = Request(settings=options.taken_settings(given), **given)
     _check(request)
     if request.batch is not None:
-        from retriever.command_line.batch import answer_batch
-
         return answer_batch(request, notes)
     return _answer(request, notes)
 
@@ -130,7 +175,7 @@ def _check(request: Request) -> None:
         QuestionError: there is no question.
     """
     refuse_misplaced_command(request.words)
-    chosen_template(request.editor, {})  # a mistake in it is named now, not behind the answer
+    choose_template(request.editor, {})  # a mistake in it is named now, not behind the answer
     if request.batch is None and request.run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
     if request.batch is None and not request.question.strip():
@@ -151,7 +196,7 @@ def _check(request: Request) -> None:
 
 def _answer(request: Request, notes: "Notes") -> ExitCode:
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
-    from retriever.command_line.progress import shown_progress
+    from retriever.command_line.console import shown_progress
 
     with (
         shown_progress(notes) as progress,
@@ -163,8 +208,6 @@ def _answer(request: Request, notes: "Notes") -> ExitCode:
         answer = found.answer if found else retriever.search(request.question, **grounding)
         spent = Spent(opening, milliseconds_since(begun))
     if found:
-        from retriever.command_line.context_page import show_context
-
         show_context(found, request, notes, spent)
     else:
         _show(answer, request, notes, spent)
@@ -174,11 +217,11 @@ def _answer(request: Request, notes: "Notes") -> ExitCode:
 
 
 def _show(answer: "Answer", request: Request, notes: "Notes", spent: Spent) -> None:
-    from retriever.command_line.remarks import make_remarks
+    from retriever.command_line.render import make_remarks
 
     if request.as_json:
-        from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import answer_object
+        from retriever.command_line.console import write_json
+        from retriever.display.json import answer_object
 
         write_json(
             answer_object(
@@ -186,7 +229,7 @@ def _show(answer: "Answer", request: Request, notes: "Notes", spent: Spent) -> N
             )
         )
     else:
-        from retriever.command_line.page import Page
+        from retriever.command_line.console import Page
         from retriever.command_line.render import show_answer
 
         page = Page.on(sys.stdout, request.editor)
@@ -201,3 +244,174 @@ def _show(answer: "Answer", request: Request, notes: "Notes", spent: Spent) -> N
             show_hypothetical(page, answer)
     sys.stdout.flush()  # results before remarks, where both streams go to one place
     make_remarks(answer, notes, spent, index=request.index, footer=not request.as_json)
+
+
+# `ask --batch`: many questions in one process, each answered as one line of JSON.
+
+STANDARD_STREAM = "-"
+MAX_BATCH_BYTES = 1_000_000_000
+MAX_NAMED = 20
+"""How many malformed lines are named one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One line of a batch."""
+
+    id: str | int
+    """As it was given; it comes back with the hits."""
+    text: str
+
+
+def answer_batch(request: "Request", notes: "Notes") -> ExitCode:
+    """Answers every question of `request.batch` into `request.run`, in their order.
+
+    Raises:
+        UsageError: with every malformed line of the batch, before anything is opened.
+    """
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
+
+    source, target = request.batch or STANDARD_STREAM, request.run or STANDARD_STREAM
+    questions = read_questions(_content(source), "standard input" if source == STANDARD_STREAM else source)
+    unanswered, degraded = 0, dict[str, int]()
+    with (
+        written_whole(target) as out,
+        shown_progress(notes) as progress,
+        open_retriever(request.docs, request.index, request.profile, request.settings, progress) as retriever,
+    ):
+        if progress is not None:
+            progress.start("answering", len(questions), "questions")
+        for number, question in enumerate(questions, start=1):
+            answer = retriever.search(question.text)
+            out.write(f"{json_line(run_object(question, answer))}\n")
+            unanswered += answer.verdict == "none"
+            for sentence in answer.degraded:
+                degraded[sentence] = degraded.get(sentence, 0) + 1
+            if progress is not None:
+                progress.advance("answering", number)
+        if progress is not None:
+            progress.finish("answering")
+    for sentence, times in degraded.items():
+        notes.say(f"note: {sentence} ({counted(times, 'question')})")
+    notes.say(f"asked {counted(len(questions), 'question')}; no section answers {unanswered:,} of them")
+    return ExitCode.NO_ANSWER if request.fail_on_none and unanswered else ExitCode.OK
+
+
+def run_object(question: Question, answer: "Answer") -> dict[str, Any]:
+    """One line of a run: the question's id, the verdict, and its hits, best first."""
+    from retriever.display.json import FoundJson
+
+    hits = [FoundJson.dump(hit) for hit in answer.hits]
+    return {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+
+
+def read_questions(content: bytes, name: str) -> list[Question]:
+    """The questions of a JSONL file; blank lines between them are allowed.
+
+    Args:
+        content: the file, in UTF-8.
+        name: what to call it in messages.
+
+    Raises:
+        UsageError: with every malformed line, or no question at all.
+    """
+    questions: list[Question] = []
+    mistakes: list[str] = []
+    lines_of_ids: dict[str | int, int] = {}
+    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            question = _question(line)
+            if question.id in lines_of_ids:
+                raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
+        except ValueError as error:
+            mistakes.append(f"{name}:{number}: {error}")
+            continue
+        lines_of_ids[question.id] = number
+        questions.append(question)
+    if mistakes:
+        more = [f"and {len(mistakes) - MAX_NAMED:,} lines more"] if len(mistakes) > MAX_NAMED else []
+        raise UsageError("\n".join([*mistakes[:MAX_NAMED], *more]))
+    if not questions:
+        raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
+    return questions
+
+
+def _question(line: bytes) -> Question:
+    """One line.
+
+    Raises:
+        ValueError: what is wrong with it.
+    """
+    try:
+        item = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ValueError("not UTF-8") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+    if not isinstance(item, dict):
+        raise ValueError("not an object with id and question")
+    if isinstance(item.get("id"), bool) or not isinstance(item.get("id"), str | int):
+        raise ValueError("id must be a string or a whole number")
+    if not isinstance(item.get("question"), str) or not item["question"].strip():
+        raise ValueError("question must be a text that is not empty")
+    return Question(item["id"], item["question"])
+
+
+def _content(source: str) -> bytes:
+    try:
+        return (
+            sys.stdin.buffer.read()
+            if source == STANDARD_STREAM
+            else read_file(source, MAX_BATCH_BYTES, follow_link=True)
+        )
+    except OSError as error:
+        raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
+
+
+@contextmanager
+def written_whole(target: str) -> Iterator[IO[str]]:
+    """A file that appears under its name when all of it is written, and not at all when that fails.
+
+    Standard output (`-`) and what is no regular file (a pipe, /dev/null) are written as the text comes.
+
+    Raises:
+        RetrieverError: it cannot be written.
+    """
+    if target == STANDARD_STREAM:
+        yield sys.stdout
+        return
+    path = Path(target).resolve()  # through a link: what is replaced is the file, not the link
+    is_special = path.exists() and not path.is_file()
+    partial = path if is_special else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w" if is_special else "x", encoding="utf-8", newline="\n") as out:
+            yield out
+        if not is_special:
+            partial.replace(path)
+    except OSError as error:
+        raise RetrieverError(f"{target}: cannot be written: {error.strerror}") from error
+    finally:
+        if not is_special:
+            partial.unlink(missing_ok=True)
+
+
+# `ask --context`: the sections as context for a prompt, on standard output alone.
+
+
+def show_context(found: "AnswerInContext", request: "Request", notes: "Notes", spent: "Spent") -> None:
+    """The page, or with --json its parts; what is to be known of the answer goes to standard error."""
+    if request.as_json:
+        from retriever.command_line.console import write_json
+        from retriever.display.json import ContextJson, timings
+
+        write_json(ContextJson.dump(found) | {"timings_ms": timings(found.answer, spent)})
+    else:
+        write_line(sys.stdout, found.context.markdown.rstrip("\n"))
+    sys.stdout.flush()
+    make_remarks(found.answer, notes, spent, index=request.index, footer=not request.as_json)
+    if found.context.left_out and not request.as_json:
+        left_out = counted(len(found.context.left_out), "hit")
+        notes.say(f"{left_out} not quoted, for the limit of {found.context.max_tokens:,} tokens (--max-tokens)")

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.command_line import options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
+from retriever.command_line.console import write_line
+from retriever.command_line.options import ExitCode, WithExamples
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.doctor import Finding
@@ -38,18 +37,18 @@ def doctor(index: str | None, repair: bool, llm: bool, **given: Any) -> ExitCode
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
     """
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import check_up
+    from retriever.api import check_up
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     with shown_progress(notes) as progress:
         found = check_up(index, repair=repair, llm=llm, progress=progress)
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
 
         write_json(findings_object(found.findings, found.repairs))
     else:
-        for line in (*(f"repaired  {inert_line(text)}" for text in found.repairs), *finding_lines(found.findings)):
+        for line in (*(f"repaired  {sanitize_line(text)}" for text in found.repairs), *finding_lines(found.findings)):
             write_line(sys.stdout, line)
     return ExitCode.ERROR if any(item.level == "problem" for item in found.findings) else ExitCode.OK
 
@@ -59,8 +58,8 @@ def finding_lines(findings: "Sequence[Finding]") -> list[str]:
     width = max((len(item.name) for item in findings), default=0)
     lines = []
     for item in findings:
-        lines.append(f"{SIGNS[item.level]:<8} {inert_line(item.name):<{width}}  {inert_line(item.says)}")
-        lines += [f"{'':<8} {'':<{width}}  -> {inert_line(item.cure)}"] if item.cure else []
+        lines.append(f"{SIGNS[item.level]:<8} {sanitize_line(item.name):<{width}}  {sanitize_line(item.says)}")
+        lines += [f"{'':<8} {'':<{width}}  -> {sanitize_line(item.cure)}"] if item.cure else []
     return lines
 
 

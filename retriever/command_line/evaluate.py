@@ -1,7 +1,7 @@
 """`eval`: how well profiles find the sections that answer questions."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +9,28 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.errors import RetrieverError
+from retriever.command_line.console import QUIET, Page
+from retriever.command_line.options import ExitCode, WithExamples
+from retriever.display.phrases import counted
+from retriever.display.sanitize import sanitize_line
+from retriever.errors import DocumentsError, RetrieverError, UsageError
+from retriever.evaluation.measures import BUDGET_NAMES
+from retriever.evaluation.runs import Stage
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 
 if TYPE_CHECKING:
-    from retriever.command_line.notes import Notes
-    from retriever.evaluation.asking import Asked
+    from pageindex.document import Document
+    from retriever.command_line.console import Notes
+    from retriever.evaluation.ask import Asked
     from retriever.evaluation.formats import Source
     from retriever.evaluation.runs import Run
-    from retriever.evaluation.summary import Summary
-    from retriever.retrieving import Retriever
+    from retriever.evaluation.statistics import Estimate
+    from retriever.evaluation.summary import Comparison, Summary, SystemSummary
+    from retriever.retriever import Retriever
+    from retriever.settings.schema import DocumentSettings
     from retriever.types import Progress
 
 
@@ -108,7 +116,7 @@ def evaluate(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of 
 
 
 def _measured(request: Request, notes: "Notes") -> "Summary":
-    from retriever.command_line.progress import shown_progress
+    from retriever.command_line.console import shown_progress
     from retriever.evaluation.formats import open_source
 
     with open_source(Path(request.questions)) as source, shown_progress(notes) as progress:
@@ -135,8 +143,8 @@ def _check(request: Request, source: "Source") -> None:
 
 @contextmanager
 def _asked(request: Request, source: "Source") -> "Iterator[Asked]":
-    from retriever.evaluation.asking import Asked
-    from retriever.evaluation.jsonl import check_expansions, read_expansions
+    from retriever.evaluation.ask import Asked
+    from retriever.evaluation.formats import check_expansions, read_expansions
 
     expansions = {}
     if request.expansions:
@@ -152,8 +160,7 @@ def _asked(request: Request, source: "Source") -> "Iterator[Asked]":
 
 def _searched(request: Request, asked: "Asked", progress: "Progress | None") -> "Summary":
     """Every profile is asked every question."""
-    from retriever.evaluation.ablation import without_each_part
-    from retriever.evaluation.asking import System, ask_all, open_system, sections_of
+    from retriever.evaluation.ask import System, ask_all, open_system, sections_of, without_each_part
     from retriever.evaluation.summary import summarize
 
     names = list(dict.fromkeys(name.strip() for name in request.profiles.split(",") if name.strip()))
@@ -191,8 +198,8 @@ def _note_gains(summary: "Summary", retriever: "Retriever") -> None:
 
 def _scored(request: Request, asked: "Asked") -> "Summary":
     """Runs from files; the index says only which sections there are."""
-    from retriever.evaluation.asking import System, open_system, sections_of
-    from retriever.evaluation.relevance import Sections, check_gold
+    from retriever.evaluation.ask import System, open_system, sections_of
+    from retriever.evaluation.questions import Sections, check_gold
     from retriever.evaluation.runs import check_runs, read_runs
     from retriever.evaluation.summary import summarize
 
@@ -220,7 +227,7 @@ def _distinct_names(runs: "Sequence[Run]") -> "list[Run]":
 
 
 def _write_files(request: Request, summary: "Summary") -> None:
-    from retriever.command_line.batch import written_whole
+    from retriever.command_line.ask import written_whole
 
     if request.run:
         from retriever.evaluation.runs import run_lines
@@ -229,12 +236,12 @@ def _write_files(request: Request, summary: "Summary") -> None:
             for run in summary.runs:
                 out.writelines(f"{line}\n" for line in run_lines(run, len(summary.runs)))
     if request.report:
-        from retriever.evaluation.report import report_page
+        from retriever.evaluation.report import render_report
 
         with written_whole(request.report) as out:
-            out.write(report_page(summary))
+            out.write(render_report(summary))
     if request.save_baseline:
-        from retriever.evaluation.baseline import baseline_text
+        from retriever.evaluation.summary import baseline_text
 
         with written_whole(request.save_baseline) as out:
             out.write(baseline_text(summary))
@@ -242,13 +249,12 @@ def _write_files(request: Request, summary: "Summary") -> None:
 
 def _show(request: Request, summary: "Summary", notes: "Notes") -> None:
     if request.as_json:
-        from retriever.command_line.as_json import write_json
-        from retriever.evaluation.as_json import summary_object
+        from retriever.command_line.console import write_json
+        from retriever.evaluation.summary import summary_object
 
         write_json(summary_object(summary))
     else:
-        from retriever.command_line.evaluation_tables import show_summary
-        from retriever.command_line.page import Page
+        from retriever.command_line.console import Page
 
         show_summary(Page.on(sys.stdout), summary)
     sys.stdout.flush()
@@ -266,7 +272,7 @@ def _compared(request: Request, summary: "Summary", notes: "Notes") -> ExitCode:
     """
     if not request.baseline:
         return ExitCode.OK
-    from retriever.evaluation.baseline import against, read_baseline
+    from retriever.evaluation.summary import against, read_baseline
 
     verdict = against(summary, read_baseline(Path(request.baseline)))
     for change in verdict.changes:
@@ -280,3 +286,198 @@ def _compared(request: Request, summary: "Summary", notes: "Notes") -> ExitCode:
         ]
         raise RetrieverError("\n".join([*fallen, *verdict.problems]))
     return ExitCode.OK
+
+
+# A summary for people: every system in a row, with intervals; by kind; what it costs; where it loses; every pair.
+
+KIND_MEASURES = 3
+"""So many of the headline measures are shown for each kind: nDCG@10, hit@1, hit@5."""
+
+NONE = "-"
+
+
+def show_summary(page: Page, summary: "Summary") -> None:
+    """All tables, a blank line between two."""
+    questions = summary.questions
+    unanswerable = sum(not item.is_answerable for item in questions.questions)
+    text = f"{sanitize_line(questions.name)}: {counted(len(questions.questions), 'question')}"
+    without = f", {unanswerable:,} of them without an answer" if unanswerable else ""
+    page.line(Text.assemble((text, "bold"), (f"{without}; means with 95 % intervals", QUIET)))
+    _show_evaluation_tables(
+        page, ["", *summary.headlines], ([name, *_headline_cells(summary, name)] for name in _names(summary))
+    )
+    if len(questions.kinds) > 1:
+        shown = summary.headlines[:KIND_MEASURES]
+        page.blank()
+        page.line(Text.assemble(("by kind", "bold"), (f"  {' / '.join(shown)}", QUIET)))
+        _show_evaluation_tables(
+            page, ["", *_kind_titles(summary)], ([item.system, *_kind_cells(summary, item)] for item in summary.systems)
+        )
+    page.blank()
+    page.line(Text.assemble(("cost", "bold"), ("  of a question; answered@n: within n tokens of context", QUIET)))
+    _show_evaluation_tables(page, _COST_TITLES, (_cost_cells(item) for item in summary.systems))
+    if any(item.losses for item in summary.systems):
+        page.blank()
+        page.line(Text.assemble(("lost", "bold"), ("  how far the best of the right sections came", QUIET)))
+        _show_evaluation_tables(page, ["", *Stage], ([item.system, *_loss_cells(item)] for item in summary.systems))
+    if summary.comparisons:
+        page.blank()
+        page.line(Text.assemble(("pairs", "bold"), ("  difference, 95 % interval, paired randomisation test", QUIET)))
+        _show_evaluation_tables(page, _PAIR_TITLES, map(_pair_cells, summary.comparisons))
+
+
+def _names(summary: "Summary") -> list[str]:
+    return [system.system for system in summary.systems]
+
+
+def _headline_cells(summary: "Summary", name: str) -> list[str]:
+    system = next(item for item in summary.systems if item.system == name)
+    return [_interval(system.overall.get(measure)) for measure in summary.headlines]
+
+
+def _interval(value: "Estimate | None") -> str:
+    return NONE if value is None else f"{_share(value.mean)} [{_share(value.low, 2)} {_share(value.high, 2)}]"
+
+
+def _share(value: float, digits: int = 3) -> str:
+    """`.617`, `1.00`."""
+    text = f"{value:.{digits}f}"
+    return text.removeprefix("0") if value >= 0 else f"-{text.removeprefix('-').removeprefix('0')}"
+
+
+def _kind_titles(summary: "Summary") -> list[str]:
+    count = {
+        kind: sum(item.kind == kind and item.is_answerable for item in summary.questions.questions)
+        for kind in summary.questions.kinds
+    }
+    return [f"{kind} ({number})" for kind, number in count.items()]
+
+
+def _kind_cells(summary: "Summary", system: "SystemSummary") -> list[str]:
+    rows = [system.by_kind[kind] for kind in summary.questions.kinds]
+    shown = summary.headlines[:KIND_MEASURES]
+    return [" / ".join(_share(row[name].mean) if name in row else NONE for name in shown) for row in rows]
+
+
+_COST_TITLES = [
+    "",
+    "p50 ms",
+    "p95 ms",
+    *BUDGET_NAMES,
+    "tokens to answer",
+    "abstains",
+    "wrongly",
+    "AUROC",
+    "LLM calls",
+    "failed",
+]
+
+
+def _cost_cells(system: "SystemSummary") -> list[str]:
+    latency = system.latency
+    return [
+        system.system,
+        f"{latency.p50:.1f}" if latency else NONE,
+        f"{latency.p95:.1f}" if latency else NONE,
+        *(_share(system.overall[name].mean) if name in system.overall else NONE for name in BUDGET_NAMES),
+        f"{system.tokens_to_answer:,.0f}" if system.tokens_to_answer is not None else NONE,
+        f"{system.abstention:.0%}" if system.abstention is not None else NONE,
+        f"{system.false_abstention:.0%}" if system.false_abstention is not None else NONE,
+        _share(system.auroc) if system.auroc is not None else NONE,
+        f"{system.llm_calls:,}",
+        f"{system.failed:,}",
+    ]
+
+
+def _loss_cells(system: "SystemSummary") -> list[str]:
+    return [f"{system.losses[stage]:,}" if system.losses else NONE for stage in Stage]
+
+
+_PAIR_TITLES = ["", "against", "measure", "difference", "p", "won", "lost", "tied"]
+
+
+def _pair_cells(item: "Comparison") -> list[str]:
+    found = item.difference
+    sign = "+" if found.mean > 0 else ""
+    interval = f"{sign}{_share(found.mean)} [{_share(found.low)} {_share(found.high)}]"
+    p = f"{found.p:.4f}{' *' if found.is_significant else ''}"
+    return [item.first, item.second, item.measure, interval, p, str(found.wins), str(found.losses), str(found.ties)]
+
+
+def _show_evaluation_tables(page: Page, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Columns as wide as their longest cell, the first one left, the others right; rows are never broken."""
+    cells = [[sanitize_line(str(cell)) for cell in row] for row in (titles, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for number, row in enumerate(cells):
+        first, *others = zip(row, widths, strict=True)
+        text = "  ".join([f"{first[0]:<{first[1]}}", *(f"{cell:>{width}}" for cell, width in others)])
+        page.line(Text(text, QUIET if number == 0 else ""))
+
+
+# `questions`: a first set of questions out of one's own documents.
+
+STANDARD_STREAM = "-"
+
+
+@click.command(
+    examples=(
+        "questions docs > questions.jsonl",
+        "questions docs --limit 50 --out questions.jsonl",
+    ),
+    cls=WithExamples,
+    params=options.setting_parameters(("documents",)),
+    short_help="Make questions out of your own documents, for eval.",
+)
+@click.argument("docs", metavar="DOCS")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="How many at most."
+)
+@click.option("--out", default=STANDARD_STREAM, metavar="FILE", help="Where they go; standard output by default.")
+@click.option("--llm", is_flag=True, help="Let a language model write them; this version has none.")
+@options.voice_options
+def questions(docs: str, limit: int, out: str, llm: bool, **given: Any) -> ExitCode:  # noqa: ANN401 - the settings of the documents, which are taken out by name
+    """Make questions out of the folder DOCS: its headings, and its links with the sentence around them.
+
+    They come with the lines that answer them, as JSONL for `eval`. They use the documents' own words, so they are
+    easier than real questions: good for comparing settings, and for finding sections that are never found.
+    """
+    from retriever.command_line.ask import written_whole
+    from retriever.evaluation.own_questions import own_questions, question_line, sample
+    from retriever.settings.layers import load_profile
+
+    notes = options.taken_notes(given)
+    settings = options.taken_settings(given)
+    if llm:
+        raise UsageError("--llm: this version has no language-model stages; leave it off")
+    made = own_questions(list(_documents(docs, load_profile(flags=settings).documents, notes)))
+    if not made:
+        raise DocumentsError(f"{docs}: no heading or link of it makes a question")
+    chosen = sample(made, limit)
+    with written_whole(out) as stream:
+        stream.writelines(f"{question_line(question)}\n" for question in chosen)
+    sys.stdout.flush()
+    more = f" of {len(made):,}; --limit gives more" if len(made) > len(chosen) else ""
+    notes.say(f"made {counted(len(chosen), 'question')}{more}")
+    return ExitCode.OK
+
+
+def _documents(docs: str, settings: "DocumentSettings", notes: "Notes") -> "Iterator[Document]":
+    """Every document that can be read; the others are named.
+
+    Raises:
+        DocumentsError: the folder cannot be listed, or holds none.
+    """
+    from pageindex.document import parse_document
+    from pageindex.files import UnreadableDocumentError, read_document
+    from retriever.indexing.changes import list_documents
+
+    listing = list_documents(Path(docs), settings)
+    skipped = [(item.path, item.reason) for item in listing.skipped]
+    for file in listing.files:
+        try:
+            text = read_document(file, settings.max_file_bytes).text
+        except UnreadableDocumentError as error:
+            skipped.append((file.path, error.reason))
+            continue
+        yield parse_document(file.path, text)
+    notes.skipped(tuple(skipped))

@@ -1,16 +1,29 @@
 """How an answer was made: every stage with its time, what each arm found, and what became of it."""
 
-from typing import TYPE_CHECKING
+import sys
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
+import click
 from rich.text import Text
 
-from retriever.command_line.page import CITED, QUIET, Page
-from retriever.display.inert import inert_line
-from retriever.display.wording import doubt
-from retriever.timing import Spent
+from retriever.command_line import options
+from retriever.command_line.console import CITED, QUIET, Page
+from retriever.command_line.options import ExitCode, WithExamples
+from retriever.display.phrases import SIGNALS, doubt
+from retriever.display.sanitize import sanitize_line
+from retriever.errors import QuestionError
+from retriever.settings.schema import merged
+from retriever.trace import Spent, milliseconds_since
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from retriever.command_line.console import Notes
+    from retriever.evaluation.why_not import Bar, InArm, WhyNot
     from retriever.types import Answer, Ranking
+
 
 FIRST_RANKS = 5
 """How many of an arm's ranks are shown."""
@@ -44,7 +57,7 @@ def _show_stages(page: Page, answer: "Answer", spent: Spent) -> None:
 
 
 def _row(page: Page, milliseconds: float, name: str, note: str) -> None:
-    page.line(Text.assemble(f"{milliseconds:>9.1f}  ", name, "  ", (inert_line(note), QUIET)))
+    page.line(Text.assemble(f"{milliseconds:>9.1f}  ", name, "  ", (sanitize_line(note), QUIET)))
 
 
 def _show_ranking(page: Page, ranking: "Ranking", parts: dict[tuple[str, str], str]) -> None:
@@ -52,16 +65,16 @@ def _show_ranking(page: Page, ranking: "Ranking", parts: dict[tuple[str, str], s
     _heading(page, ranking.arm, f"{found}; rank, score, part in the answer")
     for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
         part = parts.get((ranking.arm, item.node_id), "-")
-        page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", (inert_line(item.node_id), CITED)))
+        page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", (sanitize_line(item.node_id), CITED)))
         if item.origin:
-            page.line(Text(f"{'':36}{inert_line(item.origin)}", QUIET))
+            page.line(Text(f"{'':36}{sanitize_line(item.origin)}", QUIET))
 
 
 def _show_sums(page: Page, answer: "Answer") -> None:
     _heading(page, "fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
         parts = " + ".join(f"{item.share:.5f} {item.arm}" for item in hit.evidence)
-        cited = (inert_line(hit.citation), CITED)
+        cited = (sanitize_line(hit.citation), CITED)
         page.line(
             Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", cited, (doubt(hit.citation_state), QUIET))
         )
@@ -70,14 +83,8 @@ def _show_sums(page: Page, answer: "Answer") -> None:
 def _show_verdict(page: Page, answer: "Answer") -> None:
     _heading(page, "verdict", f"{answer.verdict}, confidence {answer.confidence:.2f}")
     signals = answer.trace.signals
-    explained = (
-        (signals.coverage, "coverage", "of the question, by the rarity of its words, in one section"),
-        (signals.known, "known", "of it in words that the documents use"),
-        (signals.together, "together", "of its pairs of words stand side by side in a section"),
-        (signals.margin, "margin", "of the nearest chunk over unrelated questions, in deviations"),
-        (signals.agreement, "agreement", "of the two arms on the best section, beyond chance"),
-    )
-    for value, name, meaning in explained:
+    for name, meaning in SIGNALS:
+        value: float | None = getattr(signals, name)
         shown = "-" if value is None else f"{value:.2f}"
         page.line(Text.assemble(f"{shown:>9}  {name:<9}  ", (meaning, QUIET)))
     page.line(Text.assemble(f"{signals.form:>9}  {'form':<9}  ", ("what the question is made of", QUIET)))
@@ -89,10 +96,193 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
     page.blank()
     _heading(page, "hypothetical", "written by a language model to search with, found in no document")
     for text in (*report.rewordings, *report.passages) if report else ():
-        page.line(Text(f"  searched with  {inert_line(text)}", QUIET))
+        page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))
     for item in report.dropped if report else ():
-        page.line(Text(f"  dropped        {inert_line(item.text)} ({inert_line(item.reason)})", QUIET))
+        page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
 
 
 def _heading(page: Page, title: str, explanation: str) -> None:
-    page.line(Text.assemble((title, "bold"), (f"  {inert_line(explanation)}", QUIET)))
+    page.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
+
+
+# `explain`: how an answer was made; with --why-not, what became of a section that is not in it.
+
+
+@click.command(
+    "explain",
+    examples=(
+        'explain "send an email after the response"',
+        'explain "send an email after the response" --why-not guide/mail.md',
+        'explain "send an email after the response" --why-not guide/mail.md#after-the-response --json',
+    ),
+    cls=WithExamples,
+    params=options.setting_parameters(),
+    short_help="Show how an answer was made, or why a section is not in it.",
+)
+@click.argument("words", nargs=-1, metavar="QUESTION")
+@click.option("--why-not", "reference", metavar="PATH[#SECTION]", help="A section, or a file, that should be a hit.")
+@options.docs_option
+@options.index_option
+@options.profile_option
+@options.json_option
+@options.voice_options
+def explain(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the profile's settings, whatever they are
+    """Show how the answer to QUESTION was made: every stage with its time, and what each arm found.
+
+    With --why-not: at which stage that section (of a file, the one that came furthest) was lost, where it stands in
+    each arm, and the scores that it would have needed.
+    """
+    notes = options.taken_notes(given)
+    settings = options.taken_settings(given)
+    question = " ".join(given["words"])
+    if not question.strip():
+        raise QuestionError('the question is empty: write it in quotes, as in: hybrid_retrieve.py explain "how ...?"')
+    if given["reference"] is None:
+        return _explain_answer(question, given, settings, notes)
+    return _explain_absence(question, given, settings, notes)
+
+
+def _explain_answer(question: str, given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> ExitCode:
+    begun = time.perf_counter()
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
+    from retriever.command_line.render import make_remarks
+
+    with (
+        shown_progress(notes) as progress,
+        open_retriever(given["docs"], given["index"], given["profile"], settings, progress) as retriever,
+    ):
+        opening = milliseconds_since(begun)
+        answer = retriever.search(question)
+        spent = Spent(opening, milliseconds_since(begun))
+    if given["as_json"]:
+        from retriever.command_line.console import write_json
+        from retriever.display.json import answer_object
+
+        write_json(answer_object(answer, spent, full=False, explain=True))
+    else:
+        from retriever.command_line.console import Page
+
+        show_explanation(Page.on(sys.stdout), answer, spent)
+    sys.stdout.flush()
+    make_remarks(answer, notes, spent, index=given["index"], footer=not given["as_json"])
+    return ExitCode.OK
+
+
+def _explain_absence(question: str, given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> ExitCode:
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
+    from retriever.evaluation.why_not import limitless, why_not
+
+    index, profile = given["index"], given["profile"]
+    with (
+        shown_progress(notes) as progress,
+        open_retriever(given["docs"], index, profile, settings, progress) as retriever,
+    ):
+        state = retriever.status().index
+        deeper = merged(settings, limitless(state.sections, state.chunks))
+        with open_retriever((), state.path, profile, deeper) as deep:
+            found = why_not(retriever, deep, question, given["reference"])
+    if given["as_json"]:
+        from retriever.command_line.console import write_json
+
+        write_json(why_not_object(found))
+    else:
+        from retriever.command_line.console import Page
+
+        show_why_not(Page.on(sys.stdout), found)
+    sys.stdout.flush()
+    for sentence in found.degraded:
+        notes.say(f"note: {sentence}")
+    return ExitCode.OK
+
+
+def why_not_object(found: "WhyNot") -> dict[str, Any]:
+    """The way of a section, for programs."""
+    node = found.node
+    return {
+        "question": found.question,
+        "node_id": node.id,
+        "file": node.path,
+        "start_line": node.span.first if node.span else None,
+        "end_line": node.span.last if node.span else None,
+        "lost": str(found.stage),
+        "fused": {
+            "rank": found.rank,
+            "reranked": found.reranked,
+            "of": found.fused,
+            "score": found.score,
+            "top_k": asdict(found.top) if found.top else None,
+            "candidate_cap": asdict(found.cap) if found.cap else None,
+        },
+        "arms": [{**asdict(arm), "lacks": arm.lacks} for arm in found.arms],
+        "degraded": list(found.degraded),
+    }
+
+
+def show_why_not(page: "Page", found: "WhyNot") -> None:
+    """The verdict in a line, then the fused list and each arm."""
+    from rich.text import Text
+
+    from retriever.command_line.console import CITED
+    from retriever.display.sanitize import sanitize_line
+
+    page.line(Text.assemble((sanitize_line(found.node.citation), CITED), f"  {sanitize_line(found.node.id)}"))
+    page.paragraph(Text(verdict(found)), 2)
+    width = max(map(len, ["fused", *(arm.arm for arm in found.arms)]))
+    reranked = [("rerank", f"#{found.reranked:,} after the reranking")] if found.reranked else []
+    arms = [(arm.arm, arm_text(arm)) for arm in found.arms]
+    for name, text in [*reranked, ("fused", fused_text(found)), *arms]:
+        page.line(Text(f"{name:<{width}}  {sanitize_line(text)}"), 2)
+
+
+def verdict(found: "WhyNot") -> str:
+    """What became of it, in a sentence."""
+    from retriever.evaluation.runs import Stage
+
+    rank = found.reranked or found.rank
+    if found.stage is Stage.RETURNED:
+        return f"It is a hit: #{rank}."
+    if found.stage is Stage.NO_ARM:
+        return "Lost in the arms: none of them listed it, and it is no neighbour of what they listed."
+    if found.stage is Stage.CUT:
+        return f"Lost after the fusion: #{rank}, and {_place('candidate_cap', found.cap)}."
+    return f"Lost at the end: #{rank} of the candidates, and {_place('top_k', found.top)}."
+
+
+def _place(setting: str, bar: "Bar | None") -> str:
+    return f"{setting} is {bar.rank}" if bar else f"{setting} is larger than the list"
+
+
+def fused_text(found: "WhyNot") -> str:
+    """Where it stands in the fused list, and what it lacks."""
+    if found.rank is None or found.score is None:
+        return f"not among the {found.fused:,} sections"
+    needed = [
+        f"#{bar.rank} has {bar.score:.5f}: {bar.score - found.score:.5f} more"
+        for bar in (found.top, found.cap)
+        if bar and bar.score > found.score
+    ]
+    return "; ".join([f"#{found.rank:,} of {found.fused:,}, score {found.score:.5f}", *needed])
+
+
+_ABSENT = {"neighbors": "not a neighbour of a hit", "late": "was no candidate, so it was not read"}
+"""Why an arm that does not look at every section did not look at this one."""
+
+
+def arm_text(arm: "InArm") -> str:
+    """Where it stands in an arm, and what it lacks."""
+    return "; ".join(_arm_facts(arm))
+
+
+def _arm_facts(arm: "InArm") -> "Iterator[str]":
+    if arm.rank is None or arm.score is None:
+        yield _ABSENT.get(arm.arm, "sees nothing in it")
+    else:
+        yield f"#{arm.rank:,}, {arm.scale} {arm.score:.4g}"
+    if arm.first_score is None or arm.last_score is None:
+        yield "lists nothing"
+    elif arm.rank != 1:
+        yield f"its {arm.listed:,} go from {arm.first_score:.4g} to {arm.last_score:.4g}"
+    if arm.lacks is not None:
+        yield f"{arm.lacks:.4g} more would have listed it"

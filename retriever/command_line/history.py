@@ -6,19 +6,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.command_line import options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.terminal import write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import counted, doubt
+from retriever.command_line.console import write_line
+from retriever.command_line.options import ExitCode, WithExamples
+from retriever.display.phrases import counted, doubt
+from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from retriever.command_line.notes import Notes
+    from retriever.command_line.console import Notes
     from retriever.history import History
-    from retriever.store.recorded import StoredQuery
+    from retriever.indexing.forget import ForgetReport
+    from retriever.store.queries import StoredQuery
+
 
 ALL = "all"
 
@@ -43,7 +44,7 @@ def history(number: int | None, delete: str | None, index: str | None, **given: 
 
     Nothing is recorded unless the profile says `record: true`, or --record is given.
     """
-    from retriever.library import open_history
+    from retriever.api import open_history
 
     notes = options.taken_notes(given)
     if delete is not None and number is not None:
@@ -52,7 +53,7 @@ def history(number: int | None, delete: str | None, index: str | None, **given: 
     if delete is not None:
         return _delete(recorded, delete, notes, as_json=given["as_json"])
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
 
         write_json(
             {"queries": list(map(query_object, recorded.queries()))} if number is None else recorded.record(number)
@@ -72,7 +73,7 @@ def _delete(recorded: "History", which: str, notes: "Notes", *, as_json: bool) -
     else:
         raise UsageError(f"--delete {which}: give the number of a question, or `{ALL}`")
     if as_json:
-        from retriever.command_line.as_json import write_json
+        from retriever.command_line.console import write_json
 
         write_json({"deleted": deleted})
     else:
@@ -82,27 +83,27 @@ def _delete(recorded: "History", which: str, notes: "Notes", *, as_json: bool) -
 
 def _list_lines(queries: "tuple[StoredQuery, ...]") -> "Iterator[str]":
     for query in queries:
-        place = f"  {inert_line(query.citation)}" if query.citation else ""
-        yield f"{query.key:>5}  {query.asked_at}  {query.verdict:<8}  {inert_line(query.question)}{place}"
+        place = f"  {sanitize_line(query.citation)}" if query.citation else ""
+        yield f"{query.key:>5}  {query.asked_at}  {query.verdict:<8}  {sanitize_line(query.question)}{place}"
 
 
 def record_lines(record: dict[str, Any]) -> "Iterator[str]":
     """One question with what it was expanded to and what was found, for people."""
-    yield f"question    {inert_line(record['question'])}"
-    yield f"asked       {record['asked_at']}, profile {inert_line(record['profile'])}"
+    yield f"question    {sanitize_line(record['question'])}"
+    yield f"asked       {record['asked_at']}, profile {sanitize_line(record['profile'])}"
     yield f"verdict     {record['verdict']}, confidence {record['confidence']:.2f}"
     for expansion in record["expansions"]:
-        yield f"expansion   {inert_line(expansion['text'])}"
+        yield f"expansion   {sanitize_line(expansion['text'])}"
     for sentence in record["degraded"]:
-        yield f"degraded    {inert_line(sentence)}"
+        yield f"degraded    {sanitize_line(sentence)}"
     for hit in record["hits"]:
         arms = ", ".join(f"{item['arm']} #{item['rank']}" for item in hit["evidence"])
-        state = inert_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
-        cited = f"{inert_line(hit['citation'])}{doubt(state)}"
+        state = sanitize_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
+        cited = f"{sanitize_line(hit['citation'])}{doubt(state)}"
         yield f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({arms})"
-        yield f"     {inert_line(hit['snippet'])}"
+        yield f"     {sanitize_line(hit['snippet'])}"
     spent = sum(stage["milliseconds"] for stage in record["stages"])
-    yield f"searched    generation {record['index']['generation']}, {spent:.1f} ms"
+    yield f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms"
 
 
 def query_object(query: "StoredQuery") -> dict[str, Any]:
@@ -113,4 +114,63 @@ def query_object(query: "StoredQuery") -> dict[str, Any]:
         "question": query.question,
         "verdict": query.verdict,
         "citation": query.citation,
+    }
+
+
+# `forget`: documents out of an index, with every trace of them.
+
+
+@click.command(
+    cls=WithExamples,
+    examples=(
+        "forget docs/plans.md",
+        "forget drafts/ --index .index",
+        "forget --undo drafts/",
+    ),
+    short_help="Remove documents from an index, with every trace of them.",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
+@options.index_option
+@options.json_option
+@options.voice_options
+def forget(paths: tuple[str, ...], index: str | None, undo: bool, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
+    """Remove the text and the vectors of documents from every file of the index, and keep them out.
+
+    PATH is a document, a folder of documents, or an indexed folder, which then leaves the index altogether. The files
+    on disk are not touched; `index` passes over what was forgotten, and `status` names it.
+    """
+    from retriever.api import forget_documents
+
+    notes = options.taken_notes(given)
+    report = forget_documents(paths, index, undo=undo)
+    if given["as_json"]:
+        from retriever.command_line.console import write_json
+
+        write_json(report_object(report))
+    else:
+        for name in report.forgotten:
+            write_line(sys.stdout, f"{'taken back' if undo else 'forgot'} {sanitize_line(name)}")
+    _remark(report, notes, undo=undo)
+    return ExitCode.ERROR if report.remaining else ExitCode.OK
+
+
+def _remark(report: "ForgetReport", notes: "Notes", *, undo: bool) -> None:
+    if undo:
+        notes.aside("the next `index` reads them again")
+        return
+    left = f"{counted(report.documents, 'document')} left the index"
+    notes.aside(f"{left} in {report.seconds:.1f} s; the files on disk are as they were")
+    for path in report.remaining:
+        notes.say(f"{path} is being read by another process and may still hold the text; stop it, and run this again")
+
+
+def report_object(report: "ForgetReport") -> dict[str, Any]:
+    """What was done, for programs."""
+    return {
+        "path": report.path,
+        "forgotten": list(report.forgotten),
+        "documents": report.documents,
+        "remaining": list(report.remaining),
+        "seconds": round(report.seconds, 3),
     }

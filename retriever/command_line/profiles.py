@@ -4,16 +4,21 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import click
 
-from retriever.command_line import completing, options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
-from retriever.command_line.terminal import write_line
-from retriever.settings.layers import Layer, given_settings, profile_names, profile_summary
-from retriever.settings.profile import Profile, Setting, settings
+from retriever.command_line import options
+from retriever.command_line import options as completing
+from retriever.command_line.console import write_line
+from retriever.command_line.options import ExitCode, WithExamples
+from retriever.display.sanitize import sanitize_line
+from retriever.errors import UsageError
+from retriever.files import writing_to
+from retriever.settings.layers import DEFAULT_PROFILE, Layer, given_settings, profile_names, profile_summary
+from retriever.settings.schema import Profile, Setting, settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ def profiles(name: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the 
     What is shown of a profile is a profile file itself. Precedence: defaults, then the profile, then
     HYBRID_RETRIEVE_* variables, then flags.
     """
-    from retriever.command_line.as_json import write_json
+    from retriever.command_line.console import write_json
 
     options.taken_notes(given)
     if name is None:
@@ -137,3 +142,69 @@ def yaml_value(value: object) -> str:
     plain = list(value) if isinstance(value, tuple) else value
     text: str = yaml.safe_dump(plain, default_flow_style=True, width=float("inf"))
     return text.removesuffix("\n").removesuffix("\n...")
+
+
+# `init`: a profile file to begin with.
+
+DEFAULT_FILE = "hybrid-retrieve.yaml"
+
+HEADING = """\
+# A profile: hybrid-retrieve --profile {name} "..."
+#
+# A line such as `#top_k: 5` shows a setting and its default. Take away its `#` to change it; one that is indented needs
+# the name of its section above it as well. Precedence: defaults, what the index was made with, this file,
+# HYBRID_RETRIEVE_* variables, flags."""
+
+
+@click.command(
+    cls=WithExamples,
+    examples=(
+        "init",
+        "init mine.yaml --profile recall",
+    ),
+    short_help="Write a profile file to begin with.",
+)
+@click.argument("file", default=DEFAULT_FILE, metavar="[FILE]", shell_complete=options.any_file)
+@click.option(
+    "--profile",
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    metavar="NAME|FILE",
+    shell_complete=options.profile,
+    help="The profile whose settings it has.",
+)
+@click.option("--force", is_flag=True, help="Write over a FILE that is there.")
+def init(file: str, profile: str, *, force: bool) -> ExitCode:
+    """Write FILE (hybrid-retrieve.yaml) with every setting, what it means and its default, to be used with --profile.
+
+    What differs from the defaults in the named profile is set in it; everything else is there as a comment.
+    """
+    path = Path(file)
+    if path.suffix not in {".yaml", ".yml"}:
+        raise UsageError(f"{file}: a profile's name ends with .yaml")
+    text = "\n".join([HEADING.format(name=sanitize_line(file)), *_lines(shown_settings(profile, {}))])
+    with writing_to(path):
+        try:
+            with path.open("w" if force else "x", encoding="utf-8") as out:
+                out.write(f"{text}\n")
+        except FileExistsError as error:
+            raise UsageError(f"{file} is there already; --force writes over it") from error
+    write_line(sys.stdout, f"wrote {sanitize_line(file)}; use it with --profile {sanitize_line(file)}")
+    return ExitCode.OK
+
+
+def _lines(shown: Sequence[Shown]) -> Iterator[str]:
+    """Every setting below its meaning, in sections."""
+    for section, items in groupby(shown, key=lambda item: item.setting.path[:-1]):
+        yield from _section(section, list(items))
+
+
+def _section(section: tuple[str, ...], items: Sequence[Shown]) -> Iterator[str]:
+    indent = "  " * len(section)
+    if section:
+        is_set = any(item.value != item.setting.default for item in items)
+        yield f"\n{'' if is_set else '#'}{section[-1]}:"
+    for item in items:
+        is_set = item.value != item.setting.default
+        yield f"\n{indent}# {item.setting.help}"
+        yield f"{'' if is_set else '#'}{indent}{item.setting.path[-1]}: {yaml_value(item.value)}"

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from retriever.closing import Closing
-from retriever.command_line.exit_codes import ExitCode
-from retriever.display.wording import counted, size
+from retriever.command_line.options import ExitCode
+from retriever.display.phrases import counted, size
 from retriever.errors import IndexLockedError, ServingError
+from retriever.files import Closing
 from retriever.serving.resident_client import (
     PACKAGE,
     ConversationError,
@@ -25,8 +25,8 @@ from retriever.serving.resident_client import (
 )
 
 if TYPE_CHECKING:
-    from retriever.command_line.notes import Notes
-    from retriever.retrieving import Retriever
+    from retriever.command_line.console import Notes
+    from retriever.retriever import Retriever
     from retriever.serving.resident_server import Call, Outcome
     from retriever.types import Progress
 
@@ -50,7 +50,6 @@ def stay(notes: "Notes", *, idle_minutes: float, background: bool) -> ExitCode:
         ServingError: another resident process runs.
     """
     # What every question needs is loaded now, so that the first one finds it.
-    import retriever.command_line.remarks
     import retriever.command_line.render
     import retriever.embedding.onnx
     import retriever.vectors  # noqa: F401 - loaded, not used
@@ -123,7 +122,7 @@ class QuestionRunner(Closing):
         settings: Mapping[str, Any],
         _: "Progress | None" = None,
     ) -> "Iterator[Retriever]":
-        """As `retriever.library.open_retriever`, but the retriever stays open, unless it is in trouble.
+        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble.
 
         Everything is resolved anew, as in a process of its own: profile file, environment and index settings are read
         again, and a retriever is used only if it was opened for just the same.
@@ -132,10 +131,10 @@ class QuestionRunner(Closing):
             DeclinedError: documents are to be indexed first, or another process writes to the index.
             RetrieverError: as `open_retriever`.
         """
-        from retriever.indexing.locations import remember
-        from retriever.indexing.updating import update_index
-        from retriever.library import index_request
-        from retriever.retrieving import Retriever
+        from retriever.api import index_request
+        from retriever.indexing.request import remember
+        from retriever.indexing.update import update_index
+        from retriever.retriever import Retriever
 
         request = index_request(docs, index, profile, settings)
         self.uses_model = request.profile.use_llm

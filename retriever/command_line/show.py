@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from retriever.command_line import completing, options
-from retriever.command_line.exit_codes import ExitCode
-from retriever.command_line.help_pages import WithExamples
+from retriever.command_line import options
+from retriever.command_line import options as completing
+from retriever.command_line.console import openable, write_line
+from retriever.command_line.options import ExitCode, WithExamples
 from retriever.command_line.resident import known_state, state_line, state_object
-from retriever.command_line.terminal import openable, write_line
-from retriever.display.inert import inert_line
-from retriever.display.wording import CITATION_STATES, counted, refresh_command, size
+from retriever.display.phrases import CITATION_STATES, counted, refresh_command, size
+from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.expansion.metrics import ExpansionMetrics
-    from retriever.status import Status
+    from retriever.expansion.cache import ExpansionMetrics
+    from retriever.retriever import Status
 
 
 @click.command(
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 @options.voice_options
 def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import open_retriever
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
         if given["as_json"]:
-            from retriever.command_line.as_json import write_json
-            from retriever.display.as_json import node_object
+            from retriever.command_line.console import write_json
+            from retriever.display.json import NodeJson
 
-            write_json({"nodes": [node_object(node) for node in retriever.nodes(reference, depth)]})
+            write_json({"nodes": [NodeJson.dump(node) for node in retriever.nodes(reference, depth)]})
         else:
             write_line(sys.stdout, retriever.tree(reference, depth).rstrip("\n"))
     return ExitCode.OK
@@ -71,8 +71,8 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    from retriever.command_line.progress import shown_progress
-    from retriever.library import open_retriever
+    from retriever.api import open_retriever
+    from retriever.command_line.console import shown_progress
 
     notes = options.taken_notes(given)
     settings = options.taken_settings(given)
@@ -82,12 +82,12 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
     ):
         passage = retriever.read(reference)
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import passage_object
+        from retriever.command_line.console import write_json
+        from retriever.display.json import PassageJson
 
-        write_json(passage_object(passage))
+        write_json(PassageJson.dump(passage))
         return ExitCode.OK
-    titles = " > ".join(map(inert_line, (*passage.breadcrumb, passage.title)))
+    titles = " > ".join(map(sanitize_line, (*passage.breadcrumb, passage.title)))
     doubt = f", {said}" if (said := CITATION_STATES[passage.citation_state]) else ""
     notes.aside(f"{openable(passage.folder, passage.file)}:{passage.span}{doubt} | {titles}")
     write_line(sys.stdout, passage.text.rstrip("\n"))
@@ -109,7 +109,7 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
 @options.voice_options
 def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
     """Show what is indexed, which files changed since, and which could not be read."""
-    from retriever.library import open_retriever
+    from retriever.api import open_retriever
 
     options.taken_notes(given)
     resident = known_state()
@@ -117,11 +117,11 @@ def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the s
         state = retriever.status()
         metrics = retriever.metrics() if given["metrics"] else None
     if given["as_json"]:
-        from retriever.command_line.as_json import write_json
-        from retriever.display.as_json import status_object
+        from retriever.command_line.console import write_json
+        from retriever.display.json import StatusJson
 
         expansion = {"expansion": asdict(metrics)} if metrics else {}
-        write_json(status_object(state) | {"resident": state_object(resident)} | expansion)
+        write_json(StatusJson.dump(state) | {"resident": state_object(resident)} | expansion)
     else:
         for line in (*status_lines(state, index), state_line(resident), *(metrics_lines(metrics) if metrics else ())):
             write_line(sys.stdout, line)
@@ -143,7 +143,7 @@ def metrics_lines(metrics: "ExpansionMetrics") -> list[str]:
         f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed",
         f"  dropped     {share(metrics.drop_rate)} of the texts",
         *(
-            f"  measured    {inert_line(gain.questions)}: nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
+            f"  measured    {sanitize_line(gain.questions)}: nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
             for gain in metrics.gains
         ),
     ]
@@ -159,20 +159,20 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
         freshness = f"{counted(state.unchecked_folders, 'folder')} not looked at until named with --docs"
     passages = f"{counted(state.chunks, 'passage')} ({status.coverage:.0%} with a vector)"
     return [
-        f"index         {inert_line(state.path)}",
-        *(f"folder        {inert_line(folder)}" for folder in state.folders),
+        f"index         {sanitize_line(state.path)}",
+        *(f"folder        {sanitize_line(folder)}" for folder in state.folders),
         f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {passages}",
-        f"encoder       {inert_line(status.encoder)}",
+        f"encoder       {sanitize_line(status.encoder)}",
         *([_former_line(status)] if status.former_encoder else []),
-        f"size          {size(status.size_bytes)}, generation {state.generation}",
+        f"size          {size(status.size_bytes)}, snapshot {state.snapshot}",
         f"freshness     {freshness}",
-        *(f"  changed     {inert_line(file)}" for file in status.changed_files),
+        *(f"  changed     {sanitize_line(file)}" for file in status.changed_files),
         f"skipped       {counted(len(status.skipped), 'file')}",
-        *(f"  skipped     {inert_line(path)}: {inert_line(reason)}" for path, reason in status.skipped),
+        *(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}" for path, reason in status.skipped),
         f"broken links  {status.broken_links:,}",
     ]
 
 
 def _former_line(status: "Status") -> str:
     share = f"has read {status.former_coverage:.0%} of the sections"
-    return f"  former      {inert_line(status.former_encoder)}, {share} and stands in until the new one has read all"
+    return f"  former      {sanitize_line(status.former_encoder)}, {share} and stands in until the new one has read all"

@@ -1,4 +1,4 @@
-"""The values of a context: what it may quote, what it quotes, and what had to stay out."""
+"""The values of a context: the sections that it may quote, what it quotes, and what was left out."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ class Section:
     text: str
     """Exactly the lines of `span`."""
     heading_id: str
-    """What it is grouped by: the outermost heading above it, or its file where that has one such heading at most."""
+    """The node that it is grouped by: the outermost heading above it, or its file where that has at most one."""
     rank: int | None
     """Of the hit, from 1; None for a section that only completes its family."""
     passages: tuple[Span, ...] = ()

@@ -1,1 +1,1 @@
-"""How what is found is shown, wherever it is shown: inert, marked, linked, as JSON."""
+"""How what is found is shown, wherever it is shown: sanitized, in words, with links to editors, as JSON."""

@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from retriever.errors import UsageError
 
+# By editor: `{path}` is percent-encoded but for its slashes, `{argument}` with them. The schemes are those that the
+# editors register themselves; MacVim's for Vim, that of the usual desktop entry for Emacs. Obsidian takes no line.
 EDITOR_TEMPLATES: Mapping[str, str] = MappingProxyType(
     {
         "vscode": "vscode://file{path}:{line}",
@@ -18,24 +20,19 @@ EDITOR_TEMPLATES: Mapping[str, str] = MappingProxyType(
         "obsidian": "obsidian://open?path={argument}",
     }
 )
-"""By editor: `{path}` is percent-encoded but for its slashes, `{argument}` with them. The schemes are those that the
-editors register themselves; MacVim's for Vim, that of the usual desktop entry for Emacs. Obsidian takes no line."""
-
 
 EDITOR_VARIABLE = "HYBRID_RETRIEVE_EDITOR"
-FILE_TEMPLATE = "file://{path}"
-"""Opens what the desktop opens, without a line."""
+FILE_TEMPLATE = "file://{path}"  # opens what the desktop opens, without a line
 AUTOMATIC = "auto"
 NO_EDITOR = "none"
 
 _LINKING_PROGRAMS = frozenset({"iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper", "Tabby", "zed", "rio"})
 _LINKING_VARIABLES = ("WT_SESSION", "KITTY_WINDOW_ID", "KONSOLE_VERSION", "DOMTERM", "ALACRITTY_WINDOW_ID")
 _LINKING_TERMS = ("xterm-kitty", "alacritty", "foot", "xterm-ghostty", "wezterm", "contour")
-_LINKING_VTE = 5000
-"""Version 0.50: 0.48 and 0.49 show links, and crash over them."""
+_LINKING_VTE = 5000  # version 0.50: 0.48 and 0.49 show links, and crash over them
 
 
-def chosen_template(choice: str, environment: Mapping[str, str]) -> str:
+def choose_template(choice: str, environment: Mapping[str, str]) -> str:
     """The template that a user's choice names; empty where no link is to be shown.
 
     Args:
@@ -49,7 +46,7 @@ def chosen_template(choice: str, environment: Mapping[str, str]) -> str:
     if choice == NO_EDITOR:
         return ""
     if choice != AUTOMATIC:
-        return _template(choice)
+        return _find_template(choice)
     if environment.get("TERM_PROGRAM") == "vscode":
         return EDITOR_TEMPLATES["vscode"]
     if environment.get("TERMINAL_EMULATOR", "").startswith("JetBrains"):
@@ -68,7 +65,7 @@ def understands_links(environment: Mapping[str, str]) -> bool:
     )
 
 
-def _template(name: str) -> str:
+def _find_template(name: str) -> str:
     """The template of an editor, or one of the caller's own.
 
     Raises:
@@ -83,7 +80,7 @@ def _template(name: str) -> str:
     return template
 
 
-def editor_link(template_name: str, absolute_path: str, line: int) -> str:
+def make_editor_link(template_name: str, absolute_path: str, line: int) -> str:
     """The address of a line of a file.
 
     Args:
@@ -94,7 +91,7 @@ def editor_link(template_name: str, absolute_path: str, line: int) -> str:
     Raises:
         UsageError: there is no such editor, or the template is no address.
     """
-    template = _template(template_name)
+    template = _find_template(template_name)
     path = os.fsencode(PurePath(absolute_path).as_posix())
     rooted = path if path.startswith(b"/") else b"/" + path  # C:/docs is /C:/docs in an address
     values = {"{path}": quote(rooted), "{argument}": quote(rooted, safe=""), "{line}": str(line)}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from retriever.embedding.settings import EncoderSettings
+from retriever.settings.schema import EncoderSettings
 from retriever.types import Encoder
 
 __all__ = ["EncoderSettings", "bundled_counter", "open_encoder", "unread_tokens"]
@@ -21,8 +21,7 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
     # Each kind is imported when it is asked for: they cost 20 to 350 ms.
     match settings.kind:
         case "onnx":
-            from retriever.embedding.model_card import model_folder
-            from retriever.embedding.onnx import OnnxEncoder
+            from retriever.embedding.onnx import OnnxEncoder, model_folder
 
             return OnnxEncoder(model_folder(settings.model), settings) if settings.model else _bundled(settings)
         case "sentence-transformers":
@@ -30,11 +29,11 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
 
             return SentenceTransformersEncoder(settings)
         case "ollama":
-            from retriever.embedding.ollama import open_ollama
+            from retriever.embedding.remote import open_ollama
 
             return open_ollama(settings)
         case "openai":
-            from retriever.embedding.openai import open_openai
+            from retriever.embedding.remote import open_openai
 
             return open_openai(settings)
         case "none":
@@ -51,7 +50,7 @@ def _bundled(settings: EncoderSettings) -> Encoder:
 
 def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
     """What measures chunks when there is no encoder: a later one will find them of a good length."""
-    from retriever.embedding.model_card import BUNDLED_MODEL
+    from retriever.embedding.onnx import BUNDLED_MODEL
     from retriever.embedding.tokens import Tokens
 
     return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count

@@ -1,22 +1,36 @@
 """What the encoders behind a server share: batches, tries, and what is believed of an answer."""
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import httpx
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.model_card import BUNDLED_MODEL
-from retriever.embedding.prefixes import Prefixes
-from retriever.embedding.rows import fingerprint, unit_rows
-from retriever.embedding.settings import EncoderSettings
-from retriever.embedding.tokens import Tokens, refuse_longer
+from retriever.embedding.onnx import BUNDLED_MODEL
+from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
-from retriever.llm.transport import AnswerTooLargeError, Patience, one_line, server_url
+from retriever.llm.client import (
+    DEFAULT_URL,
+    AnswerTooLargeError,
+    RefusedError,
+    StrangeAnswerError,
+    Timeouts,
+    client_options,
+    ollama_client,
+    one_line,
+    server_url,
+)
+from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
+
+if TYPE_CHECKING:
+    from ollama import Client
+
 
 T = TypeVar("T")
 
@@ -44,7 +58,7 @@ class Server(Protocol):
             UnavailableError: it is not there.
         """
 
-    def embed(self, texts: Sequence[str], patience: Patience) -> npt.ArrayLike:
+    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
         """One vector for each text, in order, unchecked.
 
         Raises:
@@ -68,8 +82,8 @@ class RemoteEncoder:
         self._prefixes = Prefixes(settings.query_prefix, settings.document_prefix)
         self._limit = settings.max_tokens
         self._batch_size = settings.batch_size
-        self._for_documents = Patience(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))
-        self._for_questions = Patience(connect_s, settings.question_seconds, pauses_s=(0.3,))
+        self._for_documents = Timeouts(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))
+        self._for_questions = Timeouts(connect_s, settings.question_seconds, pauses_s=(0.3,))
         self._tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
         self._sleep = sleep
 
@@ -80,7 +94,7 @@ class RemoteEncoder:
         Raises:
             EncoderError: as `encode_documents`.
         """
-        identity = self._patiently(self._server.identity, self._for_questions)
+        identity = self._retry(self._server.identity, self._for_questions)
         return fingerprint((*identity, self.dimension, self._prefixes.query, self._prefixes.document, self._limit))
 
     @cached_property
@@ -121,11 +135,11 @@ class RemoteEncoder:
         questions = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
         return self._batches(questions, self._for_questions)
 
-    def _batches(self, texts: Sequence[str], patience: Patience) -> FloatMatrix:
+    def _batches(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
         matrix = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), self._batch_size):
             batch = texts[start : start + self._batch_size]
-            rows = self._vectors(batch, patience)
+            rows = self._vectors(batch, timeouts)
             if rows.shape[1] != self.dimension:
                 raise EncoderError(
                     f"{self._server.name} gave vectors of {self.dimension} and of {rows.shape[1]} numbers"
@@ -133,22 +147,22 @@ class RemoteEncoder:
             matrix[start : start + len(batch)] = rows
         return matrix
 
-    def _vectors(self, texts: Sequence[str], patience: Patience) -> FloatMatrix:
+    def _vectors(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
         """The texts' vectors; a batch that is refused is halved until it is known which text it is."""
         try:
-            rows = self._patiently(lambda: self._server.embed(texts, patience), patience)
+            rows = self._retry(lambda: self._server.embed(texts, timeouts), timeouts)
         except RejectedError as error:
             if len(texts) == 1:
                 tokens = self._tokens.count(texts)[0]
                 reason = f"{self._server.name} refuses a text of about {tokens} tokens ({texts[0][:40]!r}): {error}"
                 raise EncoderError(f"{reason}; set encoder.max_tokens lower if it is too long") from error
             half = len(texts) // 2
-            return np.concatenate([self._vectors(texts[:half], patience), self._vectors(texts[half:], patience)])
+            return np.concatenate([self._vectors(texts[:half], timeouts), self._vectors(texts[half:], timeouts)])
         return unit_rows(rows, len(texts), self._server.name)
 
-    def _patiently(self, ask: Callable[[], T], patience: Patience) -> T:
+    def _retry(self, ask: Callable[[], T], timeouts: Timeouts) -> T:
         """What the server says, after as many tries as are agreed."""
-        for pause in patience.pauses_s:
+        for pause in timeouts.pauses_s:
             try:
                 return ask()
             except UnavailableError:
@@ -192,3 +206,121 @@ def refusal(status: int, message: str, server: str) -> Exception:
 
 _BUSY = frozenset({429, 502, 503, 504})
 _TOO_MUCH = frozenset({400, 413, 422, 500})
+
+
+# Embedding models of an Ollama server.
+
+_LOOK_UP = Timeouts(connect_s=0.5, total_s=1)
+
+
+def open_ollama(settings: EncoderSettings) -> RemoteEncoder:
+    """The encoder of a model that Ollama runs; the server is not asked yet.
+
+    Raises:
+        EncoderError: no model is named, or the URL is none.
+    """
+    if not settings.model:
+        raise EncoderError("encoder.model: name an embedding model of Ollama, such as nomic-embed-text")
+    url = checked_url(settings.url or DEFAULT_URL)
+    return RemoteEncoder(OllamaServer(settings.model, url), settings, connect_s=0.5)
+
+
+class OllamaServer:
+    """One model on an Ollama server; OLLAMA_HOST, OLLAMA_API_KEY and proxies of the environment are not used."""
+
+    def __init__(self, model: str, url: str) -> None:
+        self._model = model
+        self._url = url
+
+    @property
+    def name(self) -> str:
+        """Such as `Ollama's nomic-embed-text at http://127.0.0.1:11434`."""
+        return f"Ollama's {self._model} at {self._url}"
+
+    def identity(self) -> tuple[str, ...]:
+        """The kind, the model's name and the digest of its weights, as in the server's list of models."""
+        with self._client(_LOOK_UP) as client:
+            models = client.list().models
+        names = (self._model, f"{self._model}:latest")
+        digest = next((model.digest for model in models if model.model in names), None)
+        if not digest:
+            raise self._missing()
+        return ("ollama", self._model, digest)
+
+    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
+        """One vector for each text; the server is told to refuse what it would have to cut."""
+        with self._client(timeouts) as client:
+            return client.embed(self._model, texts, truncate=False).embeddings
+
+    @contextmanager
+    def _client(self, timeouts: Timeouts) -> "Iterator[Client]":
+        """A client for one request; its errors are turned into ours."""
+        try:
+            with ollama_client(self._url, timeouts) as client:
+                yield client
+        except httpx.HTTPError as error:
+            raise unreachable(error, self.name, "start it with `ollama serve`") from error
+        except RefusedError as error:
+            raise self._missing() if error.status == 404 else refusal(error.status, str(error), self.name) from error
+        except StrangeAnswerError as error:
+            raise EncoderError(f"{self.name} gave something that is no answer of Ollama's: {error}") from error
+
+    def _missing(self) -> EncoderError:
+        return EncoderError(f"{self.name} is not there; run: ollama pull {self._model}")
+
+
+# Embedding models behind a URL that speaks as OpenAI's /v1/embeddings does.
+
+
+def open_openai(settings: EncoderSettings) -> RemoteEncoder:
+    """The encoder of a model behind such a URL; the server is not asked yet.
+
+    Raises:
+        EncoderError: no model is named, or the URL is none.
+    """
+    if not settings.model:
+        raise EncoderError("encoder.model: name the embedding model that the server is to use")
+    if not settings.url:
+        raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
+    key = os.environ.get(settings.api_key_env, "")
+    return RemoteEncoder(OpenAIServer(settings.model, checked_url(settings.url), key), settings, connect_s=5)
+
+
+class OpenAIServer:
+    """One model behind one URL."""
+
+    def __init__(self, model: str, url: str, key: str) -> None:
+        """The key is sent to this URL alone; empty: none is sent."""
+        self._model = model
+        self._url = url
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+
+    @property
+    def name(self) -> str:
+        """Such as `text-embedding-3-small at https://api.openai.com/v1`."""
+        return f"{self._model} at {self._url}"
+
+    def identity(self) -> tuple[str, ...]:
+        """The kind and the model's name: such servers tell nothing of the weights."""
+        return ("openai", self._model)
+
+    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
+        """One vector for each text."""
+        body: dict[str, object] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
+        try:
+            response = self._post(body, timeouts)
+            items = response.json()["data"] if response.is_success else []
+            vectors = {item["index"]: item["embedding"] for item in items}
+        except httpx.HTTPError as error:
+            raise unreachable(error, self.name, "is it running?") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise EncoderError(f"{self.name} gave something that is no list of embeddings: {error!r}") from error
+        if not response.is_success:
+            raise refusal(response.status_code, response.text, self.name)
+        if sorted(vectors) != list(range(len(texts))):
+            raise EncoderError(f"{self.name} gave {len(items)} vectors for {len(texts)} texts")
+        return [vectors[place] for place in range(len(texts))]
+
+    def _post(self, body: dict[str, object], timeouts: Timeouts) -> httpx.Response:
+        with httpx.Client(**client_options(timeouts, self._url)) as client:
+            return client.post(f"{self._url}/embeddings", json=body, headers=self._headers)

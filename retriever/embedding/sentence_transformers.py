@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.model_card import file_sha256
-from retriever.embedding.prefixes import Prefixes
-from retriever.embedding.rows import fingerprint, unit_rows
-from retriever.embedding.settings import EncoderSettings
-from retriever.embedding.tokens import Tokens, refuse_longer
+from retriever.embedding.onnx import file_sha256
+from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
+from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ order: whether a prompt of that length would have held the answer.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from retriever.evaluation.relevance import Judgements
+from retriever.evaluation.questions import Judgements
 
 Values: TypeAlias = dict[str, float]
 """Measures by name, for one question."""

@@ -1,8 +1,11 @@
 """What is asked, and what answers it."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pageindex.node import Span
+from pageindex.node import Node, Span
+from retriever.errors import UsageError
 
 NO_KIND = "all"
 """The kind of questions of which no kind is known."""
@@ -52,3 +55,89 @@ class QuestionSet:
     def kinds(self) -> tuple[str, ...]:
         """The kinds of the answerable questions, in the order in which they first come."""
         return tuple(dict.fromkeys(question.kind for question in self.questions if question.is_answerable))
+
+
+# What is right for a question: sections whose own lines overlap the gold, and files that hold it. Pure.
+
+MAX_NAMED = 20
+
+Judgements = Mapping[str, int]
+"""Names (of nodes, or of files) to gains above 0; what is not in it is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A section that can be found: a node with lines of its own."""
+
+    node_id: str
+    file: str
+    """Relative to its folder."""
+    span: Span
+
+
+class Sections:
+    """All sections of an index, by file."""
+
+    def __init__(self, sections: Iterable[Section]) -> None:
+        self._by_file: dict[str, list[Section]] = defaultdict(list)
+        for section in sections:
+            self._by_file[section.file].append(section)
+
+    @classmethod
+    def of(cls, nodes: Iterable[Node]) -> "Sections":
+        """Those of a tree's nodes."""
+        return cls(Section(node.id, node.path, node.span) for node in nodes if node.span)
+
+    def __contains__(self, file: str) -> bool:
+        return file in self._by_file
+
+    def touched(self, gold: Gold) -> Sequence[Section]:
+        """The sections whose own lines overlap the gold; all of the file where it has no lines."""
+        listed = self._by_file.get(gold.file, [])
+        return [section for section in listed if gold.span is None or section.span.overlap(gold.span)]
+
+
+def right_sections(question: Question, sections: Sections) -> Judgements:
+    """Every section of the index that answers the question, by node id, with the largest of its gains."""
+    gains: dict[str, int] = {}
+    for gold in question.gold:
+        for section in sections.touched(gold):
+            gains[section.node_id] = max(gold.gain, gains.get(section.node_id, 0))
+    return gains
+
+
+def right_files(question: Question) -> Judgements:
+    """Every file that holds an answer."""
+    gains: dict[str, int] = {}
+    for gold in question.gold:
+        gains[gold.file] = max(gold.gain, gains.get(gold.file, 0))
+    return gains
+
+
+def excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
+    """The sections that are left out of what was found; a right one never is."""
+    taken = {section.node_id for lines in question.excluded for section in sections.touched(lines)}
+    return frozenset(taken - set(right_sections(question, sections)))
+
+
+def check_gold(questions: Sequence[Question], sections: Sections) -> None:
+    """Every gold span touches a section: one that does not would count as never found.
+
+    Raises:
+        UsageError: with every one that does not.
+    """
+    lost = [
+        f"question {question.id}: {gold.file}{f':{gold.span}' if gold.span else ''} is not in the index"
+        for question in questions
+        for gold in question.gold
+        if not sections.touched(gold)
+    ]
+    if lost:
+        more = [f"and {len(lost) - MAX_NAMED:,} more"] if len(lost) > MAX_NAMED else []
+        hint = "the documents changed since the questions were written, or are other ones"
+        raise UsageError("\n".join([*lost[:MAX_NAMED], *more, hint]))
+
+
+def distinct(names: Iterable[str]) -> list[str]:
+    """Each name once, where it first stood: the files of a list of sections, best first."""
+    return list(dict.fromkeys(names))

@@ -1,168 +1,276 @@
 """A summary as one page of HTML that needs nothing else: plots, tables, and every question with what was found.
 
-The page refers to nothing outside itself, and its content security policy lets it load nothing. All text that comes
-from documents or questions is escaped.
+The page is made from templates/report.html. It refers to nothing outside itself, and its content security policy lets
+it load nothing. All text that comes from documents or questions is escaped.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.evaluation.questions import QuestionSet
-from retriever.evaluation.ranks import NO_RANK, Judge
-from retriever.evaluation.report_plots import (
-    kind_panels,
-    latency_panel,
-    legend,
-    loss_panel,
-    measure_panels,
-    rank_panels,
-    stage_legend,
-)
-from retriever.evaluation.report_questions import question_list
-from retriever.evaluation.summary import Comparison, Summary, SystemSummary, measure_names
+from markupsafe import Markup
 
+from retriever.display.phrases import SOURCES
+from retriever.display.sanitize import open_templates
+from retriever.evaluation.questions import Question, QuestionSet, Sections, distinct, right_files, right_sections
+from retriever.evaluation.runs import Found, Loss, Run, Stage
+from retriever.evaluation.statistics import Estimate
+from retriever.evaluation.summary import Summary, SystemSummary, measure_names
+
+SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
+NO_VALUE = "\u2014"  # an em dash
 _HERE = Path(__file__).parent
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Ranks, or stages of a search, that are shown in one colour."""
+
+    name: str
+    """Of its class in report.css."""
+    label: str
+    last: int | None = None
+    """Its last rank; None: no rank at all."""
 
 
-def report_page(summary: Summary) -> str:
+BANDS = (
+    Band("best", "first", 1),
+    Band("good", "2 to 5", 5),
+    Band("fair", "6 to 10", 10),
+    Band("poor", "below 10", 1_000_000),
+    Band("lost", "not found"),
+)
+NOT_RANKED = Band("none", "without an answer, or failed")
+STAGES = {
+    Stage.RETURNED: Band("best", "returned"),
+    Stage.BELOW: Band("fair", "a candidate, below top_k"),
+    Stage.CUT: Band("poor", "found, below the candidate limit"),
+    Stage.NO_ARM: Band("lost", "in no ranking"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FirstRight:
+    """The rank of a system's first right answer to one question."""
+
+    rank: int | None
+    """From 1; None: none was found."""
+    band: Band
+
+    def __str__(self) -> str:
+        """`#3`, or a dash."""
+        return f"#{self.rank}" if self.rank else NO_VALUE
+
+
+class Judge:
+    """Says which answers are right: sections, or files where a set of questions knows no lines."""
+
+    def __init__(self, questions: QuestionSet, sections: Sections) -> None:
+        self._by_lines = questions.has_lines
+        self._right = {
+            question.id: right_sections(question, sections) if self._by_lines else right_files(question)
+            for question in questions.questions
+        }
+
+    def is_right(self, question: Question, found: Found) -> bool:
+        """Whether a section, or its file, answers the question."""
+        return self._name(found) in self._right[question.id]
+
+    def first_right(self, question: Question, run: Run) -> FirstRight:
+        """Where a run's first right answer stands."""
+        outcome = run.outcomes[question.id]
+        if outcome.failures or not question.is_answerable:
+            return FirstRight(None, NOT_RANKED)
+        names = distinct(self._name(found) for found in outcome.found)
+        rank = next((place for place, name in enumerate(names, start=1) if name in self._right[question.id]), None)
+        return FirstRight(rank, find_band(rank))
+
+    def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, Found, bool]]:
+        """(place from 1, section, whether it is right) of the first hits, and of the first right one."""
+        shown_right = False
+        for place, found in enumerate(run.outcomes[question.id].found, start=1):
+            right = self.is_right(question, found)
+            if place <= SHOWN_HITS or (right and not shown_right):
+                yield place, found, right
+            shown_right = shown_right or right
+
+    def _name(self, found: Found) -> str:
+        return found.node_id if self._by_lines else found.file
+
+
+def find_band(rank: int | None) -> Band:
+    """The band of a rank."""
+    return next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A mean with its interval; or a median with what lies above it."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    text: str
+    """The value, as it is written beside the line."""
+    title: str
+    """All of it, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class DotPlot:
+    """A line for each dot over an axis from 0; a dashed line at the first one's value."""
+
+    title: str
+    label: str
+    """What the plot shows, for those who cannot see it."""
+    dots: tuple[Dot, ...]
+    """From top to bottom."""
+    top: float = 1.0
+    """The axis's end."""
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Values of the axis and their texts."""
+        return [(self.top * part / 4, f"{self.top * part / 4:g}") for part in range(5)]
+
+
+def render_report(summary: Summary) -> str:
     """The page."""
+    environment = open_templates(_HERE / "templates")
+    style, script = (Markup((_HERE / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))
+    questions = summary.questions.questions
+    answerable = [question for question in questions if question.is_answerable]
+    counts = [f"{sum(item.kind == kind for item in answerable)} {kind}" for kind in summary.questions.kinds]
+    if unanswerable := len(questions) - len(answerable):
+        counts.append(f"{unanswerable} without an answer in the documents")
     judge = Judge(summary.questions, summary.sections)
-    style, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
-    title = f"Retrieval on {escape(summary.questions.name)}"
-    return "\n".join(
-        [
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>",
-            f"<header><h1>{title}</h1>\n<p class=quiet>{_counts(summary.questions)}</p></header>\n<main>",
-            *_sections(summary, judge),
-            f"</main>\n<script>\n{script}</script>\n</body>\n</html>\n",
-        ]
+    ranks = {run.system: {item.id: judge.first_right(item, run) for item in questions} for run in summary.runs}
+    return environment.get_template("report.html").render(
+        summary=summary,
+        questions=questions,
+        counts=counts,
+        style=style,
+        script=script,
+        judge=judge,
+        bands=BANDS,
+        not_ranked=NOT_RANKED,
+        stages=STAGES,
+        no_value=NO_VALUE,
+        measure_plots=list(_plot_measures(summary)),
+        kind_plots=list(_plot_kinds(summary)) if len(summary.questions.kinds) > 1 else [],
+        ranks=ranks,
+        rank_bars={system: _count_bands(list(first.values())) for system, first in ranks.items()},
+        loss_bars=[(system.system, _count_stages(system)) for system in summary.systems if system.losses],
+        latency=_plot_latency(summary),
+        measure_names=measure_names(summary.questions),
+        other_figures=OTHER_FIGURES,
+        describe_loss=describe_loss,
     )
 
 
-def _counts(questions: QuestionSet) -> str:
-    answerable = [question for question in questions.questions if question.is_answerable]
-    kinds = [f"{sum(item.kind == kind for item in answerable)} {escape(kind)}" for kind in questions.kinds]
-    without = len(questions.questions) - len(answerable)
-    more = [f"{without} without an answer in the documents"] if without else []
-    unit = "section" if questions.has_lines else "file"
-    return f"{len(questions.questions)} questions: {', '.join([*kinds, *more])}. What is right or wrong is a {unit}."
+def _count_bands(ranked: Sequence[FirstRight]) -> list[tuple[Band, str, int]]:
+    """The parts of a bar: each band with its meaning, and how many questions are in it."""
+    counts = Counter(first.band for first in ranked)
+    return [(band, f"with the first right answer {band.label}", counts[band]) for band in BANDS]
 
 
-def _sections(summary: Summary, judge: Judge) -> Iterator[str]:
-    """The parts of the page, from the summary to the single question."""
-    yield _part(
-        "How well",
-        "Mean over the answerable questions, with its 95&nbsp;% bootstrap interval. The dashed line is the first row.",
-        _panels(measure_panels(summary)),
-    )
-    if len(summary.questions.kinds) > 1:
-        yield _part("By kind of question", f"{summary.headlines[0]}, as above.", _panels(kind_panels(summary)))
-    yield _part(
-        "Where the first right answer stands",
-        "Every question is a square, in the order of the list below; a square leads to its question.",
-        legend() + _panels(rank_panels(summary, judge)),
-    )
-    if beside := list(_beside(summary)):
-        yield f'<div class="beside">{"".join(beside)}</div>'
-    if summary.comparisons:
-        text = (
-            "Differences question by question: 95&nbsp;% bootstrap interval, two-sided paired randomisation test. "
-            "Bold: p &lt; .05, for one comparison looked at alone."
+def _count_stages(system: SystemSummary) -> list[tuple[Band, str, int]]:
+    """Likewise: how many questions ended at each stage of the search."""
+    return [(band, band.label, system.losses[stage]) for stage, band in STAGES.items()]
+
+
+def _plot_measures(summary: Summary) -> Iterator[DotPlot]:
+    """A plot for each headline measure, a row for each system."""
+    for name in summary.headlines:
+        values = {item.system: item.overall[name] for item in summary.systems if name in item.overall}
+        if values:
+            yield DotPlot(name, f"{name} of each profile", _place_dots(values))
+
+
+def _plot_kinds(summary: Summary) -> Iterator[DotPlot]:
+    """A plot for each kind of question, a row for each system, by the first headline measure."""
+    name = summary.headlines[0]
+    for kind in summary.questions.kinds:
+        values = {item.system: item.by_kind[kind][name] for item in summary.systems if name in item.by_kind[kind]}
+        if values:
+            count = next(iter(values.values())).questions
+            yield DotPlot(f"{kind} ({count})", f"{name} on {kind}", _place_dots(values))
+
+
+def _place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
+    """A dot for each system's estimate."""
+    return tuple(
+        Dot(
+            label=system,
+            value=item.mean,
+            low=item.low,
+            high=item.high,
+            text=f"{item.mean:.3f}",
+            title=f"{system}: {item.mean:.3f}, 95 % interval {item.low:.3f} to {item.high:.3f}, "
+            f"{item.questions} questions",
         )
-        yield _part("Pairs", text, _pairs(summary.comparisons))
-    yield _part("Every measure", "Mean and 95&nbsp;% interval.", _measures(summary))
-    if any(system.failures or system.remarks for system in summary.systems):
-        yield _part("What failed", "Questions that met a failed stage are in no measure.", _failures(summary.systems))
-    yield _part("Questions", "", question_list(summary, judge))
+        for system, item in values.items()
+    )
 
 
-def _beside(summary: Summary) -> Iterator[str]:
-    """What only a live search has: a trace and a clock."""
-    if losses := loss_panel(summary):
-        text = "How far the best of the right sections came on its way through the stages."
-        yield _part("Where answers are lost", text, stage_legend() + _panels([losses]))
-    if latency := latency_panel(summary):
-        text = "From question to answer, model and index open: the median, with a line to the 95th percentile."
-        yield _part("How fast", text, _panels([latency]))
+def _plot_latency(summary: Summary) -> DotPlot | None:
+    """A line for each system, from the median to the 95th percentile; None where no clock ran."""
+    timed = [(system.system, system.latency) for system in summary.systems if system.latency]
+    if not timed:
+        return None
+    dots = tuple(
+        Dot(
+            name,
+            item.p50,
+            item.p50,
+            item.p95,
+            f"{item.p50:.1f}",
+            f"{name}: {item.p50:.1f} ms, 95 % below {item.p95:.1f}",
+        )
+        for name, item in timed
+    )
+    top = _round_up(max(latency.p95 for _, latency in timed))
+    return DotPlot("Milliseconds", "Milliseconds of a question", dots, top)
 
 
-def _part(title: str, text: str, body: str) -> str:
-    return f"<section>\n<h2>{title}</h2>\n{f'<p class=quiet>{text}</p>' if text else ''}\n{body}\n</section>"
-
-
-def _panels(panels: Sequence[str]) -> str:
-    return f'<div class="panels">{"".join(panels)}</div>'
-
-
-def _pairs(comparisons: Sequence[Comparison]) -> str:
-    rows = []
-    for item in comparisons:
-        found = item.difference
-        interval = f'{found.mean:+.3f} <span class="range">[{found.low:+.3f}, {found.high:+.3f}]</span>'
-        cells = [interval, f"{found.p:.4f}", found.wins, found.losses, found.ties]
-        texts = "".join(f'<td class="text">{escape(text)}</td>' for text in (item.first, item.second, item.measure))
-        mark = ' class="significant"' if found.is_significant else ""
-        rows.append(f"<tr{mark}>{texts}{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-    heads = ["", "against", "measure"], ["difference", "p", "better", "worse", "equal"]
-    return _table("".join(_heads(heads[0], "text")) + "".join(_heads(heads[1])), rows)
-
-
-def _heads(titles: Sequence[str], name: str = "") -> Iterator[str]:
-    return (f'<th scope="col" class="{name}">{escape(title)}</th>' for title in titles)
-
-
-def _table(head: str, rows: Sequence[str]) -> str:
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-
-
-def _measures(summary: Summary) -> str:
-    rows = []
-    for name in measure_names(summary.questions):
-        values = [system.overall.get(name) for system in summary.systems]
-        cells = [
-            f'<td>{value.mean:.3f} <span class="range">[{value.low:.3f}, {value.high:.3f}]</span></td>'
-            if value
-            else f"<td>{NO_RANK}</td>"
-            for value in values
-        ]
-        rows.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>')
-    rows += [_row(title, [text(system) for system in summary.systems]) for title, text in _OTHERS.items()]
-    return _table("".join(_heads(["", *(system.system for system in summary.systems)])), rows)
-
-
-def _row(title: str, cells: Sequence[str]) -> str:
-    return f'<tr><th scope="row">{title}</th>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'
+def _round_up(value: float) -> float:
+    """The next 1, 2, 4 or 8 times a power of ten: its quarters are short numbers."""
+    scale = 1.0
+    while scale * 8 < value:
+        scale *= 10
+    return next(step * scale for step in (0.1, 0.2, 0.4, 0.8, 1, 2, 4, 8) if step * scale >= value)
 
 
 def _percent(value: float | None) -> str:
-    return NO_RANK if value is None else f"{value:.0%}"
+    return NO_VALUE if value is None else f"{value:.0%}"
 
 
-_OTHERS: Mapping[str, Callable[[SystemSummary], str]] = {
+# What is no measure of a single question.
+OTHER_FIGURES: Mapping[str, Callable[[SystemSummary], str]] = {
     "tokens read until the answer (median)": lambda item: (
-        NO_RANK if item.tokens_to_answer is None else f"{item.tokens_to_answer:,.0f}"
+        NO_VALUE if item.tokens_to_answer is None else f"{item.tokens_to_answer:,.0f}"
     ),
     "abstains where there is no answer": lambda item: _percent(item.abstention),
     "abstains where there is one": lambda item: _percent(item.false_abstention),
-    "its confidence tells the two apart (AUROC)": lambda item: NO_RANK if item.auroc is None else f"{item.auroc:.3f}",
+    "its confidence tells the two apart (AUROC)": lambda item: NO_VALUE if item.auroc is None else f"{item.auroc:.3f}",
     "calls of a language model": lambda item: f"{item.llm_calls:,}",
     "its tokens": lambda item: f"{item.llm_tokens:,}",
     "questions with a failed stage": lambda item: f"{item.failed:,}",
 }
-"""What is no measure of a single question."""
 
 
-def _failures(systems: Sequence[SystemSummary]) -> str:
-    items = [
-        f"<li>{escape(system.system)}: {escape(sentence)} ({count:,} questions)"
-        f"{'' if sentence in system.failures else ', a remark: measured all the same'}</li>"
-        for system in systems
-        for sentence, count in {**system.failures, **system.remarks}.items()
-    ]
-    return f"<ul>{''.join(items)}</ul>"
+def describe_loss(loss: Loss) -> str:
+    """`a.md#b: fused #12, a candidate, below top_k; words #2 (bm25 3); near in meaning: found nothing`."""
+    parts = []
+    for source in loss.arms:
+        name = SOURCES.get(source.arm, source.arm)
+        if source.rank is not None:
+            parts.append(f"{name} #{source.rank} ({source.scale} {source.score:.3g})")
+        elif source.last_score is None:
+            parts.append(f"{name}: found nothing")
+        else:
+            parts.append(f"{name}: not in its list, which ends at {source.last_score:.3g}")
+    fused = "" if loss.stage is Stage.NO_ARM else f"fused #{loss.rank}, "
+    return f"{loss.node_id}: {fused}{'; '.join([STAGES[loss.stage].label, *parts])}"

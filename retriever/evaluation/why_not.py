@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
-from retriever.evaluation.asking import in_last_order
-from retriever.evaluation.losses import Loss, Stage, loss_of
-from retriever.rerank.blending import SCALE as RERANKED
-from retriever.searching.fusing import fused
+from retriever.evaluation.ask import in_last_order
+from retriever.evaluation.runs import Loss, Stage, loss_of
+from retriever.rerank.stage import SCALE as RERANKED
+from retriever.searching.fusion import fused
 from retriever.types import Candidate, Ranking
 
 if TYPE_CHECKING:
-    from retriever.expansion.values import Expansion
-    from retriever.retrieving import Retriever
+    from retriever.query import Expansion
+    from retriever.retriever import Retriever
 
 MAX_NAMED = 8
 
@@ -80,11 +80,11 @@ def limitless(sections: int, chunks: int) -> dict[str, Any]:
     """Settings under which both arms list everything that they see, and nothing else is added."""
     return {
         "vector_top_n": max(1, chunks),
-        "lexical_top_n": max(1, sections),
+        "keyword_top_n": max(1, sections),
         "vector_search": "exact",
         "neighbor_depth": 0,
         "candidate_file_roots": 0,
-        "late_weight": 0.0,
+        "token_match_weight": 0.0,
         "top_k": 1,
     }
 

@@ -1,6 +1,8 @@
-"""A question in other words: what a language model makes of it, and when that is not used.
+"""A question in other words: what a language model writes for it, and when that is not used.
 
-In the order of the flow: `exact` and `gate` (before the model is asked), `grounding` and `prompt` (what it is asked),
-`cache`, `screening` and `relatedness` (what of its answer is used), `queries` (what is searched with), `metrics`.
-The stage itself is retriever/expansion/expand_query.py.
+expand     the stage: whether the model is asked, and what of its answer is searched with
+gate       which questions are searched as they are
+prompt     what the model is asked, and the vocabulary of the documents that it is given
+screening  which of its texts are dropped, by their words and by their vectors
+cache      what it wrote before, and how the stage did
 """

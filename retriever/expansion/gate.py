@@ -1,73 +1,85 @@
 """Which questions are searched as they are: asking a language model would cost seconds and bring nothing.
 
-Docs/ranking.md has what each rule saves and costs.
+docs/ranking.md says what each rule saves and costs.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 
-from retriever.expansion.exact import exact_names
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
-from retriever.settings.profile import Profile
+from retriever.settings.schema import ExpansionSettings
 
-EXACT_IN_AT_MOST = 5
-"""Sections that hold a name of the question: so few stand among the first hits whatever else is asked."""
-SURE_COVERAGE = 0.6
-"""Of the question's words, by their rarity: what the first section of BM25 must hold to be sure of it ..."""
-SURE_MARGIN = 0.3
-"""... and by how much of its score it must stand before the second."""
-LOOKED_AT = 20
-"""Sections that are asked whether they hold a name; one that so many hold tells little."""
+_QUOTED = re.compile(r"`([^`\n]{1,200})`|\"([^\"\n]{1,200})\"|“([^”\n]{1,200})”|(?<!\w)'([^'\n]{1,200})'(?!\w)")
+_WORD = re.compile(r"[^\s,;`\"“”]{1,200}")
+_ENDINGS = re.compile(r"(?:['\u2019]s)?[.?!:']*$")
+_SYMBOL = re.compile(
+    r"""^--?[A-Za-z][\w-]*(?:=|$)           # --include-ignored, -v
+      | ^(?:\.{0,2}|~|\w+:/)/[\w.{}:~-]     # /docs, ./run.sh, ~/.config, https://...
+      | /.*/ | /[\w-]+\.\w{1,5}$            # src/garden/mod.rs, docs/install.md
+      | [^\W_]_+[^\W_] | ^_+\w              # try_recv, __init__
+      | [a-z0-9][A-Z]                       # BackgroundTasks, camelCase
+      | :: | \w\( | ^@\w | ^\#\[ | \w<      # std::mem::drop, fetch(), @app.get, #[ignore], Vec<T>
+      | ^[A-Za-z_][\w-]+(?:\.[A-Za-z_]\w+)+$  # response.status_code, Cargo.toml
+      | ^[A-Z]\d{3,}$                       # E0382
+    """,
+    re.VERBOSE,
+)
 
 
-def reason_to_skip(question: str, names: Mapping[str, int], view: View, profile: Profile) -> str:
+def find_exact_names(text: str) -> tuple[str, ...]:
+    """The quoted texts, symbols, paths and flags of a question, each once: quoted ones first.
+
+    >>> find_exact_names("does `x` reach try_recv() in src/main.rs?")
+    ('x', 'try_recv()', 'src/main.rs')
+    """
+    quoted = [next(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
+    words = (_ENDINGS.sub("", word) for word in _WORD.findall(_QUOTED.sub(" ", text)))
+    return tuple(dict.fromkeys([*quoted, *(word for word in words if _SYMBOL.search(word))]))
+
+
+def count_rare_names(question: str, view: View) -> dict[str, int]:
+    """The exact names of the question that some sections hold, but not many, and how many hold each.
+
+    A name that no section holds says nothing of them, nor does one that stands everywhere, such as the product's.
+    """
+    counts = {}
+    for name in find_exact_names(question):
+        tokens = tokenize(name)
+        found = [key for key, _ in view.lexical.search(tokens, 20).ranking] if tokens else []
+        # The sections that hold all of its words; the sum of their rarities may differ from 1 in its last bits.
+        counts[name] = sum(share > 1 - 1e-9 for share in view.lexical.coverage(tokens, found))
+    return {name: count for name, count in counts.items() if 1 <= count < 20}
+
+
+def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings: ExpansionSettings) -> str:
     """Why the question needs no expansion; empty when it may need one.
 
     Args:
         question: as it was asked.
-        names: of the question, as `telling_names` gives them.
+        names: of the question, as `count_rare_names` gives them.
         view: the index.
-        profile: what counts as short.
+        settings: what counts as short.
     """
-    return short(question, profile) or exact(names) or sure(question, view)
-
-
-def telling_names(question: str, view: View) -> dict[str, int]:
-    """What of the question is meant as it is written, and how many sections hold it.
-
-    A name that none holds tells nothing of them, nor does one that stands everywhere, such as the product's.
-    """
-    holding = {name: _holding(tokenize(name), view) for name in exact_names(question)}
-    return {name: count for name, count in holding.items() if 1 <= count < LOOKED_AT}
-
-
-def _holding(tokens: Sequence[str], view: View) -> int:
-    """How many sections hold all of the words, LOOKED_AT at most."""
-    found = [key for key, _ in view.lexical.search(tokens, LOOKED_AT).ranking] if tokens else []
-    return sum(share > 1 - 1e-9 for share in view.lexical.coverage(tokens, found))
-
-
-def short(question: str, profile: Profile) -> str:
-    """A few words name a thing; what else could be meant by them, nobody knows."""
-    words = count_words(question)
-    if words <= profile.hyde_skip_max_words:
-        return f"the question has {words} words"
-    return f"the question has {len(question)} characters" if len(question) < profile.min_query_length else ""
-
-
-def exact(names: Mapping[str, int]) -> str:
-    """A name that few sections hold is found by BM25; other words would only lead away from it."""
-    few = next((name for name, holding in names.items() if holding <= EXACT_IN_AT_MOST), None)
-    return "" if few is None else f"{names[few]} sections hold {few}"
-
-
-def sure(question: str, view: View) -> str:
-    """One section speaks of most of the question, and stands far before the next."""
+    if reason := reason_too_short(question, settings):
+        return reason
+    for name, count in names.items():
+        if count <= 5:  # BM25 puts so few among its first hits; other words would only lead away from them
+            return f"{count} sections hold {name}"
     tokens = tokenize(question)
     ranking = view.lexical.search(tokens, 2).ranking if tokens else ()
-    if not ranking or ranking[0][1] <= 0:
-        return ""
-    (covered,) = view.lexical.coverage(tokens, [ranking[0][0]])
-    next_score = ranking[1][1] if len(ranking) > 1 else 0.0
-    is_sure = covered >= SURE_COVERAGE and ranking[0][1] - next_score >= SURE_MARGIN * ranking[0][1]
-    return f"one section holds {covered:.0%} of the question, far before the next" if is_sure else ""
+    if ranking and ranking[0][1] > 0:
+        best = ranking[0][1]
+        margin = best - (ranking[1][1] if len(ranking) > 1 else 0.0)
+        (covered,) = view.lexical.coverage(tokens, [ranking[0][0]])
+        if covered >= 0.6 and margin >= 0.3 * best:  # chosen on the two sets of docs/language-model.md
+            return f"one section holds {covered:.0%} of the question, far before the next"
+    return ""
+
+
+def reason_too_short(question: str, settings: ExpansionSettings) -> str:
+    """A few words name a thing, and a model cannot know what else is meant; empty for a longer question."""
+    words = count_words(question)
+    if words <= settings.hyde_skip_max_words:
+        return f"the question has {words} words"
+    return f"the question has {len(question)} characters" if len(question) < settings.min_query_length else ""

@@ -1,15 +1,26 @@
-"""What the language model is asked, and the shape of what it answers. Pure."""
+"""What the language model is asked: the question, the documents' vocabulary, and what the user adds."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from retriever.expansion.grounding import Grounding
-from retriever.expansion.values import Expansion
-from retriever.llm.fence import as_line, fenced
-from retriever.llm.generator import Task
-from retriever.settings.profile import Profile
+from retriever.lexical.tokens import tokenize
+from retriever.llm.task import Task, fence_lines, json_line
+from retriever.query import Expansion
+from retriever.settings.schema import ExpansionSettings
+from retriever.text import cut
+
+MAX_TITLES = 30
+MAX_TITLE_CHARS = 80
+MAX_TERMS = 60
+MAX_CONTEXT_CHARS = 2_000
+MAX_FOCUS = 10
+MAX_FOCUS_CHARS = 100
 
 INTENTS: Mapping[str, str] = {
     "DEFINITION": "what something is",
@@ -19,16 +30,10 @@ INTENTS: Mapping[str, str] = {
     "STUDY_DETAIL": "one fact, value or yes-or-no",
     "CRITIQUE": "whether something is a good idea",
 }
-"""What a question may be after."""
-TOKENS_OF_A_REWORDING = 60
-TOKENS_OF_THE_REST = 250
-"""The answer, the intent, the entities and the marks of JSON."""
-CHARS_PER_TOKEN = 2.5
-"""At least, in prose; a passage has so many tokens at most as its characters divided by this."""
+
+# Always the same, where a reranker's fence has a nonce: the same question is then the same task, which models answer
+# alike. No text inside can close it, because its `<` are escaped; what it makes a model write is screened.
 _FENCE = "of the question"
-"""Always the same, where a reranker's fence has a nonce: so a question is one task, and models answer it alike. No text
-inside can close it, for its `<` are escaped; what it makes a model write is screened, and at most searched with.
-"""
 
 _INSTRUCTIONS = """\
 You prepare a question for a search engine over a folder of documents. You do not answer it for a person.
@@ -50,22 +55,87 @@ written. Add no condition, product or number that the question does not ask for.
 both, where it mixes two."""
 
 
-def _texts(value: object) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The words that the documents of an index use; the same index gives the same."""
+
+    titles: tuple[str, ...] = ()
+    """Of the documents with most sections, the largest first."""
+    terms: tuple[str, ...] = ()
+    """The words that stand in most titles, the most frequent first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """What the model is told besides the question."""
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    recent_context: str = ""
+    """The conversation so far; of a long one, its end."""
+    focus: tuple[str, ...] = ()
+    """Kinds of things to write about."""
+
+    def lines(self) -> Iterator[Mapping[str, object]]:
+        """As data, one object a line; what is empty is left out."""
+        if self.vocabulary.titles:
+            yield {"titles_of_the_documents": self.vocabulary.titles}
+        if self.vocabulary.terms:
+            yield {"words_of_the_documents": self.vocabulary.terms}
+        if self.recent_context:
+            yield {"conversation_so_far": self.recent_context}
+        if self.focus:
+            yield {"write_about": self.focus}
+
+
+def limit_grounding(vocabulary: Vocabulary, recent_context: str, focus: Sequence[str]) -> Grounding:
+    """The grounding within its limits: the end of a conversation, the beginning of each focus."""
+    focus = [cut(item.strip(), MAX_FOCUS_CHARS) for item in focus if item.strip()]
+    return Grounding(vocabulary, recent_context.strip()[-MAX_CONTEXT_CHARS:], tuple(focus[:MAX_FOCUS]))
+
+
+def read_vocabulary(connection: sqlite3.Connection) -> Vocabulary:
+    """The vocabulary of an index; reads every title once, 40 ms for 100,000 sections."""
+    largest = connection.execute(
+        "SELECT documents.title FROM documents JOIN nodes USING (document_key)"
+        " GROUP BY document_key ORDER BY count(*) DESC, document_key LIMIT ?",
+        (MAX_TITLES,),
+    )
+    titles = dict.fromkeys(cut(title, MAX_TITLE_CHARS) for (title,) in largest if title.strip())
+    all_titles = (title for (title,) in connection.execute("SELECT title FROM nodes"))
+    return Vocabulary(tuple(titles), count_terms(all_titles))
+
+
+def count_terms(titles: Iterable[str]) -> tuple[str, ...]:
+    """The words of most titles, each in its most frequent spelling; ties in alphabetical order."""
+    times: Counter[str] = Counter()
+    spellings: dict[str, Counter[str]] = {}
+    for title in titles:
+        # Each stem once a title, so that a title with many equal words does not decide.
+        words = {tuple(tokenize(word))[:1]: word for word in re.findall(r"[^\W\d_][\w.-]{2,39}", title)}
+        for stem, word in words.items():
+            for term in stem:
+                times[term] += 1
+                spellings.setdefault(term, Counter())[word.lower()] += 1
+    best = sorted(times, key=lambda term: (-times[term], term))[:MAX_TERMS]
+    return tuple(min(spellings[term], key=lambda word: (-spellings[term][word], word)) for term in best)
+
+
+def _as_texts(value: object) -> list[str]:
     """Models write one text where a list is asked for, and null where there is nothing."""
     listed = value if isinstance(value, list) else [value]
     return [text for text in listed if isinstance(text, str)]
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-Texts = Annotated[list[str], BeforeValidator(_texts)]
-Text = Annotated[str, BeforeValidator(_text)]
+Texts = Annotated[list[str], BeforeValidator(_as_texts)]
+Text = Annotated[str, BeforeValidator(_as_text)]
 
 
-class Expanded(BaseModel):
-    """What the model writes. What is missing is empty: it is then less to search with, and no failure."""
+class WrittenExpansion(BaseModel):
+    """The JSON object that the model writes. A missing field is empty: there is less to search with, and no failure."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["queries", "hyde", "hyde_answer", "intent", "entities"]})
 
@@ -76,40 +146,39 @@ class Expanded(BaseModel):
     entities: Texts = []
 
     def expansion(self) -> Expansion:
-        """As the stages know it; blank texts are left out."""
+        """The object as an `Expansion`, without blank texts."""
+
+        def strip(texts: list[str]) -> tuple[str, ...]:
+            return tuple(text.strip() for text in texts if text.strip())
+
         return Expansion(
-            rewordings=_filled(self.queries),
-            passages=_filled(self.hyde),
+            rewordings=strip(self.queries),
+            passages=strip(self.hyde),
             answer=self.hyde_answer.strip(),
             intent=self.intent.strip().upper(),
-            entities=_filled(self.entities),
+            entities=strip(self.entities),
         )
 
 
-def _filled(texts: list[str]) -> tuple[str, ...]:
-    return tuple(text.strip() for text in texts if text.strip())
-
-
-def expansion_task(question: str, grounding: Grounding, profile: Profile) -> Task[Expanded]:
-    """One call for everything."""
-    return Task(
-        instructions=instructions(profile),
-        material=fenced([as_line({"question": question}), *map(as_line, grounding.lines())], _FENCE),
-        answer=Expanded,
-        max_tokens=max_tokens(profile),
-        temperature=profile.hyde_temperature,
+def build_instructions(settings: ExpansionSettings) -> str:
+    """What to do, in words of this program alone."""
+    return _INSTRUCTIONS.format(
+        fence=_FENCE,
+        queries=settings.rewordings,
+        passages=settings.hyde_variants,
+        chars=settings.hyde_max_chars,
+        intents=", ".join(f'"{name}" ({meaning})' for name, meaning in INTENTS.items()),
     )
 
 
-def instructions(profile: Profile) -> str:
-    """What to do, in words of ours alone."""
-    intents = ", ".join(f'"{name}" ({meaning})' for name, meaning in INTENTS.items())
-    counts: dict[str, Any] = {"queries": profile.rewordings, "passages": profile.hyde_variants}
-    return _INSTRUCTIONS.format(fence=_FENCE, chars=profile.hyde_max_chars, intents=intents, **counts)
-
-
-def max_tokens(profile: Profile) -> int:
-    """How much the model may write."""
-    passage = int(profile.hyde_max_chars / CHARS_PER_TOKEN)
-    texts = profile.rewordings * TOKENS_OF_A_REWORDING + (profile.hyde_variants + 1) * passage
-    return texts + TOKENS_OF_THE_REST
+def build_task(question: str, grounding: Grounding, settings: ExpansionSettings) -> Task[WrittenExpansion]:
+    """One task for everything that the model writes for a question."""
+    passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
+    max_tokens = settings.rewordings * 60 + (settings.hyde_variants + 1) * passage_tokens
+    return Task(
+        instructions=build_instructions(settings),
+        material=fence_lines([json_line({"question": question}), *map(json_line, grounding.lines())], _FENCE),
+        answer=WrittenExpansion,
+        max_tokens=max_tokens + 250,  # the intent, the entities and the marks of JSON
+        temperature=settings.hyde_temperature,
+    )

@@ -1,52 +1,70 @@
-"""What of a model's answer can be searched with, by the texts alone. Pure."""
+"""Which texts of a language model are searched with: first by their words, then by what they are about."""
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from retriever.expansion.values import Dropped, Expansion
+from retriever.embedding.tokens import checked_rows
+from retriever.indexing.background import UNRELATED_QUESTIONS
 from retriever.lexical.tokens import tokenize
+from retriever.query import Dropped, Expansion, Query
+from retriever.searching.open_index import View
+from retriever.types import Encoder
 
-FACT_INTENTS = frozenset({"STUDY_DETAIL"})
-"""Intents that are none of explain, how, why or general. One fact is asked for: who invents it, invents a wrong one."""
-LONGEST = 10
-"""A text so many times as long as a passage may be is no passage that was asked for."""
-COPIED_WORDS = 8
-"""So many words in a row that stand in the prompt were copied from there."""
+if TYPE_CHECKING:
+    from retriever.types import FloatMatrix
+
+MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in forty-four is higher
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
 _MARKUP = re.compile(r"<(?:!doctype|html|head|body|div|span|p|br|script|style|table|ul|li)\b", re.IGNORECASE)
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
+_unrelated_vectors: "dict[str, FloatMatrix]" = {}  # by the encoder's fingerprint
 
 
-def screened(
-    question: str, expansion: Expansion, max_chars: int, told: str = "", names: Collection[str] = ()
+def screen(
+    question: str, expansion: Expansion, max_chars: int, prompt: str = "", names: Collection[str] = ()
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
-    """The expansion without the texts that no search should follow, the others cut; and those that were dropped.
+    """The expansion without the texts that no search should follow, the others cut; and the dropped texts. Pure.
 
     Args:
         question: as it was asked.
         expansion: what a model wrote.
-        max_chars: of a text; a longer one ends at a sentence before, a much longer one is dropped.
-        told: the prompt without the question.
+        max_chars: of a text; a longer one is cut at a sentence, a much longer one is dropped.
+        prompt: what the model was told, without the question.
         names: of the question, which each text must keep.
     """
-    seen = {_words(question)}
-    reasons = _reasons(question, expansion.intent, max_chars, _runs(told), names)
+    seen = {tuple(sorted(tokenize(question)))}
+    prompt_runs = _word_runs(prompt)
+    name_words = [frozenset(tokenize(name)) for name in names]
+    scripts = frozenset(map(_script, filter(str.isalpha, question)))
     kept, dropped = [], []
     for kind, text in expansion.texts:
-        reason = next(filter(None, (why(kind, text) for why in reasons)), "")
-        if not reason and _words(text) in seen:
-            reason = "it repeats the question or another text"
-        seen.add(_words(text))
+        words = tokenize(text)
+        letters = [_script(sign) for sign in text if sign.isalpha()]
+        own_letters = sum(script in scripts for script in letters)
+        checks = (
+            # Whoever invents a fact invents a wrong one.
+            (kind != "rewording" and expansion.intent == "STUDY_DETAIL", "a single fact is asked for"),
+            (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
+            (not words, "it says nothing"),
+            (bool(_MARKUP.search(text)) and not _MARKUP.search(question), "it is markup"),
+            (bool(_word_runs(text) & prompt_runs), "it repeats the prompt"),
+            (bool(scripts) and own_letters * 2 < len(letters), "it is in another script than the question"),
+            (not all(name & set(words) for name in name_words), "it lost a name of the question"),
+            (tuple(sorted(words)) in seen, "it repeats the question or another text"),
+        )
+        seen.add(tuple(sorted(words)))
+        reason = next((reason for is_wrong, reason in checks if is_wrong), "")
         if reason:
             dropped.append(Dropped(kind, cut_at_sentence(text, max_chars), reason))
         else:
             kept.append((kind, cut_at_sentence(text, max_chars)))
-    return expansion.with_texts(iter(kept)), tuple(dropped)
+    return expansion.with_texts(kept), tuple(dropped)
 
 
 def cut_at_sentence(text: str, max_chars: int) -> str:
-    """The text up to its last sentence that ends within so many characters, or its last word, or that many."""
+    """The text up to the last sentence that ends within `max_chars`; without one, up to the last word."""
     if len(text) <= max_chars:
         return text
     head = text[:max_chars]
@@ -54,51 +72,16 @@ def cut_at_sentence(text: str, max_chars: int) -> str:
     return head[:end] if end else (head.rpartition(" ")[0] or head)
 
 
-def _reasons(
-    question: str, intent: str, max_chars: int, told: frozenset[tuple[str, ...]], named: Collection[str]
-) -> tuple[Callable[[str, str], str], ...]:
-    """(kind, text) -> why it is not used, or nothing; one function for each reason."""
-    names = [frozenset(tokenize(name)) for name in named]
-    scripts = _scripts(question)
-    has_markup = _MARKUP.search(question) is not None
-
-    def invented(kind: str, text: str) -> str:
-        return "a single fact is asked for" if intent in FACT_INTENTS and kind != "rewording" else ""
-
-    def unreadable(kind: str, text: str) -> str:
-        if len(text) > LONGEST * max_chars:
-            return f"it has {len(text):,} characters"
-        if not tokenize(text):
-            return "it says nothing"
-        return "it is markup" if _MARKUP.search(text) and not has_markup else ""
-
-    def copied(kind: str, text: str) -> str:
-        return "it repeats the prompt" if _runs(text) & told else ""
-
-    def foreign(kind: str, text: str) -> str:
-        letters = [_script(sign) for sign in text if sign.isalpha()]
-        own = sum(script in scripts for script in letters)
-        return "it is in another script than the question" if scripts and own * 2 < len(letters) else ""
-
-    def forgetful(kind: str, text: str) -> str:
-        words = frozenset(tokenize(text))
-        return "" if all(name & words for name in names) else "it lost a name of the question"
-
-    return invented, unreadable, copied, foreign, forgetful
+def count_reasons(dropped: Sequence[Dropped]) -> Iterator[str]:
+    """`3 dropped: it says nothing`, for each reason, in the order in which they first came."""
+    for reason in dict.fromkeys(item.reason for item in dropped):
+        yield f"{sum(item.reason == reason for item in dropped)} dropped: {reason}"
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """What makes two texts the same search."""
-    return tuple(sorted(tokenize(text)))
-
-
-def _runs(text: str) -> frozenset[tuple[str, ...]]:
+def _word_runs(text: str) -> frozenset[tuple[str, ...]]:
+    """All runs of 8 words: a text that shares one with the prompt was copied from there."""
     words = re.findall(r"\w+", text[:20_000].lower())
-    return frozenset(zip(*(words[place:] for place in range(COPIED_WORDS)), strict=False))
-
-
-def _scripts(text: str) -> frozenset[str]:
-    return frozenset(_script(sign) for sign in text if sign.isalpha())
+    return frozenset(zip(*(words[place:] for place in range(8)), strict=False))
 
 
 def _script(letter: str) -> str:
@@ -107,8 +90,58 @@ def _script(letter: str) -> str:
     return "CJK" if name in _EAST_ASIAN else name
 
 
-def numbered(dropped: tuple[Dropped, ...]) -> Iterator[str]:
-    """`3 texts: it says nothing`, for each reason, in the order in which they first came."""
-    for reason in dict.fromkeys(item.reason for item in dropped):
-        times = sum(item.reason == reason for item in dropped)
-        yield f"{times} dropped: {reason}"
+def find_related(
+    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None
+) -> list[bool]:
+    """Which of the queries behind the first are about the question: a model may drift away.
+
+    By their vectors; a query that is not embedded, by whether BM25 finds a section for it that it finds for the
+    question, each among its first 20.
+
+    Args:
+        queries: the question first.
+        vectors: (n, d) float32, unit rows, of the queries; None when there are none.
+        view: the index.
+        encoder: that made the vectors.
+
+    Raises:
+        EncoderError: the embedding model failed.
+    """
+
+    def find_hits(text: str) -> frozenset[int]:
+        tokens = tokenize(text)
+        return frozenset(key for key, _ in view.lexical.search(tokens, 20).ranking) if tokens else frozenset()
+
+    question, *others = queries
+    scores = z_scores(vectors, encoder) if vectors is not None and encoder is not None else None
+    return [
+        scores[place] > MIN_Z_SCORE
+        if scores and query.semantic_weight
+        else bool(find_hits(question.text) & find_hits(query.text))
+        for place, query in enumerate(others)
+    ]
+
+
+def z_scores(vectors: "FloatMatrix", encoder: Encoder) -> list[float]:
+    """How near each text is to the question, on a scale that holds for every model.
+
+    The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1.
+
+    Args:
+        vectors: (n, d) float32, unit rows, the question's first.
+        encoder: that made them.
+
+    Returns:
+        n - 1 numbers; higher is nearer.
+
+    Raises:
+        EncoderError: the embedding model failed.
+    """
+    unrelated = _unrelated_vectors.get(encoder.fingerprint)
+    if unrelated is None:  # 50 ms with the bundled model
+        rows = encoder.encode_queries(UNRELATED_QUESTIONS)
+        unrelated = checked_rows(rows, len(UNRELATED_QUESTIONS), encoder.dimension)
+        _unrelated_vectors[encoder.fingerprint] = unrelated
+    background = unrelated @ vectors[0]
+    deviation = float(background.std()) or 1.0
+    return [(float(cosine) - float(background.mean())) / deviation for cosine in vectors[1:] @ vectors[0]]

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pageindex.corpus import (
+from pageindex.files import (
+    CorpusError,
     CorpusOptions,
     DocumentText,
     Listing,
@@ -16,9 +17,8 @@ from pageindex.corpus import (
     list_files,
     read_document,
 )
-from pageindex.ignore import CorpusError
 from retriever.errors import DocumentsError
-from retriever.settings.profile import DocumentSettings
+from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
 
 YOUNG_NS = 2_000_000_000

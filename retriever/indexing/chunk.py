@@ -10,7 +10,7 @@ from itertools import pairwise
 from pageindex.markdown import BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 
 CountTokens = Callable[[Sequence[str]], list[int]]

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pageindex.corpus import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions
-from pageindex.regular_file import read_file
-from retriever.disk import make_private_folder, writing_to
+from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions, read_file
 from retriever.errors import UsageError
-from retriever.indexing.locations import is_own, named_file
+from retriever.files import make_private_folder, writing_to
+from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
-from retriever.settings.profile import DocumentSettings
+from retriever.settings.schema import DocumentSettings
 
 _SERVERS = frozenset({"ollama", "openai"})
 """Kinds of encoders that send texts away."""
@@ -197,7 +196,7 @@ def check_server(index: Path, given: GivenSettings) -> None:
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
         return
-    from retriever.llm.transport import is_this_machine  # httpx: not where no server is asked
+    from retriever.llm.client import is_this_machine  # httpx: not where no server is asked
 
     others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
     if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):

@@ -7,11 +7,11 @@ from pathlib import Path
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import Digests, Suspects, find_suspects, list_documents, without_doubt
 from retriever.indexing.consent import named_folders, refusal
-from retriever.indexing.recipe import IndexRequest, is_made_as
-from retriever.indexing.updating import update_index
-from retriever.progress import NoProgress
+from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.update import update_index
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
+from retriever.trace import NoProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Watch:
             return self._freshness
         with index.view() as view:
             suspects, problems = self._suspects(view)
-            as_wished = is_made_as(view.connection, self._request)
+            as_wished = matches_config(view.connection, self._request)
         certain = self._certain(suspects)
         changed = sum(map(len, certain))
         found = Freshness(0, changed, tuple(f"refresh: {problem}" for _, problem in problems))

@@ -2,7 +2,7 @@
 
 begin     the new model's chunks beside the former's, in one transaction; from then on the index is the new model's
 read on   the sections that it has not read, likely ones first, a transaction for every few of them
-end       when it has read all: a generation of its vectors, and the former's go, in one transaction
+end       when it has read all: a snapshot of its vectors, and the former's go, in one transaction
 
 Whatever dies in between goes on where it was: a vector that is stored is not computed again.
 """
@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from retriever.indexing.embedding_texts import chunks_of, store_vectors
-from retriever.indexing.generation import renew_generation
-from retriever.indexing.locks import writer_lock
-from retriever.indexing.recipe import IndexRequest, is_made_as
-from retriever.indexing.unrelated import renewed
-from retriever.progress import NoProgress
-from retriever.store import by_text, model_change, reading, writing
-from retriever.store.database import create_database, foreign_errors, transaction
+from retriever.indexing.background import renewed
+from retriever.indexing.embed import chunks_of, store_vectors
+from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.snapshot import renew_snapshot
+from retriever.store import model_change, reading, text_vectors, writing
+from retriever.store.database import create_database, transaction, translate_sqlite_errors
+from retriever.store.locks import writer_lock
 from retriever.store.model_change import Former
 from retriever.store.writing import text_hash
+from retriever.trace import NoProgress
 from retriever.types import Chunk, Encoder, Progress
 
 SECTIONS_AT_ONCE = 16
@@ -59,7 +59,7 @@ def begin(connection: sqlite3.Connection, request: IndexRequest, encoder: Encode
         model_change.put_former(connection, former)
         for key, value in {**request.kept, "fingerprint": encoder.fingerprint}.items():
             writing.set_meta(connection, key, value)
-        renew_generation(connection, request.index)
+        renew_snapshot(connection, request.index)
     return embedded
 
 
@@ -96,7 +96,7 @@ def _read(connection: sqlite3.Connection, request: IndexRequest, encoder: Encode
 
 def _embed(connection: sqlite3.Connection, encoder: Encoder, chunks: Sequence[Chunk]) -> int:
     texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-    known = by_text.known_among(connection, encoder.fingerprint, texts)
+    known = text_vectors.known_among(connection, encoder.fingerprint, texts)
     missing = {key: text for key, text in texts.items() if key not in known}
     if missing:
         store_vectors(connection, encoder, missing)
@@ -107,7 +107,7 @@ def _end(connection: sqlite3.Connection, request: IndexRequest, encoder: Encoder
     with transaction(connection):
         model_change.remove_former(connection, encoder.fingerprint)
         writing.set_meta(connection, "unrelated", renewed(connection, encoder))
-        renew_generation(connection, request.index)
+        renew_snapshot(connection, request.index)
 
 
 def read_share(request: IndexRequest, encoder: Encoder, budget: Budget) -> int:
@@ -119,10 +119,10 @@ def read_share(request: IndexRequest, encoder: Encoder, budget: Budget) -> int:
     """
     with (
         writer_lock(request.index, request.wait_s),
-        foreign_errors(request.index),
+        translate_sqlite_errors(request.index),
         closing(create_database(request.index)) as connection,
     ):
-        is_ours = reading.meta(connection, "fingerprint") == encoder.fingerprint and is_made_as(connection, request)
+        is_ours = reading.meta(connection, "fingerprint") == encoder.fingerprint and matches_config(connection, request)
         if not is_ours or model_change.former_model(connection) is None:
             return 0  # another process has changed it since
         return read_on(connection, request, encoder, budget, NoProgress())

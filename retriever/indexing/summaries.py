@@ -4,16 +4,218 @@ What it wrote is believed no more than the section itself: it becomes plain sent
 where it speaks of the section in the section's words. Everything else keeps its first sentences.
 """
 
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
 from pydantic import BaseModel
 
 from pageindex.markdown import MAX_INLINE_CHARS, References
 from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
-from retriever.errors import TaskTooLongError
+from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots
 from retriever.lexical.tokens import tokenize
-from retriever.llm.fence import as_line, fenced, new_nonce
-from retriever.llm.generator import Generator, Task
-from retriever.searching.passages import cut
+from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
+from retriever.settings.schema import SummarySettings
+from retriever.store import reading, writing
+from retriever.store import writing as written
+from retriever.store.database import create_database, transaction, translate_sqlite_errors
+from retriever.store.locks import writer_lock
+from retriever.text import cut
+from retriever.types import IndexReport, Progress
+
+# The summaries that a language model writes for an index, each kept as soon as it is there.
+#
+# They are kept by the text that was read, the model and what it was asked, so that nothing is written twice: not after an
+# interruption, and not when a text moves. A section without one has its first sentences; the next `index` goes on.
+
+FAILURES_IN_A_ROW = 3
+"""Sections that the model fails for, one after the other, before it is taken to be away."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryReport:
+    """What became of the summaries that a language model was to write."""
+
+    writer: str
+    """The model."""
+    written: int
+    known: int
+    """Texts whose summaries had been written before, or could not be used before."""
+    unusable: int
+    """What it wrote for so many texts cannot be used: they keep their first sentences."""
+    missing: int
+    """Texts that it has not read yet, because it failed; the next `index` goes on with them."""
+    reason: str
+    """Why it failed last; empty when it did not."""
+    snapshot: int
+    """The one in force with these summaries."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """What became of the sections that had no summary."""
+
+    summaries: dict[bytes, str] = field(default_factory=dict)
+    """By the hash of what was read; empty ones cannot be used."""
+    reason: str = ""
+    """Why the last of those failed that have none."""
+
+
+def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:
+    """Has what an index lacks of summaries written, if that is wanted; the report with what came of it.
+
+    Raises:
+        IndexUnusableError: the index is locked, damaged, or the disk is full or read-only.
+    """
+    settings = request.profile.summaries
+    if settings.kind != "llm":
+        return report
+    from retriever.llm import open_generator  # pydantic, and later an HTTP client: not for who reads an index
+
+    started = time.perf_counter()
+    model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
+    with (
+        writer_lock(request.index, request.wait_s),
+        translate_sqlite_errors(request.index),
+        closing(create_database(request.index)) as connection,
+    ):
+        summaries = write_summaries(connection, request.index, settings, lambda: open_generator(model), progress)
+    seconds = report.seconds + time.perf_counter() - started
+    return replace(report, seconds=seconds, snapshot=summaries.snapshot, summaries=summaries)
+
+
+def write_summaries(
+    connection: sqlite3.Connection,
+    index: Path,
+    settings: SummarySettings,
+    opened: "Callable[[], Generator]",
+    progress: Progress,
+) -> SummaryReport:
+    """Has the missing summaries written, and puts a snapshot in force that has them; for the one writer.
+
+    Args:
+        connection: of the writer, in no transaction.
+        index: the index's folder.
+        settings: which sections get one.
+        opened: the language model; asked for anew after a failure, so that it does not rest.
+        progress: told of the sections.
+    """
+    generator = opened()
+    writer = f"{generator.name} {VERSION}"
+    wanted = {stored.key: text_read(stored.node) for stored in _deserving(connection, settings)}
+    known = written.known(connection, writer)
+    missing = {text: key for key, text in wanted.items() if text not in known}
+    new = _write(connection, missing, writer, opened, progress)
+    _put_in_force(connection, index, wanted, known | new.summaries, writer)
+    return SummaryReport(
+        writer=generator.name,
+        written=sum(map(bool, new.summaries.values())),
+        known=len(set(wanted.values()) & known.keys()),
+        unusable=sum(not text for text in new.summaries.values()),
+        missing=len(missing) - len(new.summaries),
+        reason=new.reason,
+        snapshot=reading.snapshot_number(connection),
+    )
+
+
+def apply_known_summaries(
+    connection: sqlite3.Connection, settings: SummarySettings, document_keys: Sequence[int]
+) -> None:
+    """Gives new rows of documents the summaries that were written for the same texts before, if they are wanted."""
+    writer = reading.meta(connection, "summaries")
+    if writer is None or settings.kind != "llm":
+        return
+    known = written.known(connection, writer)
+    nodes = reading.rankable_nodes(connection, reading.rankable_keys(connection, document_keys))
+    written.set_of_nodes(connection, _different(nodes, known))
+
+
+def text_read(node: Node) -> bytes:
+    """Names what the model reads of a node."""
+    return writing.text_hash("\x00".join((*node.breadcrumb, node.title, node.body)))
+
+
+def remove_unread_summaries(connection: sqlite3.Connection) -> None:
+    """Forgets the summaries of texts that no document has any more."""
+    there = {text_read(stored.node) for stored in reading.rankable_nodes(connection)}
+    written.keep_only(connection, there)
+
+
+def _deserving(connection: sqlite3.Connection, settings: SummarySettings) -> Iterator[reading.StoredNode]:
+    """Sections whose text is much longer than a summary, the shortest first.
+
+    So what takes a model too long, the longest ones, comes last and keeps no others from having theirs.
+    """
+    sizes = [(len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection)]
+    for _, key in sorted(pair for pair in sizes if pair[0] >= settings.min_chars):
+        yield from reading.rankable_nodes(connection, [key])
+
+
+def _write(
+    connection: sqlite3.Connection,
+    missing: Mapping[bytes, int],
+    writer: str,
+    opened: "Callable[[], Generator]",
+    progress: Progress,
+) -> _Written:
+    found = _Written()
+    generator, failures = opened(), 0
+    progress.start("summaries", len(missing), "sections")
+    for done, (text, key) in enumerate(missing.items(), start=1):
+        try:
+            summary = _written(connection, key, generator)
+        except LanguageModelError as error:
+            found.reason, failures, generator = str(error), failures + 1, opened()
+            if failures == FAILURES_IN_A_ROW or isinstance(error, NoGeneratorError | NoModelError):
+                break
+        else:
+            failures, found.summaries[text] = 0, summary
+            with transaction(connection):
+                written.put(connection, writer, text, summary)
+        progress.advance("summaries", done)
+    progress.finish("summaries")
+    return found
+
+
+def _written(connection: sqlite3.Connection, key: int, generator: "Generator") -> str:
+    """Empty also where the same model would fail in the same way the next time."""
+    (stored,) = reading.rankable_nodes(connection, [key])
+    try:
+        return written_summary(stored.node, generator)
+    except (WrongAnswerError, TaskTooLongError):
+        return ""
+
+
+def _put_in_force(
+    connection: sqlite3.Connection, index: Path, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
+) -> None:
+    """The summaries into the rows and, without embedding a text, into a new snapshot, both or neither."""
+    number = reading.snapshot_number(connection)
+    with transaction(connection):
+        changed = _different(reading.rankable_nodes(connection, keys), known)
+        writing.set_meta(connection, "summaries", writer)
+        if not changed:
+            return
+        written.set_of_nodes(connection, changed)
+        difference = Difference(list(changed), list(changed), (), ())
+        fingerprint = reading.meta(connection, "fingerprint") or ""
+        manifest_hash = build_snapshot(connection, index, number + 1, fingerprint, difference)
+        for key, value in (("snapshot", str(number + 1)), ("manifest_hash", manifest_hash)):
+            writing.set_meta(connection, key, value)
+    remove_old_snapshots(index, number + 1)
+
+
+def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:
+    """Node keys to the summaries that they do not have yet."""
+    found = ((stored.key, stored.node.summary, known.get(text_read(stored.node))) for stored in nodes)
+    return {key: summary for key, old, summary in found if summary and summary != old}
+
 
 VERSION = 1
 """Rises with the wording and with the rules: what was written under another one is written again."""
@@ -50,7 +252,7 @@ def written_summary(node: Node, generator: Generator) -> str:
     """What the model says of a node's own text; empty when it cannot be used.
 
     Raises:
-        GeneratorError: nothing came that could be read.
+        LanguageModelError: nothing came that could be read.
     """
     nonce = new_nonce()
     instructions = _INSTRUCTIONS.format(nonce=nonce)
@@ -67,8 +269,8 @@ def _material(node: Node, nonce: str, room: int) -> str:
     """
     text = cut(node.body, MAX_CHARS)
     while True:
-        line = as_line({"titles": " > ".join(node.breadcrumb), "title": node.title, "text": text})
-        material = fenced([line], nonce)
+        line = json_line({"titles": " > ".join(node.breadcrumb), "title": node.title, "text": text})
+        material = fence_lines([line], nonce)
         excess = len(material.encode("utf-8")) - room
         if excess <= 0:
             return material

@@ -16,8 +16,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from retriever.disk import writing_to
-from retriever.errors import GenerationError
+from retriever.errors import SnapshotError
+from retriever.files import writing_to
 from retriever.lexical import tokens as tokenizer
 from retriever.lexical.postings import (
     IntArray,
@@ -86,15 +86,15 @@ class LexicalIndex:
         """Map the index into memory, about 1 ms whatever its size.
 
         Raises:
-            GenerationError: a file is missing or cut, the parts do not fit together, or they were made by other rules.
+            SnapshotError: a file is missing or cut, the parts do not fit together, or they were made by other rules.
         """
         version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
-            raise GenerationError(f"{folder}: made by another version of this program; index the documents again")
+            raise SnapshotError(f"{folder}: made by another version of this program; index the documents again")
         postings = load_postings(folder)
         weights = load_column(folder, "weights", np.float64)
         if len(weights) != len(postings.rows):
-            raise GenerationError(f"{folder}: the lexical index does not add up; index the documents again")
+            raise SnapshotError(f"{folder}: the lexical index does not add up; index the documents again")
         return cls(postings, weights.view(np.float64))
 
     def __len__(self) -> int:
@@ -109,7 +109,7 @@ class LexicalIndex:
             limit: how many nodes at most, at least 1.
 
         Raises:
-            GenerationError: the files are damaged.
+            SnapshotError: the files are damaged.
         """
         return self.search_weighted(Counter(tokens), limit)
 
@@ -133,7 +133,7 @@ class LexicalIndex:
             ceiling = sum(count * self._weights[column].max(initial=0.0) for column, count in columns)
             return LexicalResult(tuple(best), terms, float(ceiling))
         except IndexError as error:
-            raise GenerationError("the lexical index is damaged; index the documents again") from error
+            raise SnapshotError("the lexical index is damaged; index the documents again") from error
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
         """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words.
@@ -179,7 +179,7 @@ class LexicalIndex:
         try:
             sets = np.bitwise_or.reduceat(letters, starts[:-1] - starts[0])
         except IndexError as error:
-            raise GenerationError("the lexical index is damaged; index the documents again") from error
+            raise SnapshotError("the lexical index is damaged; index the documents again") from error
         wanted = term.encode()
         own = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(wanted, np.uint8)])
         # An edit changes at most two of the letters that a term has; few terms are left to be compared one by one.
@@ -193,14 +193,14 @@ class LexicalIndex:
             node_keys: of the nodes that it should hold.
 
         Raises:
-            GenerationError: a number is not what it should be.
+            SnapshotError: a number is not what it should be.
         """
         self._postings.check_contents()
         keys = np.array(sorted(node_keys), np.int64)
         if not (
             np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, compute_weights(self._postings))
         ):
-            raise GenerationError("the lexical index is damaged; index the documents again")
+            raise SnapshotError("the lexical index is damaged; index the documents again")
 
     def _number(self, token: str) -> int | None:
         """Where the token stands in the vocabulary, by binary search."""
@@ -267,7 +267,7 @@ def patch_lexical(source: Path, target: Path, removed: Collection[int], added: M
         added: the tokens of new nodes, by key.
 
     Raises:
-        GenerationError: `source` cannot be opened, or holds other nodes than the change says.
+        SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
         StorageError: the disk is full or the folder cannot be written.
     """
     _save(target, merge_postings(LexicalIndex.open(source)._postings, removed, added))

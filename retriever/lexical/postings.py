@@ -13,9 +13,9 @@ from tokenize import TokenError
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.regular_file import require_regular
-from retriever.disk import writing_to
-from retriever.errors import GenerationError
+from pageindex.files import require_regular
+from retriever.errors import SnapshotError
+from retriever.files import writing_to
 
 IntArray = npt.NDArray[np.int64]
 
@@ -49,7 +49,7 @@ class Postings:
         """Check that the arrays fit together, in microseconds: their contents are not read.
 
         Raises:
-            GenerationError: they do not.
+            SnapshotError: they do not.
         """
         sound = (
             len(self.keys) == len(self.lengths)
@@ -60,13 +60,13 @@ class Postings:
             and self.term_starts[-1] == len(self.vocabulary)
         )
         if not sound:
-            raise GenerationError("the lexical index does not add up; index the documents again")
+            raise SnapshotError("the lexical index does not add up; index the documents again")
 
     def check_contents(self) -> None:
         """Check every number that can be checked without the documents.
 
         Raises:
-            GenerationError: one is out of order, out of range, or the counts of a node do not sum to its length.
+            SnapshotError: one is out of order, out of range, or the counts of a node do not sum to its length.
         """
         self.check()
         terms = self.terms()
@@ -81,7 +81,7 @@ class Postings:
             sums = np.bincount(self.rows, weights=self.counts, minlength=len(self.keys))
             sound = bool(np.all(np.diff(codes) > 0)) and np.array_equal(sums, self.lengths)
         if not sound:
-            raise GenerationError("the lexical index is damaged; index the documents again")
+            raise SnapshotError("the lexical index is damaged; index the documents again")
 
 
 # The columns that are not int64.
@@ -106,12 +106,12 @@ def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[
         added: the tokens of each new node, by its key.
 
     Raises:
-        GenerationError: a key to drop is not there, or a key to add is: `previous` is of other documents.
+        SnapshotError: a key to drop is not there, or a key to add is: `previous` is of other documents.
     """
     dropped = np.isin(previous.keys, np.fromiter(removed, np.int64, len(removed)))
     taken = np.isin(np.fromiter(added, np.int64, len(added)), previous.keys[~dropped])
     if dropped.sum() != len(set(removed)) or taken.any():
-        raise GenerationError("the lexical index is of other documents than the change; index the documents again")
+        raise SnapshotError("the lexical index is of other documents than the change; index the documents again")
 
     # The rows: nodes that stay and new ones, by key.
     new_keys = np.array(sorted(added), np.int64)
@@ -185,7 +185,7 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
     """Map `name`.npy into memory: nothing is read before it is used.
 
     Raises:
-        GenerationError: there is no such file, or it is no whole one-dimensional array of this type.
+        SnapshotError: there is no such file, or it is no whole one-dimensional array of this type.
     """
     path = folder / f"{name}.npy"
     try:
@@ -194,9 +194,9 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
         values: npt.NDArray[np.generic] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
     except (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError) as error:
         # All but the first come from a header that is cut or overwritten.
-        raise GenerationError(f"{path}: cannot be read ({error}); index the documents again") from error
+        raise SnapshotError(f"{path}: cannot be read ({error}); index the documents again") from error
     if values.ndim != 1 or values.dtype != dtype:
-        raise GenerationError(f"{path}: holds something else; index the documents again")
+        raise SnapshotError(f"{path}: holds something else; index the documents again")
     return values
 
 
@@ -214,7 +214,7 @@ def load_postings(folder: Path) -> Postings:
     """Map the arrays into memory.
 
     Raises:
-        GenerationError: a file is missing or damaged, or the arrays do not fit together.
+        SnapshotError: a file is missing or damaged, or the arrays do not fit together.
     """
     columns = {
         field.name: load_column(folder, field.name, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)

@@ -1,36 +1,25 @@
-"""The language model of a local Ollama: asked for one JSON object at a time, and never for longer than was agreed.
+"""The language model of a local Ollama, which is asked for one JSON object at a time.
 
-`server` talks to Ollama, `answers` finds the object in what a model wrote, `breaker` rests after failures, `ollama`
-puts them together, and `check` says what is amiss.
+task    what a model is asked to write, and how its answer is read
+client  HTTP to a model server, within a time and a size; Ollama's own client on top of it
+ollama  the generator: looks at the model, asks it, tries again where that may help, rests after failures
+check   whether the language model can be used, for `doctor` and `eval`
 """
 
 from typing import TYPE_CHECKING
 
-from retriever.llm.generator import Generator
-from retriever.settings.stages import LlmSettings
+from retriever.settings.schema import LlmSettings
 
 if TYPE_CHECKING:
-    from retriever.llm.check import LlmFinding
-
-__all__ = ["check_llm", "open_generator"]
+    from retriever.llm.ollama import OllamaGenerator
 
 
-def open_generator(settings: LlmSettings) -> Generator:
+def open_generator(settings: LlmSettings) -> "OllamaGenerator":
     """The model that the settings name.
 
-    Nothing is asked yet, and nothing checked: whatever is wrong, the address included, is a GeneratorError of `write`,
-    so that a stage that can do without has one place where it does.
+    Nothing is asked or checked yet: every fault, a wrong address included, is a LanguageModelError of `write`, so that a
+    stage that can do without the model handles them in one place.
     """
-    from retriever.llm.ollama import OllamaGenerator  # its HTTP client takes 60 ms
+    from retriever.llm.ollama import OllamaGenerator  # its HTTP client takes 60 ms to import
 
     return OllamaGenerator(settings)
-
-
-def check_llm(settings: LlmSettings) -> "tuple[LlmFinding, ...]":
-    """What there is to say of the server, the model, its context window and a real answer, which takes its time.
-
-    Each finding has `what`, `is_well` and `says`; see `retriever.llm.check`.
-    """
-    from retriever.llm import check
-
-    return check.check_llm(settings)

@@ -1,4 +1,4 @@
-"""Whether the language model can be asked, and what to do when it cannot."""
+"""Whether the language model can be used, and what to do when it cannot."""
 
 import time
 from collections.abc import Iterator
@@ -7,18 +7,15 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from retriever.errors import GeneratorError, WrongAnswerError
-from retriever.llm.answers import read_answer
-from retriever.llm.failures import wrong_kind
-from retriever.llm.generator import Task
-from retriever.llm.ollama import chat_request, open_chat, seconds_for
-from retriever.llm.server import OllamaChat, ServedModel
-from retriever.settings.stages import LlmSettings
+from retriever.errors import LanguageModelError, WrongAnswerError
+from retriever.llm.ollama import OllamaServer, longest_wait
+from retriever.llm.task import Task, read_answer
+from retriever.settings.schema import LlmSettings
 
 
 @dataclass(frozen=True, slots=True)
 class LlmFinding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     what: Literal["server", "model", "context window", "answer"]
     is_well: bool
@@ -27,7 +24,7 @@ class LlmFinding:
 
 
 class _Ready(BaseModel):
-    """The smallest answer that shows that the model heeds a schema."""
+    """The smallest answer that shows that the model follows a schema."""
 
     ready: Literal["yes"]
 
@@ -38,9 +35,9 @@ _TASK = Task(
 
 
 def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
-    """What there is to say of the server, the model, its context window and an answer that it really writes.
+    """Checks the server, the model, its context window and a real answer, which takes its time.
 
-    Each but the window rests on those before it: the first of them that is not well is the last that is looked at.
+    Each check but that of the window needs those before it: the first that fails is the last that is made.
     """
     return tuple(_findings(settings))
 
@@ -48,46 +45,35 @@ def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
 def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
     what: Literal["server", "model", "answer"] = "server"
     try:
-        server = open_chat(settings)
+        server = OllamaServer(settings)
         yield LlmFinding(what, True, f"Ollama {server.version()} at {server.url}")
+
         what = "model"
-        model = server.look(settings.num_ctx)
+        model = server.look_up()
         if not model.can_chat:
-            raise wrong_kind(server.model, server.url)
-        yield LlmFinding(what, True, f"{model.name} is there, {_loaded(model)}")
-        yield _window(model, settings.num_ctx)
+            raise server.cannot_chat()
+        loaded = "loaded" if model.is_loaded else "and not loaded yet: its first answer takes longer"
+        yield LlmFinding(what, True, f"{model.name} is there, {loaded}")
+        yield _check_window(model.name, model.context_length, settings.num_ctx)
+
         what = "answer"
-        yield LlmFinding(what, True, _answer(server, model, settings))
-    except GeneratorError as error:
+        started = time.monotonic()
+        reply = server.chat(_TASK, longest_wait(_TASK, model, settings))
+        seconds = f"first word after {reply.first_token_s:.1f} s, all after {time.monotonic() - started:.1f} s"
+        try:
+            read_answer(reply.text, _TASK.answer)
+        except WrongAnswerError as error:
+            advice = f"{model.name} was asked for JSON of one shape and wrote {error}: try another llm.model"
+            raise WrongAnswerError(advice) from error
+        yield LlmFinding(what, True, f"JSON of the shape that was asked for; {seconds}")
+    except LanguageModelError as error:
         yield LlmFinding(what, False, str(error))
 
 
-def _loaded(model: ServedModel) -> str:
-    return "loaded" if model.is_loaded else "and not loaded yet: its first answer takes longer"
-
-
-def _window(model: ServedModel, num_ctx: int) -> LlmFinding:
-    longest = model.context_length
+def _check_window(name: str, longest: int | None, num_ctx: int) -> LlmFinding:
     if longest is None:
-        return LlmFinding(
-            "context window", True, f"{num_ctx} tokens; the server does not say how many {model.name} reads"
-        )
+        return LlmFinding("context window", True, f"{num_ctx} tokens; the server does not say how many {name} reads")
     if longest < num_ctx:
-        advice = f"{model.name} reads {longest} tokens, fewer than llm.num_ctx: set it to {longest}"
+        advice = f"{name} reads {longest} tokens, fewer than llm.num_ctx: set it to {longest}"
         return LlmFinding("context window", False, advice)
-    return LlmFinding("context window", True, f"{num_ctx} of the {longest} tokens that {model.name} can read")
-
-
-def _answer(server: OllamaChat, model: ServedModel, settings: LlmSettings) -> str:
-    """How long it took to write a small object, of the right shape at the first try."""
-    started = time.monotonic()
-    reply = server.chat(chat_request(_TASK, settings), seconds_for(_TASK, model, settings), settings.idle_seconds)
-    total_s = time.monotonic() - started
-    try:
-        read_answer(reply.text, _TASK.answer)
-    except WrongAnswerError as error:
-        advice = f"{model.name} was asked for JSON of one shape and wrote {error}: try another llm.model"
-        raise WrongAnswerError(advice) from error
-    return (
-        f"JSON of the shape that was asked for; first word after {reply.first_token_s:.1f} s, all after {total_s:.1f} s"
-    )
+    return LlmFinding("context window", True, f"{num_ctx} of the {longest} tokens that {name} can read")

@@ -1,50 +1,318 @@
-"""A generator whose model runs in Ollama."""
+"""A generator whose model runs in Ollama; docs/language-model.md says what it promises."""
 
 import json
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from retriever.errors import GeneratorError, GeneratorTimeoutError, NoGeneratorError, TaskTooLongError, WrongAnswerError
-from retriever.llm.answers import read_answer
-from retriever.llm.breaker import Breaker
-from retriever.llm.failures import wrong_kind
-from retriever.llm.generator import Task, Written, size
-from retriever.llm.ollama_client import ollama_url
-from retriever.llm.server import LOOK_UP_S, ChatRequest, OllamaChat, ServedModel
-from retriever.settings.stages import LlmSettings
+import httpx
 
-BYTES_PER_TOKEN = 3
-"""At most so many tokens are in a text as its UTF-8 has bytes, divided by this: prose has 4 and more bytes a token in
-every script, code and German 3 to 4. Only long runs of digits or hexadecimals have fewer; the margin is for them."""
-PROMPT_SHARE = 0.75
-"""Of the context window; a longer prompt would be cut in silence if it were estimated wrongly."""
-_EXTRA_TOKENS = 256
-"""For the model's own chat template, and for what a second try adds."""
-_SEED = 7
-_LOOK_EVERY_S = 30.0
+from retriever.errors import (
+    CutAnswerError,
+    LanguageModelError,
+    LanguageModelTimeoutError,
+    NoGeneratorError,
+    NoModelError,
+    TaskTooLongError,
+    WrongAnswerError,
+)
+from retriever.llm.client import (
+    AnswerTooLargeError,
+    OverdueError,
+    RefusedError,
+    StrangeAnswerError,
+    Timeouts,
+    client_options,
+    ollama_client,
+    ollama_url,
+    one_line,
+)
+from retriever.llm.task import Task, Written, read_answer, size
+from retriever.settings.schema import LlmSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator as Stream
+
+    from ollama import ChatResponse
+
+BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
+PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
+LOOK_UP_S = 1.0  # for all questions about a model; a server that needs longer is not healthy
+LOOK_EVERY_S = 30.0
+CONNECT_S = 0.5
+RETRY_PAUSE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class _Sight:
-    """What was seen of the model, and when."""
+class ModelInfo:
+    """What a server says of a model."""
 
-    model: ServedModel
-    seen_at: float
+    name: str
+    """As the server lists it, tag included."""
+    is_loaded: bool
+    """With the context window that is asked for: for another one it is loaded anew."""
+    can_chat: bool
+    """Embedding models cannot."""
+    context_length: int | None
+    """How many tokens the model can read at most; None: the server does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a model wrote."""
+
+    text: str
+    """All of it; its thoughts, when it wrote nothing else."""
+    prompt_tokens: int | None
+    """How many tokens of the messages it read; None: the server does not say."""
+    first_token_s: float
+    """From the request to the first piece of the answer."""
+
+
+class CircuitBreaker:
+    """After two failures in a row, everything fails at once for a minute."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._reason: LanguageModelError | None = None
+        self._open_until = 0.0
+
+    def check(self) -> None:
+        """Raises the last failure, of its own kind, while the breaker is open."""
+        left = self._open_until - self._clock()
+        if self._reason and left > 0:
+            raise type(self._reason)(f"{self._reason} (failed 2 times; asked again in {left:.0f} s)")
+
+    def record_failure(self, reason: LanguageModelError) -> None:
+        """Opens the breaker at the second failure in a row, and at the first one after that minute."""
+        self._failures += 1
+        self._reason = reason
+        if self._failures >= 2:
+            self._open_until = self._clock() + 60.0
+
+    def record_success(self) -> None:
+        """Earlier failures do not count any more."""
+        self._failures = 0
+
+
+class OllamaServer:
+    """One model on one Ollama server."""
+
+    def __init__(self, settings: LlmSettings) -> None:
+        """The server that the settings or OLLAMA_HOST name.
+
+        Raises:
+            NoGeneratorError: the address cannot be read, or may not be asked.
+        """
+        self._settings = settings
+        self.model = settings.model
+        try:
+            self.url = ollama_url(settings.url, allow_remote=settings.allow_remote)
+        except ValueError as error:
+            raise NoGeneratorError(f"{'llm.url' if settings.url else 'OLLAMA_HOST'}: {error}") from error
+        self._think: bool | None = False  # None once the model has refused to be told not to think
+
+    def version(self) -> str:
+        """The version of the server.
+
+        Raises:
+            NoGeneratorError: it does not run, or is no Ollama.
+        """
+        options = client_options(Timeouts(CONNECT_S, LOOK_UP_S), self.url)  # Ollama's own client does not ask for it
+        with self._as_unhealthy(), httpx.Client(**options) as client:
+            try:
+                return str(client.get(f"{self.url}/api/version").raise_for_status().json()["version"])
+            except (ValueError, TypeError, LookupError, httpx.HTTPStatusError) as error:
+                raise StrangeAnswerError(str(error)) from error
+
+    def look_up(self, seconds: float = LOOK_UP_S) -> ModelInfo:
+        """What the server says of the model, without running it.
+
+        Raises:
+            NoGeneratorError: the server does not run, does not answer in LOOK_UP_S, or is no Ollama.
+            LanguageModelTimeoutError: it did not answer in fewer seconds than that.
+            NoModelError: it has no such model, or one that writes no text.
+        """
+        with self._as_unhealthy(seconds), ollama_client(self.url, Timeouts(CONNECT_S, seconds)) as client:
+            present = [model.model or "" for model in client.list().models]
+            name = next((name for name in (self.model, f"{self.model}:latest") if name in present), None)
+            if name is None:
+                others = f"; it has {', '.join(present)} (llm.model)" if present else ""
+                raise NoModelError(self._pull_advice() + others)
+            windows = {model.model: model.context_length for model in client.ps().models}
+            details = client.show(name)
+        lengths = (value for key, value in (details.modelinfo or {}).items() if key.endswith(".context_length"))
+        context_length = next((length for length in lengths if isinstance(length, int)), None)
+        window = min(self._settings.num_ctx, context_length or self._settings.num_ctx)
+        return ModelInfo(
+            name=name,
+            is_loaded=name in windows and windows[name] in {None, window},
+            can_chat=details.capabilities is None or "completion" in details.capabilities,
+            context_length=context_length,
+        )
+
+    def chat(self, task: Task[Any], seconds: float, *, is_second_try: bool = False) -> Reply:
+        """The model's answer to a task; a connection that breaks is tried once more in the same time.
+
+        Raises:
+            LanguageModelError: or one of its kinds; the text of the answer is not checked.
+        """
+        deadline = time.monotonic() + seconds
+        with self._explained():
+            try:
+                return self._chat(task, seconds, is_second_try=is_second_try)
+            except (httpx.HTTPError, RefusedError) as error:
+                pause = RETRY_PAUSE_S
+                status = error.status if isinstance(error, RefusedError) else 0
+                if status == 400 and self._think is not None and "think" in str(error):
+                    self._think, pause = None, 0.0
+                elif not _may_pass(error):
+                    raise
+                if time.monotonic() + pause >= deadline:
+                    raise
+            time.sleep(pause)
+            return self._chat(task, deadline - time.monotonic(), is_second_try=is_second_try)
+
+    def _chat(self, task: Task[Any], seconds: float, *, is_second_try: bool) -> Reply:
+        settings, schema = self._settings, task.answer.model_json_schema()
+        instructions = task.instructions
+        if is_second_try:  # where a server or model ignores the schema, words may help
+            shape = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+            instructions += (
+                "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, "
+                f"no code fence. It must match this JSON schema: {shape}"
+            )
+        messages = [
+            # A lone surrogate, which the name of a file may hold, cannot be sent.
+            {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")}
+            for role, text in (("system", instructions), ("user", task.material))
+        ]
+        options = {
+            "num_ctx": settings.num_ctx,
+            "num_predict": task.max_tokens,
+            "temperature": task.temperature,
+            "seed": 7,
+        }
+        # Each token comes as a line of JSON of some 130 bytes.
+        timeouts = Timeouts(CONNECT_S, seconds, idle_s=settings.idle_seconds, max_bytes=2**15 + 512 * task.max_tokens)
+        with ollama_client(self.url, timeouts) as client:
+            stream = client.chat(
+                self.model,
+                messages,
+                stream=True,
+                think=self._think,
+                format=schema,
+                options=options,
+                keep_alive=settings.keep_alive_seconds,
+            )
+            with closing(cast("Stream[ChatResponse, None, None]", stream)) as parts:
+                return self._read(parts)
+
+    def _read(self, parts: "Iterator[ChatResponse]") -> Reply:
+        started, first = time.monotonic(), None
+        text, thoughts = [], []
+        for part in parts:
+            first = first if first is not None else time.monotonic() - started
+            text.append(part.message.content or "")
+            thoughts.append(part.message.thinking or "")
+            if part.done and part.done_reason == "stop":
+                return Reply("".join(text).strip() or "".join(thoughts), part.prompt_eval_count, first)
+            if part.done and part.done_reason == "length":
+                raise CutAnswerError(f"{self.model} at {self.url} wrote more than it may, and was stopped")
+            if part.done:
+                reason = part.done_reason
+                raise CutAnswerError(f"{self.model} at {self.url} stopped before its answer was complete ({reason})")
+        raise CutAnswerError(f"{self.model} at {self.url} ended its answer in the middle")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns a failure of the connection or of the server into a LanguageModelError that says what to do."""
+        try:
+            yield
+        except (httpx.HTTPError, RefusedError, StrangeAnswerError) as error:
+            raise self._explain(error) from error
+
+    @contextmanager
+    def _as_unhealthy(self, seconds: float = LOOK_UP_S) -> Iterator[None]:
+        """The same; a server that cannot answer simple questions in its time is taken to be no Ollama."""
+        try:
+            with self._explained():
+                yield
+        except (LanguageModelTimeoutError, WrongAnswerError, CutAnswerError) as error:
+            if isinstance(error, LanguageModelTimeoutError) and seconds < LOOK_UP_S:
+                raise
+            raise NoGeneratorError(f"no healthy Ollama at {self.url} ({error}): restart it, or see llm.url") from error
+
+    def _explain(self, error: Exception) -> LanguageModelError:
+        model, url = self.model, self.url
+        match error:
+            case RefusedError():
+                return self._explain_refusal(error.status, one_line(str(error)))
+            case StrangeAnswerError():
+                return WrongAnswerError(f"what answers at {url} speaks otherwise than Ollama ({one_line(str(error))})")
+            case AnswerTooLargeError():
+                return WrongAnswerError(f"{model} at {url} writes without end ({error})")
+            case httpx.ConnectError() | httpx.ConnectTimeout():
+                return NoGeneratorError(f"no Ollama answers at {url}: start it with `ollama serve`")
+            case OverdueError():
+                advice = "choose a smaller model (llm.model) or wait longer (llm.seconds)"
+                return LanguageModelTimeoutError(f"{model} at {url} took longer than it may: {advice}")
+            case httpx.TimeoutException():
+                advice = "see whether `ollama ps` still lists it, or wait longer (llm.idle_seconds)"
+                return LanguageModelTimeoutError(f"{model} at {url} fell silent: {advice}")
+        return CutAnswerError(f"the connection to {url} broke before the answer was complete ({error})")
+
+    def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
+        model, url = self.model, self.url
+        if status == 404:
+            return NoModelError(self._pull_advice())
+        if status == 503:
+            return NoGeneratorError(f"Ollama at {url} is busy ({said}): ask again later")
+        if 300 <= status < 400:
+            advice = "which is not followed: set llm.url to Ollama's own"
+            return NoGeneratorError(f"{url} sends on to another address, {advice}")
+        if "does not support chat" in said:
+            return self.cannot_chat()
+        if "context" in said and ("exceed" in said or "length" in said):
+            return TaskTooLongError(f"{model} at {url} cannot read so much ({said}): see llm.num_ctx")
+        if status < 0:
+            return CutAnswerError(f"{model} at {url} stopped in the middle of its answer: {said}")
+        return LanguageModelError(f"Ollama at {url} failed: status {status}: {said}; its log says more")
+
+    def _pull_advice(self) -> str:
+        return f"Ollama at {self.url} has no {self.model}: run: ollama pull {self.model}"
+
+    def cannot_chat(self) -> NoModelError:
+        """The error for a model that is there, and writes no text."""
+        advice = "as embedding models cannot: name a chat model (llm.model)"
+        return NoModelError(f"{self.model} at {self.url} cannot chat, {advice}")
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether a second try may help: a connection that failed or broke, or a busy server."""
+    if isinstance(error, RefusedError):
+        return error.status == 503
+    return isinstance(error, httpx.NetworkError | httpx.ConnectTimeout | httpx.RemoteProtocolError)
 
 
 class OllamaGenerator:
-    """Writes with a model of Ollama; see docs/language-model.md for what it promises.
+    """Writes with a model of Ollama.
 
-    After two failures in a row it fails at once for a minute. A wrong answer is no such failure, as the server works,
-    nor is a task that allowed less time than the settings do.
+    After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
+    works, nor is a task that allowed less time than the settings do.
     """
 
     def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
-        self._breaker = Breaker()
-        self._sight: _Sight | None = None
+        self._breaker = CircuitBreaker()
+        self._model: ModelInfo | None = None
+        self._looked_up_at = 0.0
+        self.answers = 0
+        """How many tasks were answered; those that failed do not count."""
 
     @property
     def name(self) -> str:
@@ -52,45 +320,51 @@ class OllamaGenerator:
         return self._settings.model
 
     def room(self, instructions: str, max_tokens: int) -> int:
-        """How much material fits, as `retriever.llm.generator.size` measures."""
-        tokens = _prompt_tokens(self._settings.num_ctx, max_tokens)
-        return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
+        """How much material fits, in bytes as `retriever.llm.task.size` counts."""
+        return max(0, _prompt_tokens(self._settings.num_ctx, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
-        """What the model wrote, of the task's shape.
+        """The object that the model wrote.
 
         Raises:
-            GeneratorError: as the protocol says.
+            LanguageModelError: as the protocol says.
         """
         self._check_length(task, self._settings.num_ctx)
         self._breaker.check()
         try:
             written = self._write(task)
         except (WrongAnswerError, TaskTooLongError):
-            self._breaker.succeeded()
+            self._breaker.record_success()
             raise
-        except GeneratorError as error:
-            sight, self._sight = self._sight, None
-            if _is_hurried(task, error, self._settings):
-                raise self._too_short(task, sight) from error
-            self._breaker.failed(error)
+        except LanguageModelError as error:
+            model, self._model = self._model, None  # look it up again before the next task
+            is_late = isinstance(error, LanguageModelTimeoutError)
+            if is_late and task.seconds is not None and task.seconds < self._settings.seconds:
+                # The task had no time: that says nothing of the server.
+                time_given = f"in the {task.seconds:.1f} s that it had"
+                if model is not None and not model.is_loaded:
+                    advice = f"was not loaded {time_given}: `ollama run {self.name}` loads it"
+                else:
+                    advice = f"did not finish {time_given}: give it more, or choose a smaller llm.model"
+                raise LanguageModelTimeoutError(f"{self.name} {advice}") from error
+            self._breaker.record_failure(error)
             raise
-        self._breaker.succeeded()
+        self._breaker.record_success()
+        self.answers += 1
         return written
 
     def _write(self, task: Task[Written]) -> Written:
         started = time.monotonic()
-        model = self._look(min(LOOK_UP_S, task.seconds or LOOK_UP_S))
+        model = self._look_up(min(LOOK_UP_S, task.seconds or LOOK_UP_S))
         window = min(self._settings.num_ctx, model.context_length or self._settings.num_ctx)
         self._check_length(task, window)
-        deadline = started + seconds_for(task, model, self._settings)
+        deadline = started + longest_wait(task, model, self._settings)
         problem = ""
         for is_second_try in (False, True):
-            request = chat_request(task, self._settings, is_second_try=is_second_try)
-            reply = self._server.chat(request, deadline - time.monotonic(), self._settings.idle_seconds)
+            reply = self._server.chat(task, deadline - time.monotonic(), is_second_try=is_second_try)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
-            self._see(replace(model, is_loaded=True))
+            self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
             try:
                 return read_answer(reply.text, task.answer)
             except WrongAnswerError as error:
@@ -98,28 +372,17 @@ class OllamaGenerator:
         raise WrongAnswerError(f"{self.name} wrote {problem}, and so it did when asked again: try another llm.model")
 
     @cached_property
-    def _server(self) -> OllamaChat:
-        return open_chat(self._settings)
+    def _server(self) -> OllamaServer:
+        return OllamaServer(self._settings)
 
-    def _look(self, seconds: float) -> ServedModel:
-        """What is known of the model, asked again when that is old."""
-        sight = self._sight
-        fresh_s = min(_LOOK_EVERY_S, self._settings.keep_alive_seconds)
-        if sight is None or time.monotonic() - sight.seen_at >= fresh_s:
-            sight = self._see(self._server.look(self._settings.num_ctx, seconds))
-        if not sight.model.can_chat:
-            raise wrong_kind(self.name, self._server.url)
-        return sight.model
-
-    def _see(self, model: ServedModel) -> _Sight:
-        self._sight = _Sight(model, time.monotonic())
-        return self._sight
-
-    def _too_short(self, task: Task[Any], sight: _Sight | None) -> GeneratorTimeoutError:
-        had = f"in the {task.seconds or 0:.1f} s that it had"
-        if sight is not None and not sight.model.is_loaded:
-            return GeneratorTimeoutError(f"{self.name} was not loaded {had}: `ollama run {self.name}` loads it")
-        return GeneratorTimeoutError(f"{self.name} did not finish {had}: give it more, or choose a smaller llm.model")
+    def _look_up(self, seconds: float) -> ModelInfo:
+        """What the server says of the model; asked again when it is old."""
+        max_age_s = min(LOOK_EVERY_S, self._settings.keep_alive_seconds)
+        if self._model is None or time.monotonic() - self._looked_up_at >= max_age_s:
+            self._model, self._looked_up_at = self._server.look_up(seconds), time.monotonic()
+        if not self._model.can_chat:
+            raise self._server.cannot_chat()
+        return self._model
 
     def _check_length(self, task: Task[Written], window: int) -> None:
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
@@ -130,60 +393,13 @@ class OllamaGenerator:
             )
 
 
-def open_chat(settings: LlmSettings) -> OllamaChat:
-    """The server that the settings or OLLAMA_HOST name.
-
-    Raises:
-        NoGeneratorError: the address is none, or is not one that may be asked.
-    """
-    try:
-        url = ollama_url(settings.url, allow_remote=settings.allow_remote)
-    except ValueError as error:
-        raise NoGeneratorError(f"{'llm.url' if settings.url else 'OLLAMA_HOST'}: {error}") from error
-    return OllamaChat(settings.model, url)
-
-
-def _prompt_tokens(window: int, max_tokens: int) -> int:
-    """How many tokens of instructions and material are let into a context window."""
-    return min(int(window * PROMPT_SHARE), window - max_tokens) - _EXTRA_TOKENS
-
-
-def seconds_for(task: Task[Any], model: ServedModel, settings: LlmSettings) -> float:
-    """The longest wait for a task; a model that is not loaded gets longer, but a task's own limit holds always."""
+def longest_wait(task: Task[Any], model: ModelInfo, settings: LlmSettings) -> float:
+    """Seconds for a task; a model that is not loaded gets longer, but a task's own limit always holds."""
     seconds = settings.seconds + (0 if model.is_loaded else settings.load_seconds)
     return seconds if task.seconds is None else min(seconds, task.seconds)
 
 
-def chat_request(task: Task[Any], settings: LlmSettings, *, is_second_try: bool = False) -> ChatRequest:
-    """The task as it is sent: our words as the system's message, the material as the user's."""
-    instructions = _tighter(task) if is_second_try else task.instructions
-    spoken = (("system", instructions), ("user", task.material))
-    return ChatRequest(
-        # Half of a surrogate pair, which a file's name may hold, cannot be sent.
-        messages=tuple(
-            {"role": role, "content": text.encode("utf-8", "replace").decode("utf-8")} for role, text in spoken
-        ),
-        schema=task.answer.model_json_schema(),
-        options={
-            "num_ctx": settings.num_ctx,
-            "num_predict": task.max_tokens,
-            "temperature": task.temperature,
-            "seed": _SEED,
-        },
-        keep_alive_s=settings.keep_alive_seconds,
-    )
-
-
-def _is_hurried(task: Task[Any], error: GeneratorError, settings: LlmSettings) -> bool:
-    """Whether it was the task that had no time: that says nothing of the server."""
-    is_late = isinstance(error, GeneratorTimeoutError)
-    return is_late and task.seconds is not None and task.seconds < settings.seconds
-
-
-def _tighter(task: Task[Any]) -> str:
-    """The instructions for a second try: where a server or model ignores the schema, words may help."""
-    schema = json.dumps(task.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
-    return (
-        f"{task.instructions}\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, "
-        f"no code fence. It must match this JSON schema: {schema}"
-    )
+def _prompt_tokens(window: int, max_tokens: int) -> int:
+    """How many tokens of instructions and material fit into a context window."""
+    # 256 are for the model's own chat template, and for what a second try adds.
+    return min(int(window * PROMPT_SHARE), window - max_tokens) - 256

@@ -7,28 +7,24 @@ import json
 import time
 from collections.abc import Sequence
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from cachetools import LRUCache
 
-from retriever.display.wording import counted
+from retriever.display.phrases import counted
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
-from retriever.rerank.remembered import Remembered, digest
-from retriever.rerank.reranker import Judgement, Shown
-from retriever.settings.stages import RerankSettings
+from retriever.rerank.stage import RerankInput, RerankOutput
+from retriever.settings.schema import RerankSettings
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-REMEMBERED_SCORES = 20_000
-LOAD_S = 10.0
-"""PyTorch and sentence-transformers take 5 s to import, a model of 1 to 2 GB some more."""
-
-_Pair = tuple[bytes, bytes]
-"""The digests of a question and of what is read of a candidate; the model is always the same."""
+LOAD_SECONDS = 10.0  # PyTorch and sentence-transformers take 5 s to import, a model of 1 to 2 GB some more
 
 
 class CrossEncoderReranker:
@@ -40,36 +36,35 @@ class CrossEncoderReranker:
         """The model is looked for, and loaded, when it is first needed."""
         self._settings = settings
         self._batch_size = settings.batch_size
-        self._remembered: Remembered[_Pair, float] = Remembered(REMEMBERED_SCORES)
+        self.start_s = LOAD_SECONDS  # 0 once the model is loaded
+        self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
 
-    @property
-    def start_s(self) -> float:
-        """0 once the model is loaded."""
-        return 0.0 if "_model" in self.__dict__ else LOAD_S
-
-    def judge(self, question: str, shown: Sequence[Shown], seconds: float | None = None) -> Judgement:
-        """As `Reranker.judge`; of a question and a candidate together, the first `max_length` tokens are read.
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+        """As `Reranker.score`; of a question and a candidate together, the first `max_length` tokens are read.
 
         Raises:
             RerankerError: the extra or the model is missing, it is no reranker, it fails, or the seconds are over.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
-        pairs = [(digest(question), digest(_read(candidate))) for candidate in shown]
-        texts = dict(zip(pairs, map(_read, shown), strict=True))
-        scores = {pair: self._remembered.get(pair) for pair in pairs}
+        # The titles come first, because the passage may be cut at `max_length`.
+        texts = [f"{candidate.titles}\n{candidate.text}" for candidate in candidates]
+        keys = [sha256(json.dumps([question, text]).encode()).digest() for text in texts]
+        scores = {key: self._scores[key] for key in keys if key in self._scores}
+        cached = len(scores)
         # Longest first: a batch takes as long as its longest text, and the first shows whether the memory is enough.
-        todo = sorted((pair for pair, score in scores.items() if score is None), key=lambda pair: -len(texts[pair]))
-        note = f"{counted(len(shown), 'candidate')}, {len(todo)} read, {len(scores) - len(todo)} remembered"
-        while todo:
+        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in scores}
+        to_read = sorted(missing, key=lambda key: -len(missing[key]))
+        note = f"{counted(len(candidates), 'candidate')}, {len(to_read)} read, {cached} cached"
+        while to_read:
             if deadline is not None and time.monotonic() >= deadline:
                 raise RerankerError("the time for reranking is over")
-            batch, todo = todo[: self._batch_size], todo[self._batch_size :]
-            for pair, score in zip(batch, self._scores(question, [texts[pair] for pair in batch]), strict=True):
-                scores[pair] = score
-                self._remembered.put(pair, score)
-        return Judgement(tuple(scores[pair] or 0.0 for pair in pairs), note)
+            batch, to_read = to_read[: self._batch_size], to_read[self._batch_size :]
+            new = zip(batch, self._predict(question, [missing[key] for key in batch]), strict=True)
+            for key, score in new:
+                scores[key] = self._scores[key] = score
+        return RerankOutput(tuple(scores[key] for key in keys), note)
 
-    def _scores(self, question: str, texts: Sequence[str]) -> list[float]:
+    def _predict(self, question: str, texts: Sequence[str]) -> list[float]:
         """One score for each text; the batches are halved, and stay so, when the memory is not enough."""
         model = self._model
         import torch  # after the model, which says what to do where it is missing
@@ -82,7 +77,7 @@ class CrossEncoderReranker:
                     show_progress_bar=False,
                     activation_fn=torch.nn.Sigmoid(),
                 )
-                return checked_scores(rows, len(texts), self._settings.model)
+                return check_scores(rows, len(texts), self._settings.model)
             except torch.OutOfMemoryError as error:
                 if self._batch_size == 1:
                     raise RerankerError(f"the memory is too small for {self._settings.model}") from error
@@ -100,28 +95,26 @@ class CrossEncoderReranker:
                 raise
             how = "run: uv sync --extra models"
             raise RerankerError(f"rerank.kind cross-encoder needs the extra `models`; {how}") from error
-        model = self._loaded(CrossEncoder)
-        if model.device.type != "cpu":
-            model.half()
-        return model
-
-    def _loaded(self, kind: type["CrossEncoder"]) -> "CrossEncoder":
         from safetensors import SafetensorError
 
-        folder = self._folder
+        folder, settings = self._folder, self._settings
         try:
-            return kind(
-                str(folder), local_files_only=True, trust_remote_code=False, max_length=self._settings.max_length
+            model = CrossEncoder(
+                str(folder), local_files_only=True, trust_remote_code=False, max_length=settings.max_length
             )
         except (OSError, ValueError, KeyError, RuntimeError, TypeError, SafetensorError) as error:
             raise RerankerError(f"{folder} cannot be loaded: {error}") from error
+        if model.device.type != "cpu":
+            model.half()
+        self.start_s = 0.0
+        return model
 
     @cached_property
     def _folder(self) -> Path:
-        """Where the model lies.
+        """The folder of the model.
 
         Raises:
-            RerankerError: nowhere on this machine; or what lies there gives no score for a pair of texts.
+            RerankerError: it is not on this machine, or gives no score for a pair of texts.
         """
         try:
             folder = find_model_folder(self._settings.model, owner="cross-encoder")
@@ -138,7 +131,7 @@ class CrossEncoderReranker:
         return folder
 
 
-def checked_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
+def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
     """Numbers of 0 to 1, one for each text.
 
     Raises:
@@ -148,8 +141,3 @@ def checked_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
     if scores.shape != (count,) or not np.all((scores >= 0) & (scores <= 1)):
         raise RerankerError(f"{model} gave no score from 0 to 1 for each of {count} texts")
     return [float(score) for score in scores]
-
-
-def _read(candidate: Shown) -> str:
-    """What the model reads of a candidate: its passage may be cut at `max_length`, so its titles come first."""
-    return f"{candidate.titles}\n{candidate.text}"

@@ -1,39 +1,109 @@
-"""The stage: the candidates of a search in the reranker's order, or as they were."""
+"""The stage: the candidates of a search in the reranker's order, or as they were when that fails."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import log2
+from typing import Protocol
 
-from retriever.display.wording import counted
-from retriever.errors import GeneratorError, OutOfTimeError, RerankerError
-from retriever.expansion.entities import adjusted_for_intent, matched_entities
+from pageindex.markdown import References
+from pageindex.node import Node
+from pageindex.summary import prose_sentences
+from retriever.display.phrases import counted
+from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
-from retriever.rerank.blending import Judged, blended, unread
-from retriever.rerank.reranker import Reranker
-from retriever.rerank.shown import shown
+from retriever.llm.task import Generator
 from retriever.searching.open_index import View
-from retriever.settings.profile import Profile
+from retriever.settings.schema import RerankStageSettings
+from retriever.store import reading
+from retriever.store.reading import StoredChunk
+from retriever.text import cut, cut_around, matched_chunk
 from retriever.trace import Recorder
-from retriever.types import Candidate
+from retriever.types import Candidate, Evidence
+
+SCALE = "reranked"
 
 
 @dataclass(frozen=True, slots=True)
-class Reranking:
-    """Who reranks the candidates of one question, and what is known besides them."""
+class RerankInput:
+    """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
 
+    titles: str
+    """The breadcrumb and its own title, outermost first, with ` > ` between."""
+    summary: str
+    """At most `final_summary_chars` characters."""
+    text: str
+    """The passage that matched with the text around it, at most `final_text_chars` characters of the section."""
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOutput:
+    """A reranker's scores."""
+
+    scores: tuple[float, ...]
+    """0 to 1, one for each input, in their order; higher is better."""
+    note: str
+    """What that took, in a few words."""
+
+
+class Reranker(Protocol):
+    """A question and candidates in, scores out."""
+
+    @property
+    def scale(self) -> str:
+        """What the scores are."""
+
+    @property
+    def start_s(self) -> float:
+        """Seconds that it takes before it can score: a model that is not loaded yet takes some to load."""
+
+    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
+        """A score for each candidate.
+
+        Args:
+            question: in its asker's own words.
+            candidates: best first by the fusion.
+            seconds: the longest wait; None for the reranker's own limits.
+
+        Raises:
+            LanguageModelError: the language model gave nothing that can be used.
+            RerankerError: the cross-encoder cannot be used, or took longer.
+        """
+
+
+def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Generator]) -> Reranker | None:
+    """The reranker that the settings ask for; None for the kind `none`, and for `llm` without `use_llm`.
+
+    No model is loaded and no server asked yet: every fault of them is an error of `score`.
+    """
+    # Each kind is imported when it is asked for.
+    if settings.rerank.kind == "llm" and settings.use_llm:
+        from retriever.rerank.llm import ListwiseReranker
+
+        return ListwiseReranker(open_generator(), settings.rerank)
+    if settings.rerank.kind == "cross-encoder":
+        from retriever.rerank.cross_encoder import CrossEncoderReranker
+
+        return CrossEncoderReranker(settings.rerank)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RerankRequest:
+    """A question, and who reranks its candidates."""
+
+    question: str
     reranker: Reranker | None
     """None: the profile has none, or its language model is switched off."""
     entities: tuple[str, ...] = ()
-    """Names in the question, as its expansion has them."""
-    intent: str = ""
-    """What the question is after, likewise."""
+    """Names that an answer speaks of, from the question's expansion."""
 
 
-def reranked(
+def rerank(
     view: View,
-    question: str,
+    request: RerankRequest,
     candidates: tuple[Candidate, ...],
-    profile: Profile,
-    reranking: Reranking,
+    settings: RerankStageSettings,
     recorder: Recorder,
 ) -> tuple[tuple[Candidate, ...], str]:
     """The candidates, best first, and what was done, in a few words.
@@ -41,36 +111,171 @@ def reranked(
     The first `candidate_cap` are reranked; those behind them stay there. When the reranker fails, the candidates are
     exactly those that came, and the recorder has the reason.
     """
-    if profile.rerank.kind == "none":
+    question, reranker = request.question, request.reranker
+    if settings.rerank.kind == "none":
         return candidates, "skipped"
-    if reranking.reranker is None:
+    if reranker is None:
         recorder.degraded.append("rerank: the language model is switched off (use_llm)")
         return candidates, "skipped"
-    pool = candidates[: profile.candidate_cap]
+    pool = candidates[: settings.candidate_cap]
     if len(pool) < 2:
         return candidates, f"skipped: {counted(len(pool), 'candidate')}"
     try:
-        pieces = shown(view, pool, tokenize(question), profile)
-        with recorder.budget.allowing("rerank", reranking.reranker.start_s) as seconds:
-            judgement = reranking.reranker.judge(question, pieces, seconds)
-    except OutOfTimeError as error:
+        inputs = build_inputs(view, pool, tokenize(question), settings)
+        with recorder.deadline.allow("rerank", reranker.start_s) as seconds:
+            output = reranker.score(question, inputs, seconds)
+    except (OutOfTimeError, LanguageModelError, RerankerError) as error:
         recorder.degraded.append(f"rerank: {error}")
-        return candidates, "skipped"
-    except (GeneratorError, RerankerError) as error:
-        recorder.degraded.append(f"rerank: {error}")
-        return candidates, "failed"
-    judged = [
-        _judged(view, adjusted_for_intent(candidate, reranking.intent), score, reranking.entities, profile.entity_boost)
-        for candidate, score in zip(pool, judgement.scores, strict=True)
-    ]
-    blend = profile.rerank.blend
-    best = blended(judged, blend, reranking.reranker.scale)
-    return (*best, *unread(candidates[len(pool) :], len(pool) + 1, blend)), judgement.note
+        return candidates, "skipped" if isinstance(error, OutOfTimeError) else "failed"
+
+    scores = []
+    for candidate, score in zip(pool, output.scores, strict=True):
+        boost, origin = 0.0, ""
+        if request.entities and settings.entity_boost:
+            node = view.tree.node(candidate.node_id)
+            named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.text)))
+            boost = named * settings.entity_boost
+            origin = f"{named} of {len(request.entities)} entities" if named else ""
+        scores.append(RerankScore(candidate, score, boost, origin))
+    blend = settings.rerank.blend
+    best = blend_orders(scores, blend, reranker.scale)
+    return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend)), output.note
 
 
-def _judged(view: View, candidate: Candidate, score: float, entities: Sequence[str], boost: float) -> Judged:
-    if not (entities and boost):
-        return Judged(candidate, score)
-    node = view.tree.node(candidate.node_id)
-    matched = matched_entities(entities, "\n".join((*node.breadcrumb, node.title, node.text)))
-    return Judged(candidate, score, matched * boost, f"{matched} of {len(entities)} entities" if matched else "")
+# What a reranker reads
+
+
+def build_inputs(
+    view: View, candidates: Sequence[Candidate], words: Collection[str], settings: RerankStageSettings
+) -> list[RerankInput]:
+    """Each candidate as the reranker reads it.
+
+    Args:
+        view: the index.
+        candidates: sections.
+        words: the question's, as BM25 reads them.
+        settings: how long the pieces are; a cross-encoder also reads sentences around short sections.
+    """
+    ids = [candidate.node_id for candidate in candidates]
+    view.tree.load_nodes(ids)
+    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in ids}
+    for chunk in reading.chunks_of_nodes(view.connection, ids):
+        chunks[chunk.node_id].append(chunk)
+    inputs = []
+    for candidate in candidates:
+        node = view.tree.node(candidate.node_id)
+        matched = matched_chunk(candidate, chunks[node.id], words, tokenize)
+        text = cut_passage(node, matched, settings.final_text_chars)
+        if settings.rerank.kind == "cross-encoder" and len(node.body) < settings.rerank.short_chars:
+            sections = view.tree.sections(view.tree.document_key(node.id))
+            text = add_context(text, sections, sections.index(node), settings.rerank.context_sentences)
+        titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
+        inputs.append(RerankInput(titles, cut(node.summary, settings.final_summary_chars), text))
+    return inputs
+
+
+def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
+    """At most `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
+    if chunk is None or node.span is None:
+        return cut(node.text, max_chars)
+    lines = node.text.split("\n")
+    before = chunk.span.first - node.span.first
+    line_start = sum(len(line) + 1 for line in lines[:before])
+    # One line may hold many chunks; a table's later chunks begin with its header, which does not stand there.
+    found = node.text.find(chunk.text, line_start)
+    if found >= 0:
+        return cut_around(node.text, found, found + len(chunk.text), max_chars)
+    length = sum(len(line) + 1 for line in lines[before : before + len(chunk.span)])
+    return cut_around(node.text, line_start, line_start + length, max_chars)
+
+
+def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> str:
+    """The text of a section between the `count` sentences before it and after it in its document."""
+
+    def sentences(section: Node) -> Iterator[str]:
+        return prose_sentences(section.body, References())
+
+    backwards = (reversed(list(sentences(section))) for section in reversed(sections[:place]))
+    before = list(islice((sentence for found in backwards for sentence in found), count))[::-1]
+    after = islice((sentence for section in sections[place + 1 :] for sentence in sentences(section)), count)
+    return "\n".join(filter(None, (" ".join(before), text, " ".join(after))))
+
+
+# One order of two
+
+
+@dataclass(frozen=True, slots=True)
+class RerankScore:
+    """A candidate and its score by the reranker."""
+
+    candidate: Candidate
+    score: float
+    """0 to 1."""
+    boost: float = 0.0
+    """What it gains for entities of the question, at least 0."""
+    origin: str = ""
+    """What the boost is for."""
+
+
+def rank_value(rank: int) -> float:
+    """The value of a rank (from 1): 1 / log2(1 + rank), so 1, .63, .5 ... .2 at 30.
+
+    The discount of DCG (Järvelin and Kekäläinen, TOIS 2002): a step counts for most among the first ranks.
+    """
+    return 1.0 / log2(1 + rank)
+
+
+def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
+    """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
+
+    Ties are in fused order.
+
+    The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the first ranks, so that the
+    blend protects the fusion's first hits far more than its last. Unlike weights that differ from rank to rank (qmd's
+    .75, .60, .40), it never puts one of two candidates with the same score above the one that was before it.
+
+    Args:
+        scores: of the candidates, best first by the fusion.
+        blend: the weight of the fused order, 0 to 1.
+        scale: what the scores are, for the evidence.
+
+    Returns:
+        The same candidates; each has the reranker as evidence, and its shares add up to its new score.
+    """
+    in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
+    rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
+    reranked = []
+    for place, item in enumerate(scores):
+        share = (1.0 - blend) * (item.score + item.boost)
+        evidence = Evidence("rerank", rank_of[place], item.score, scale, share, item.origin)
+        reranked.append(_rescale(item.candidate, blend * rank_value(place + 1), evidence))
+    return tuple(sorted(reranked, key=lambda candidate: -candidate.score))
+
+
+def rescale_unread(candidates: Sequence[Candidate], first_rank: int, blend: float) -> tuple[Candidate, ...]:
+    """Candidates that no reranker read, from a fused rank on: of their score, only that of the fused order is left."""
+    return tuple(
+        _rescale(candidate, blend * rank_value(rank)) for rank, candidate in enumerate(candidates, start=first_rank)
+    )
+
+
+def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None = None) -> Candidate:
+    """With the reranker's evidence; the value of the fused rank is shared as the fused score was."""
+    total = sum(item.share for item in candidate.evidence)
+    items = [replace(item, share=fused_value * item.share / total if total else 0.0) for item in candidate.evidence]
+    if evidence is not None:
+        items.append(evidence)
+    score = fused_value + (evidence.share if evidence else 0.0)
+    ordered = tuple(sorted(items, key=lambda item: -item.share))
+    return replace(candidate, score=score, evidence=ordered, scale=SCALE)
+
+
+def count_named(entities: Iterable[str], text: str) -> int:
+    """How many of the entities a text names: those whose words all follow one another in it.
+
+    Both sides are read as the lexical index reads them, so that case, endings and punctuation do not matter. Two
+    spellings of one entity count once.
+    """
+    words = f" {' '.join(tokenize(text))} "
+    named = {" ".join(tokenize(entity)) for entity in entities}
+    return sum(f" {entity} " in words for entity in named if entity)

@@ -5,12 +5,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from pageindex.corpus import UnreadableDocumentError, find_document, read_document
+from pageindex.files import UnreadableDocumentError, find_document, read_document
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
 from retriever.store import reading
-from retriever.store.files import documents_by_key
-from retriever.store.reading import StoredDocument
+from retriever.store.reading import StoredDocument, documents_by_key
 
 CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 """`exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or

@@ -1,8 +1,10 @@
 """Several rankings become one, by their ranks or by their scores. Pure: values in, values out."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import log
 
+from retriever.settings.schema import Profile
 from retriever.types import Candidate, Evidence, Ranked, Ranking
 
 _Place = tuple[float, Ranking, int, Ranked]
@@ -135,3 +137,92 @@ def _added(found: Iterable[_Place], limit: int | None) -> tuple[Candidate, ...]:
 def _evidence(place: _Place) -> Evidence:
     share, ranking, rank, item = place
     return Evidence(ranking.arm, rank, item.score, ranking.scale, share, item.origin)
+
+
+# How a profile has the rankings of a search fused.
+
+
+def fused(rankings: Sequence[Ranking], profile: Profile, limit: int | None = None) -> tuple[Candidate, ...]:
+    """The nodes of the rankings, best first, by the profile's fusion: the first `limit`, or all of them."""
+    if profile.fusion.method == "rrf":
+        return reciprocal_rank_fusion(rankings, profile.rrf_k, limit)
+    scaling = on_fixed_scale if profile.fusion.method == "convex" else over_the_list
+    return score_fusion(as_weighed(rankings, profile), scaling, limit)
+
+
+def as_weighed(rankings: Sequence[Ranking], profile: Profile) -> tuple[Ranking, ...]:
+    """The rankings with the weights that the profile's fusion gives them."""
+    return tuple(rankings) if profile.fusion.method == "rrf" else weighed(rankings, _weights_of_arms(profile))
+
+
+def _weights_of_arms(profile: Profile) -> dict[str, float]:
+    """Convex weights add up to 1 over what both arms found; a neighbour's score is one already, decayed."""
+    fusion = profile.fusion
+    temporal = fusion.recency_weight if fusion.method == "blended" else 0.0
+    total = 1.0 if fusion.method == "blended" else fusion.semantic_weight + fusion.keyword_weight or 1.0
+    return {
+        "dense": fusion.semantic_weight / total,
+        "lexical": fusion.keyword_weight / total,
+        "temporal": temporal,
+        "neighbors": profile.neighbor_weight,
+    }
+
+
+# Which of the fused candidates are kept. Pure.
+
+
+def cap_candidates(candidates: Sequence[Candidate], cap: int, neighbor_share: float) -> tuple[Candidate, ...]:
+    """The first `cap` candidates, of which those that only the tree brought in take at most their share.
+
+    More of them come in where there is nothing else: a place that would stay empty costs no direct hit.
+
+    Args:
+        candidates: best first.
+        cap: how many to keep.
+        neighbor_share: of the cap, 0 to 1.
+    """
+    if len(candidates) <= cap:
+        return tuple(candidates)
+    kept = set(_within_share(candidates, int(cap * neighbor_share)))
+    rest = [place for place in range(len(candidates)) if place not in kept]
+    chosen = sorted([*sorted(kept)[:cap], *rest[: max(0, cap - len(kept))]])
+    return tuple(candidates[place] for place in chosen)
+
+
+def _within_share(candidates: Sequence[Candidate], most: int) -> Iterator[int]:
+    """The places of the direct hits and of the first `most` others."""
+    for place, candidate in enumerate(candidates):
+        is_direct = any(item.arm != "neighbors" and item.arm != "late" for item in candidate.evidence)
+        most -= not is_direct
+        if is_direct or most >= 0:
+            yield place
+
+
+# What speaks for a section before a question is asked: how new it is, and how often it was opened. Pure.
+#
+# The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted from
+# the newest of the sections that are compared, not from the clock: the same index gives the same answer on any day. No
+# order depends on it: from a later day all of them would be less by one factor, which is taken out again where they are
+# divided by the highest.
+
+SECONDS_OF_A_DAY = 86_400.0
+
+
+def recency(dates: Sequence[float | None], half_life_days: float) -> list[float]:
+    """For each date 0.5 ** (age / half-life): 1 for the newest, 0.5 for one that is a half-life older; 0 to 1.
+
+    Args:
+        dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
+        half_life_days: above 0.
+    """
+    newest = max((date for date in dates if date is not None), default=0.0)
+    return [0.5 ** _half_lives(newest if date is None else date, newest, half_life_days) for date in dates]
+
+
+def _half_lives(date: float, newest: float, half_life_days: float) -> float:
+    return (newest - date) / SECONDS_OF_A_DAY / half_life_days
+
+
+def temporal_scores(dates: Sequence[float | None], opened: Sequence[int], half_life_days: float) -> list[float]:
+    """Recency times 1 + ln(1 + how often a section was opened): the tenth time says less than the first; at least 0."""
+    return [share * (1.0 + log(1 + times)) for share, times in zip(recency(dates, half_life_days), opened, strict=True)]

@@ -1,28 +1,127 @@
-"""An index open for questions: the rows of index.sqlite, and what the generation in force derives from them."""
+"""An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.errors import GenerationError
-from retriever.indexing.generation import Generation, lexical_tokens
-from retriever.indexing.unrelated import Unrelated, unrelated_of
-from retriever.searching.stored_tree import StoredTree
-from retriever.store import by_text, model_change, reading
-from retriever.store.database import believed, damaged, foreign_errors, identity, open_database, snapshot
+from pageindex.node import Node
+from pageindex.tree import DocumentTree
+from retriever.errors import SnapshotError
+from retriever.indexing.background import Unrelated, unrelated_of
+from retriever.indexing.snapshot import Snapshot, lexical_tokens
+from retriever.store import model_change, reading, text_vectors
+from retriever.store import reading as priors
+from retriever.store.database import (
+    damaged,
+    identity,
+    open_database,
+    read_transaction,
+    translate_sqlite_errors,
+    verify_on_error,
+)
+from retriever.store.reading import link_sources
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
     from retriever.vectors import VectorSearch
 
 
+# The tree of the documents that a search touches, read from the index as it is needed.
+
+
+class StoredTree:
+    """A DocumentTree that grows by whole documents, so that an answer costs what it touches, not what is indexed.
+
+    What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
+    links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
+    Belongs to one snapshot; every method must be called in a snapshot of that.
+    """
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._tree = DocumentTree()
+        self._sections: dict[int, list[Node]] = {}
+        self._document_keys: dict[str, int] = {}
+        self._linked: set[str] = set()
+        self._boilerplate: dict[str, float] = {}
+
+    def load(self, document_keys: Iterable[int]) -> None:
+        """Reads the documents that are not there yet."""
+        new = sorted(set(document_keys) - self._sections.keys())
+        for stored in reading.nodes_of_documents(self._connection, new):
+            self._tree.add(stored.node, stored.parent_id)
+            self._document_keys[stored.node.id] = stored.document_key
+            self._sections.setdefault(stored.document_key, [])
+            if stored.node.span:
+                self._sections[stored.document_key].append(stored.node)
+
+    def load_nodes(self, node_ids: Iterable[str]) -> None:
+        """Reads the documents of these nodes."""
+        new = [node_id for node_id in node_ids if node_id not in self._document_keys]
+        if new:
+            self.load(reading.documents_of_nodes(self._connection, new))
+
+    def load_links(self, node_ids: Iterable[str]) -> None:
+        """Reads the documents that these loaded nodes link to: one look for all costs less than one for each."""
+        new = [node_id for node_id in node_ids if node_id not in self._linked]
+        if not new:
+            return
+        self._linked.update(new)
+        links = reading.link_targets_of_nodes(self._connection, new)
+        self.load(target for _, _, target in links)
+        for source_id, target_id, _ in links:
+            self._tree.link(source_id, target_id)
+
+    def boilerplate(self, node_ids: Iterable[str]) -> Mapping[str, float]:
+        """How much of a list of links or a log the document of each is, 0 to 1; they need not be loaded."""
+        new = [node_id for node_id in node_ids if node_id not in self._boilerplate]
+        if new:
+            self._boilerplate.update(priors.boilerplate(self._connection, new))
+        return self._boilerplate
+
+    def sections(self, document_key: int) -> Sequence[Node]:
+        """The nodes of a loaded document that have lines, in document order."""
+        return self._sections[document_key]
+
+    def document_key(self, node_id: str) -> int:
+        """The document that a loaded node belongs to."""
+        return self._document_keys[node_id]
+
+    def node(self, node_id: str) -> Node:
+        """A loaded node."""
+        return self._tree.node(node_id)
+
+    def parent(self, node_id: str) -> Node | None:
+        """The node that contains it; None for a file."""
+        return self._tree.parent(node_id)
+
+    def children(self, node_id: str) -> Sequence[Node]:
+        """The nodes that it contains, in document order."""
+        return self._tree.children(node_id)
+
+    def siblings(self, node_id: str, count: int | None = None) -> Sequence[Node]:
+        """The other children of its parent, nearest first, at most `count`; a file has none."""
+        return self._tree.siblings(node_id, count)
+
+    def links(self, node_id: str) -> Sequence[Node]:
+        """The nodes that it links to, in the order of the links."""
+        self.load_links([node_id])
+        return self._tree.links(node_id)
+
+    def backlinks(self, node_id: str) -> Sequence[Node]:
+        """The nodes that link to it, each once, by document and place."""
+        sources = link_sources(self._connection, node_id)
+        self.load(key for _, key in sources)
+        return [self.node(source_id) for source_id, _ in sources]
+
+
 class OpenIndex:
-    """Follows the index through its generations, and to another one in its place; used by one thread at a time.
+    """Follows the index through its snapshots, and to another one in its place; used by one thread at a time.
 
     Raises:
         NoIndexError: there is no index in that folder.
@@ -40,33 +139,41 @@ class OpenIndex:
         """One consistent state, whatever a writer does meanwhile.
 
         Args:
-            substitute: whether to answer from index.sqlite alone, without the generation.
+            substitute: whether to answer from index.sqlite alone, without the snapshot.
 
         Raises:
-            GenerationError: the generation cannot be opened, or fails in use; what the caller does not handle
+            SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
                 closes it.
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
         self._follow()
-        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
-            number, read = reading.generation_number(self._connection), _texts_read(self._connection)
+        with (
+            translate_sqlite_errors(self.path),
+            verify_on_error(self._connection, self.path),
+            read_transaction(self._connection),
+        ):
+            number, read = reading.snapshot_number(self._connection), _texts_read(self._connection)
             if self._view is None or self._view.key != (number, substitute, read):
                 self._close_view()
                 self._view = View(self.path, self._connection, number, substitute, read)
             try:
                 yield self._view
-            except GenerationError as error:
+            except SnapshotError as error:
                 self._close_view()
                 if substitute:  # then nothing but the rows can be at fault
                     raise damaged(self.path, error) from error
                 raise
 
     def number(self) -> int:
-        """The generation in force; 0 before the first."""
+        """The snapshot in force; 0 before the first."""
         self._follow()
-        with foreign_errors(self.path), believed(self._connection, self.path), snapshot(self._connection):
-            return reading.generation_number(self._connection)
+        with (
+            translate_sqlite_errors(self.path),
+            verify_on_error(self._connection, self.path),
+            read_transaction(self._connection),
+        ):
+            return reading.snapshot_number(self._connection)
 
     def _follow(self) -> None:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
@@ -96,14 +203,14 @@ class View:
     connection: sqlite3.Connection
     """In a snapshot of that state."""
     number: int
-    """The generation in force; 0 before the first."""
+    """The snapshot in force; 0 before the first."""
     substitute: bool
-    """Whether index.sqlite stands in for the generation."""
+    """Whether index.sqlite stands in for the snapshot."""
     read: int | None
     """How many texts the model has read that takes the place of another; None while none does."""
     model: str | None = None
     """The fingerprint of another model than the index's own, by whose vectors it is seen."""
-    _opened: list[Generation] = field(default_factory=list)
+    _opened: list[Snapshot] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[int, bool, int | None]:
@@ -139,10 +246,10 @@ class View:
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes; what of a generation is whole serves even where the rest of it does not."""
+        """BM25 over the nodes; what of a snapshot is whole serves even where the rest of it does not."""
         try:
-            return self._generation.lexical
-        except GenerationError:
+            return self._snapshot.lexical
+        except SnapshotError:
             if not self.substitute:
                 raise
             return self._lexical_of_rows()
@@ -150,21 +257,21 @@ class View:
     @cached_property
     def chroma(self) -> "VectorSearch":
         """The chunks' vectors in ChromaDB, or what stands in for it, as while the model is changed step by step."""
-        return self.scan if self.substitute or self.read is not None else self._generation.vectors
+        return self.scan if self.substitute or self.read is not None else self._snapshot.vectors
 
     @cached_property
     def scan(self) -> "VectorSearch":
         """The exact scan over the vectors of all texts."""
         from retriever.vectors import ExactIndex
 
-        keys, _, matrix = by_text.distinct_vectors(self.connection, self.fingerprint)
+        keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
         return ExactIndex(keys, matrix)
 
     @cached_property
-    def _generation(self) -> Generation:
-        generation = Generation(self.index, self.number, reading.seal(self.connection))
-        self._opened.append(generation)
-        return generation
+    def _snapshot(self) -> Snapshot:
+        snapshot = Snapshot(self.index, self.number, reading.manifest_hash(self.connection))
+        self._opened.append(snapshot)
+        return snapshot
 
     def _lexical_of_rows(self) -> "LexicalIndex":
         """Built anew where nothing is in the way; its files are mapped, so they can go at once where systems allow."""
@@ -176,9 +283,9 @@ class View:
             return LexicalIndex.open(Path(folder) / "lexical")
 
     def close(self) -> None:
-        """Lets go of the generation, so that a writer may remove it."""
-        for generation in self._opened:
-            generation.close()
+        """Lets go of the snapshot, so that a writer may remove it."""
+        for snapshot in self._opened:
+            snapshot.close()
 
 
 def _texts_read(connection: sqlite3.Connection) -> int | None:

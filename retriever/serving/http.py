@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pageindex.regular_file import read_file
+from pageindex.files import read_file
 from retriever.errors import ServingError, UsageError
 from retriever.serving.guard import DEFAULT_LIMITS, Limits, RequestGuard, ServerAddress, is_loopback
 

@@ -28,7 +28,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from retriever import errors
-from retriever.browsing import read_passage, whole_tree
+from retriever.browse import read_excerpt, whole_tree
 from retriever.errors import NotReadyError, RetrieverError, UsageError
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
 from retriever.store import reading
@@ -199,7 +199,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
             if reading.document_of_node(view.connection, node_id) is None:
                 raise UsageError("there is no such document; list the resources, or call outline")
             kind = "text/markdown"
-            text = read_passage(view.connection, node_id, retriever.access).text
+            text = read_excerpt(view.connection, node_id, retriever.access).text
     if len(text) > MAX_RESOURCE_CHARS:
         raise UsageError(f"this resource has {len(text):,} characters; use the tools outline and read, with cursor")
     return types.ReadResourceResult(

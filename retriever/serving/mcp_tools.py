@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from retriever.browsing import find_node, read_passage, whole_tree
+from retriever.browse import find_node, places, read_excerpt, relations, whole_tree
 from retriever.errors import UsageError
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import (
     Pages,
     Reply,
+    reply_excerpt,
     reply_hits,
     reply_outline,
-    reply_passage,
     reply_related,
     reply_status,
 )
@@ -34,7 +34,7 @@ INSTRUCTIONS = (
 )
 MAX_HITS = 30
 # Below a path: its hits are those that lie there among the best of all documents.
-DEEP_SEARCH = {"top_k": 300, "candidate_cap": 300, "vector_top_n": 600, "lexical_top_n": 600}
+DEEP_SEARCH = {"top_k": 300, "candidate_cap": 300, "vector_top_n": 600, "keyword_top_n": 600}
 
 
 def _as_integer(value: object) -> object:
@@ -115,7 +115,7 @@ class Search(Tool):
         call = self.name, self.question, self.top_k, self.profile, self.path, dict(settings or {})
         return reply_hits(
             replace(answer, hits=hits[: self.top_k]),
-            Pages(call, answer.index.generation),
+            Pages(call, answer.index.snapshot),
             self.cursor,
             remarks,
             self.max_tokens,
@@ -158,11 +158,11 @@ class Read(Tool):
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
         with index.retriever() as retriever, retriever.view() as view:
-            passage = read_passage(view.connection, self.node_id, retriever.access)
+            excerpt = read_excerpt(view.connection, self.node_id, retriever.access)
             snapshot = view.number
         # The text belongs to the call: a file that changes makes no new snapshot at once.
-        return reply_passage(
-            passage, Pages((self.name, self.node_id, passage.text), snapshot), self.cursor, self.max_tokens
+        return reply_excerpt(
+            excerpt, Pages((self.name, self.node_id, excerpt.text), snapshot), self.cursor, self.max_tokens
         )
 
 
@@ -177,8 +177,6 @@ class Related(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
-        from retriever.searching.relations import places, relations
-
         with index.retriever() as retriever, retriever.view() as view:
             found = relations(view, self.node_id)
             place = places(view, found, retriever.access)

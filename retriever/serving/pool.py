@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from retriever.closing import Closing
 from retriever.errors import NotReadyError, UsageError
+from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.profile import merged
+from retriever.settings.schema import merged
 
 if TYPE_CHECKING:
-    from retriever.retrieving import Retriever
+    from retriever.retriever import Retriever
 
 OPENING_SECONDS = 40.0
 """How long a caller waits for documents that are indexed for the first time; clients give up after 60."""
@@ -175,8 +175,8 @@ class ServedIndex(Closing):
             yield retriever
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
-        from retriever.indexing.locations import absolute, find_index
-        from retriever.library import open_retriever
+        from retriever.api import open_retriever
+        from retriever.indexing.request import absolute, find_index
 
         place = find_index([absolute(folder) for folder in self._docs], self._index)
         retriever = open_retriever(

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from retriever.disk import make_private_folder
 from retriever.errors import ServingError
+from retriever.files import make_private_folder
 from retriever.serving.resident_client import (
     ALIVE_EVERY_S,
     CONNECT_S,

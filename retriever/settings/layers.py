@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pageindex.plain_yaml import PlainYamlError, read_plain_yaml
-from pageindex.regular_file import read_file
+from pageindex.files import read_file
+from pageindex.text import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
-from retriever.settings.profile import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, merged, nested, settings
+from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, merged, nested, settings
 
 DEFAULT_PROFILE = "balanced"
 NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_EDITOR", "HYBRID_RETRIEVE_INDEX", "HYBRID_RETRIEVE_RESIDENT"})

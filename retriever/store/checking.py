@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 
 from pageindex.links import LinkKind
-from retriever.store import by_text, reading
+from retriever.store import reading, text_vectors
 from retriever.store.database import make_schema
 
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
@@ -48,7 +48,7 @@ def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _read_meta(connection: sqlite3.Connection) -> None:
-    reading.generation_number(connection)
+    reading.snapshot_number(connection)
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
     for key in ("recipe", "unrelated", "former", "texts"):
@@ -74,7 +74,7 @@ def _keys(connection: sqlite3.Connection, table: str) -> list[int]:
 
 def _read_vectors(connection: sqlite3.Connection) -> None:
     for (fingerprint,) in connection.execute("SELECT DISTINCT fingerprint FROM vectors").fetchall():
-        by_text.chunk_vectors(connection, fingerprint)
+        text_vectors.chunk_vectors(connection, fingerprint)
 
 
 _READERS: Mapping[str, Callable[[sqlite3.Connection], object]] = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pageindex.regular_file import require_regular
+from pageindex.files import require_regular
 from retriever.errors import (
     IndexDamagedError,
     IndexLockedError,
@@ -30,7 +30,7 @@ def create_database(folder: Path) -> sqlite3.Connection:
     Raises:
         IndexUnusableError: or one of its kinds, with the cure.
     """
-    with foreign_errors(folder):
+    with translate_sqlite_errors(folder):
         _require_files(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -66,7 +66,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
     path, last_error = folder / FILE_NAME, None
-    with foreign_errors(folder):
+    with translate_sqlite_errors(folder):
         for mode in _reading_modes(path):
             try:
                 with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
@@ -202,14 +202,14 @@ def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iter
 
 
 @contextmanager
-def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Everything read inside is one state, whatever a writer does meanwhile."""
     with transaction(connection, "DEFERRED"):
         yield
 
 
 @contextmanager
-def foreign_errors(folder: Path) -> Iterator[None]:
+def translate_sqlite_errors(folder: Path) -> Iterator[None]:
     """sqlite3's exceptions leave as ours, and so do those of what it holds: texts in UTF-8, lists in JSON."""
     try:
         yield
@@ -220,7 +220,7 @@ def foreign_errors(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def believed(connection: sqlite3.Connection, folder: Path) -> Iterator[None]:
+def verify_on_error(connection: sqlite3.Connection, folder: Path) -> Iterator[None]:
     """Rows that contradict one another are damage, or else we are wrong: only a look at all of them can tell."""
     try:
         yield
@@ -264,7 +264,7 @@ def _connect(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S, check_same_thread=False)
     with _closed_on_failure(connection):
         connection.execute("PRAGMA foreign_keys = ON")
-        # The commit names a generation, and the old one is removed after it: it must not be lost with the power.
+        # The commit names a snapshot, and the old one is removed after it: it must not be lost with the power.
         connection.execute("PRAGMA synchronous = FULL")
         # Somebody else may have made the index: nothing in its schema calls a function with side effects.
         connection.execute("PRAGMA trusted_schema = OFF")

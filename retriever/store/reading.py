@@ -1,4 +1,4 @@
-"""What is in index.sqlite, as values. Call inside one `snapshot` what must belong together."""
+"""What is in index.sqlite, as values. Call inside one `read_transaction` what must belong together."""
 
 import json
 import sqlite3
@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from pageindex.node import Node, NodeKind, Span
+from pageindex.tree import DocumentTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,14 @@ def meta(connection: sqlite3.Connection, key: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def generation_number(connection: sqlite3.Connection) -> int:
-    """The generation in force; 0 before the first."""
-    return int(meta(connection, "generation") or 0)
+def snapshot_number(connection: sqlite3.Connection) -> int:
+    """The snapshot in force; 0 before the first."""
+    return int(meta(connection, "snapshot") or 0)
 
 
-def seal(connection: sqlite3.Connection) -> str:
-    """What tells the folder of the generation in force from any other; empty before the first."""
-    return meta(connection, "seal") or ""
+def manifest_hash(connection: sqlite3.Connection) -> str:
+    """What tells the folder of the snapshot in force from any other; empty before the first."""
+    return meta(connection, "manifest_hash") or ""
 
 
 def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
@@ -159,7 +160,7 @@ def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
 
 
 def skipped_count(connection: sqlite3.Connection) -> int:
-    """How many files could not be read; changes without a new generation."""
+    """How many files could not be read; changes without a new snapshot."""
     return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
 
 
@@ -299,3 +300,103 @@ def _stored_chunk(row: tuple[Any, ...]) -> StoredChunk:
 def keys_as_json(keys: Iterable[int]) -> str:
     """A list for json_each: SQLite takes only 32,766 variables in a statement."""
     return json.dumps([int(key) for key in keys])
+
+
+# What files were like when they were indexed.
+
+
+def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
+    """The documents of these keys."""
+    rows = connection.execute(
+        "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
+        " WHERE document_key IN (SELECT value FROM json_each(?))",
+        (keys_as_json(document_keys),),
+    )
+    return {row[0]: StoredDocument(*row) for row in rows}
+
+
+# What leads to a node, from index.sqlite; what a node leads to is in `reading`.
+
+
+def link_sources(connection: sqlite3.Connection, node_id: str) -> list[tuple[str, int]]:
+    """(node id, document key) of each node that links to this one, each once, by document and place."""
+    rows = connection.execute(
+        "SELECT DISTINCT source.node_id, source.document_key FROM links JOIN nodes AS source"
+        " ON source.node_key = links.source_key WHERE links.target_id = ? AND source.node_id <> ?"
+        " ORDER BY source.document_key, source.node_key",
+        (node_id, node_id),
+    )
+    return list(rows)
+
+
+# The nodes of an index without their texts, and where links lead: what is needed to look around.
+
+
+def outline_tree(connection: sqlite3.Connection) -> DocumentTree:
+    """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
+    tree = DocumentTree()
+    rows = connection.execute(
+        "SELECT node_id, parent_id, prefix, documents.path, kind, nodes.title, level, first_line, last_line"
+        " FROM folders JOIN documents USING (folder_key) JOIN nodes USING (document_key)"
+        " ORDER BY folder_key, documents.path, node_key"
+    )
+    for node_id, parent_id, prefix, path, kind, title, level, first, last in rows:
+        span = None if first is None else Span(first, last)
+        node = Node(node_id, NodeKind(kind), path, title, level, (), span, "")
+        tree.add(node, parent_id or tree.add_folders(prefix, path))
+    return tree
+
+
+def link_ids(connection: sqlite3.Connection, document_key: int) -> dict[tuple[str, str, str], str]:
+    """(kind, path, anchor) as a document writes its links -> the node that each leads to; broken ones are left out."""
+    rows = connection.execute(
+        "SELECT links.kind, target_path, target_anchor, target_id FROM nodes JOIN links ON source_key = node_key"
+        " WHERE document_key = ? AND target_id IS NOT NULL",
+        (document_key,),
+    )
+    return {(kind, path, anchor): target for kind, path, anchor, target in rows}
+
+
+def backlinks(connection: sqlite3.Connection, node_id: str, limit: int) -> list[str]:
+    """The ids of nodes that link to a node, each once, by file and place; `limit` at most."""
+    rows = connection.execute(
+        "SELECT DISTINCT source.node_id FROM links JOIN nodes AS source ON source.node_key = source_key"
+        " WHERE target_id = ? AND source.node_id <> ? ORDER BY source.node_key LIMIT ?",
+        (node_id, node_id, limit),
+    )
+    return [row[0] for row in rows]
+
+
+def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+    """Node ids -> summaries; ids that are not there are left out."""
+    rows = connection.execute(
+        "SELECT node_id, summary FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
+    )
+    return dict(rows)
+
+
+# What documents say of themselves before a question is asked, by the nodes that a search found.
+
+
+def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:
+    """Node ids to how much of a list of links or a log each one's document is, 0 to 1."""
+    rows = connection.execute(
+        "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
+        " WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
+    )
+    return dict(rows)
+
+
+def dates(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
+    """Node ids to when each one's document was written, in seconds since 1970: as it says itself, or its file's time.
+
+    None: it says nothing, and its file's time could not be trusted when it was read.
+    """
+    rows = connection.execute(
+        "SELECT node_id, coalesce(dated, nullif(mtime_ns, 0) / 1e9) FROM nodes JOIN documents USING (document_key)"
+        " WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
+    )
+    return dict(rows)

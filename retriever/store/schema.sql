@@ -2,7 +2,7 @@
 -- index of another format is refused with the command that makes it again. Where the same tables get other rows of the
 -- same documents, raise RECIPE_VERSION in retriever/indexing/recipe.py instead: the next `index` then reads every document
 -- anew, and embeds none again.
--- Keys are never used twice (AUTOINCREMENT): a generation that still knows a deleted key cannot show another row for it.
+-- Keys are never used twice (AUTOINCREMENT): a snapshot that still knows a deleted key cannot show another row for it.
 CREATE TABLE meta (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL

@@ -2,13 +2,13 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from pageindex.boilerplate import boilerplate
-from pageindex.corpus import Skipped
+from pageindex.files import Skipped
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
@@ -201,3 +201,30 @@ def insert_row(connection: sqlite3.Connection, table: str, **values: object) -> 
     cursor = connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
     assert cursor.lastrowid is not None
     return cursor.lastrowid
+
+
+# The summaries that a language model wrote, by the text that it read, and which of them nodes have.
+
+
+def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
+    """What a language model wrote, by the hash of what it read; empty where it cannot be used."""
+    return dict(connection.execute("SELECT text_hash, summary FROM summaries WHERE writer = ?", (writer,)))
+
+
+def put(connection: sqlite3.Connection, writer: str, text_hash: bytes, summary: str) -> None:
+    """What a language model wrote for a text that it had not read yet."""
+    row = (writer, text_hash, summary)
+    connection.execute("INSERT INTO summaries (writer, text_hash, summary) VALUES (?, ?, ?)", row)
+
+
+def keep_only(connection: sqlite3.Connection, text_hashes: Collection[bytes]) -> None:
+    """Forgets the summaries of all other texts, by any writer."""
+    kept = set(text_hashes)
+    rows = connection.execute("SELECT DISTINCT text_hash FROM summaries").fetchall()
+    connection.executemany("DELETE FROM summaries WHERE text_hash = ?", (row for row in rows if row[0] not in kept))
+
+
+def set_of_nodes(connection: sqlite3.Connection, summaries: Mapping[int, str]) -> None:
+    """New summaries of nodes, by their keys."""
+    rows = ((summary, key) for key, summary in summaries.items())
+    connection.executemany("UPDATE nodes SET summary = ? WHERE node_key = ?", rows)

@@ -6,8 +6,8 @@ chroma.py     how ChromaDB is imported and opened so that nothing but us configu
 inventory.py  what tells a whole folder from a damaged one; how a folder is copied
 """
 
+from retriever.vectors.chroma import VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, VectorSearch
-from retriever.vectors.index import VectorIndex, build_vectors, patch_vectors
 
 __all__ = [
     "ChunkVectors",

@@ -58,7 +58,7 @@ class VectorSearch(Protocol):
 
         Raises:
             EncoderError: `queries` holds something that is no vector of this index.
-            GenerationError: the index is damaged.
+            SnapshotError: the index is damaged.
         """
 
     def close(self) -> None:

@@ -10,12 +10,13 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from retriever.errors import GeneratorError, NoModelError
-from retriever.llm import check_llm, open_generator
-from retriever.llm.generator import Task
-from retriever.llm.ollama import open_chat
-from retriever.llm.transport import Patience, client_options
-from retriever.settings.stages import LlmSettings
+from retriever.errors import LanguageModelError, NoModelError
+from retriever.llm import open_generator
+from retriever.llm.check import check_llm
+from retriever.llm.client import Timeouts, client_options
+from retriever.llm.ollama import OllamaServer
+from retriever.llm.task import Task
+from retriever.settings.schema import LlmSettings
 
 pytestmark = pytest.mark.timeout(400)
 
@@ -23,12 +24,12 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture(scope="module")
 def settings() -> LlmSettings:
     try:
-        url = open_chat(LlmSettings()).url
-        with httpx.Client(**client_options(Patience(0.5, 2), url)) as client:
+        url = OllamaServer(LlmSettings()).url
+        with httpx.Client(**client_options(Timeouts(0.5, 2), url)) as client:
             names = sorted(model["name"] for model in client.get(f"{url}/api/tags").json()["models"])
         names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
-        chatting = [name for name in names if open_chat(LlmSettings(model=name)).look(4096).can_chat]
-    except (GeneratorError, httpx.HTTPError, ValueError, LookupError) as error:
+        chatting = [name for name in names if OllamaServer(LlmSettings(model=name, num_ctx=4096)).look_up().can_chat]
+    except (LanguageModelError, httpx.HTTPError, ValueError, LookupError) as error:
         pytest.skip(f"no Ollama to test with: {error}")
     if not chatting:
         pytest.skip("Ollama has no chat model")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from retriever.api import index_folders
 from retriever.errors import NoIndexError, ProfileError, QuestionError
-from retriever.library import index_folders
 from tests.shelf import PAGES
 
 PROJECT = Path(__file__).parents[2]
@@ -146,6 +146,6 @@ def test_a_missing_extra_is_named(extra: str, package: str) -> None:
 
 
 def test_the_library_loads_neither() -> None:
-    code = "import sys, retriever.library, retriever.retrieving, retriever.adapters.sections; print(*sys.modules)"
+    code = "import sys, retriever.api, retriever.retriever, retriever.adapters.sections; print(*sys.modules)"
     finished = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
     assert not {"langchain_core", "llama_index"} & set(finished.stdout.split())

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from retriever.archive import importing
-from retriever.archive.exporting import Manifest, export_index, open_archive
-from retriever.archive.importing import Wish, import_archive
-from retriever.doctor.index_parts import _leftovers
+from retriever import archive as importing
+from retriever.archive import Manifest, Wish, export_index, import_archive, open_archive
+from retriever.doctor import _leftovers
 from retriever.errors import (
     ArchiveError,
     DocumentsError,
@@ -28,8 +27,8 @@ from retriever.errors import (
     RetrieverError,
     UsageError,
 )
-from retriever.indexing.locks import writer_lock
 from retriever.store.database import INDEX_FORMAT
+from retriever.store.locks import writer_lock
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
@@ -276,7 +275,7 @@ KILLED_IMPORT = """
 import os, signal, sys
 from pathlib import Path
 from retriever.archive import importing
-from retriever.archive.exporting import open_archive
+from retriever.archive import open_archive
 
 archive, index, moment = sys.argv[1:]
 rename, kill = Path.rename, lambda *_: os.kill(os.getpid(), signal.SIGKILL)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retriever.api import index_folders, open_retriever
 from retriever.errors import EncoderError, NoIndexError, QuestionError
-from retriever.library import index_folders, open_retriever
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
 
@@ -80,7 +80,7 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
     wordy = {"encoder": {"kind": "none"}}
     report = index_folders([shelf.docs], shelf.index, settings=wordy)
     assert (report.embedded, report.chunks) == (0, 8)
-    assert not (shelf.index / "gen-1" / "chroma").exists()
+    assert not (shelf.index / "snapshot-1" / "chroma").exists()
     with open_retriever((), shelf.index) as retriever:  # the index remembers that it has none
         answer = retriever.search("stamp for a letter")
         assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
@@ -117,7 +117,7 @@ def test_more_than_there_is_and_more_than_the_candidates(shelf: Shelf) -> None:
     assert len(everything.hits) == 8
     assert [hit.rank for hit in everything.hits] == list(range(1, 9))
     assert same_hits(found(shelf.ask("tomatoes", top_k=6, candidate_cap=2)), found(everything)[:6])
-    few = shelf.ask("tomatoes", vector_top_n=1, lexical_top_n=1, neighbor_depth=0, candidate_file_roots=0, top_k=50)
+    few = shelf.ask("tomatoes", vector_top_n=1, keyword_top_n=1, neighbor_depth=0, candidate_file_roots=0, top_k=50)
     assert 1 <= len(few.hits) <= 2
 
 
@@ -261,10 +261,10 @@ class Silent(CountingEncoder):
 ASK = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from retriever.display.as_json import answer_object
-from retriever.timing import Spent
+from retriever.display.json import answer_object
+from retriever.trace import Spent
 from tests.fake_encoder import FakeEncoder
-from retriever.library import open_retriever
+from retriever.api import open_retriever
 with open_retriever((), sys.argv[2], encoder=FakeEncoder(), settings={"top_k": 8}) as retriever:
     for question in json.loads(sys.argv[3]):
         content = answer_object(retriever.search(question), Spent(0, 0), full=True, explain=True)

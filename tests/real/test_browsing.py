@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pageindex.node import Span
+from retriever.api import open_retriever
 from retriever.errors import UsageError
-from retriever.library import open_retriever
-from retriever.retrieving import Retriever
+from retriever.retriever import Retriever
 from tests.shelf import CountingEncoder, Shelf
 
 GUIDE = """\

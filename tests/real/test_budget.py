@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from typing import Any
 import pytest
 
 from hybrid_retrieve import main
-from retriever.errors import GeneratorTimeoutError, OutOfTimeError, ProfileError
-from retriever.expansion.values import Expansion
-from retriever.searching.budget import FIRST_S, LATELY_S, Pace, TimeBudget, seconds_in
+from retriever.deadline import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
+from retriever.errors import LanguageModelTimeoutError, OutOfTimeError, ProfileError
+from retriever.query import Expansion
+from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
 from retriever.types import Stage
 from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, scripted_ollama, silence
@@ -59,7 +59,7 @@ def with_model(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: 
     ("text", "seconds"), [("800ms", 0.8), ("2s", 2.0), ("1.5s", 1.5), (" 20 ms ", 0.02), ("3600s", 3600)]
 )
 def test_a_time_has_a_unit(text: str, seconds: float) -> None:
-    assert seconds_in(text) == pytest.approx(seconds)
+    assert parse_duration(text) == pytest.approx(seconds)
     assert load_profile(flags={"budget": text}, environment={}).budget == text
 
 
@@ -96,60 +96,59 @@ def test_the_flag_and_the_variable(shelf: Shelf, capsys: pytest.CaptureFixture[s
 
 
 def test_without_a_budget_nothing_is_limited() -> None:
-    assert TimeBudget().seconds_for("expand", needs=1e9) is None
+    assert Deadline().seconds_for("expand", needs=1e9) is None
 
 
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
     clock = Clock()
-    budget = TimeBudget(5.0, Pace(clock), clock, clock.now)
-    always = sum(FIRST_S[stage] for stage in ("embed", "dense", "lexical", "neighbors", "fuse", "present"))
-    assert budget.seconds_for("expand") == pytest.approx(5.0 - always)
+    deadline = Deadline(5.0, StageTimes(), clock, clock.now)
+    always = sum(EXPECTED_SECONDS[stage] for stage in ("embed", "dense", "lexical", "neighbors", "fuse", "present"))
+    assert deadline.seconds_for("expand") == pytest.approx(5.0 - always)
     clock.now += 2
-    assert budget.seconds_for("rerank") == pytest.approx(3.0 - FIRST_S["present"])
+    assert deadline.seconds_for("rerank") == pytest.approx(3.0 - EXPECTED_SECONDS["present"])
     with pytest.raises(
         OutOfTimeError, match="skipped, 3,000 ms of the budget of 5,000 ms were left, and 10,020 ms are"
     ):
-        budget.seconds_for("rerank", needs=10.0)
+        deadline.seconds_for("rerank", needs=10.0)
     clock.now += 2.99
     with pytest.raises(OutOfTimeError, match="skipped, 10 ms of the budget of 5,000 ms were left"):
-        budget.seconds_for("rerank")
+        deadline.seconds_for("rerank")
     clock.now += 1
     with pytest.raises(OutOfTimeError, match="skipped, the budget is used up"):
-        budget.seconds_for("rerank")
+        deadline.seconds_for("rerank")
 
 
-def test_what_the_stages_took_lately_is_what_they_are_expected_to_take() -> None:
-    clock = Clock()
-    pace = Pace(clock)
-    pace.note(
+def test_a_stage_is_expected_to_take_what_it_took_last() -> None:
+    times = StageTimes()
+    times.record(
         [Stage("dense", 400.0, ""), Stage("late", 0.1, "skipped"), Stage("expand", 9000.0, ""), Stage("own", 1, "")]
     )
-    assert (pace.seconds("dense"), pace.seconds("late"), pace.seconds("expand")) == (0.4, FIRST_S["late"], 0.0)
-    for milliseconds in (5.0, 7.0, 6.0):
-        pace.note([Stage("dense", milliseconds, "")])
-    assert pace.seconds("dense") == 0.007
+    expected = [times.expected(stage, now=0.0) for stage in ("dense", "late", "expand")]
+    assert expected == [0.4, EXPECTED_SECONDS["late"], 0.0]
+    times.record([Stage("dense", 5.0, "")])
+    assert times.expected("dense", now=0.0) == 0.005
 
 
 def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> None:
     clock = Clock()
-    budget = TimeBudget(5.0, Pace(clock), clock, clock.now)
-    with pytest.raises(GeneratorTimeoutError), budget.allowing("rerank"):
-        raise GeneratorTimeoutError("late")
+    deadline = Deadline(5.0, StageTimes(), clock, clock.now)
+    with pytest.raises(LanguageModelTimeoutError), deadline.allow("rerank"):
+        raise LanguageModelTimeoutError("late")
     with pytest.raises(OutOfTimeError, match="needed"):
-        budget.seconds_for("rerank")
-    assert TimeBudget(9.0, budget.pace, clock, clock.now).seconds_for("rerank") == pytest.approx(8.98)
-    clock.now += LATELY_S + 1
-    assert TimeBudget(5.0, budget.pace, clock, clock.now).seconds_for("rerank") == pytest.approx(4.98)
+        deadline.seconds_for("rerank")
+    assert Deadline(9.0, deadline.times, clock, clock.now).seconds_for("rerank") == pytest.approx(8.98)
+    clock.now += RETRY_SECONDS + 1
+    assert Deadline(5.0, deadline.times, clock, clock.now).seconds_for("rerank") == pytest.approx(4.98)
 
 
-def test_a_lock_that_another_question_holds_is_waited_for_no_longer_than_there_is_time() -> None:
-    lock = threading.Lock()
-    budget = TimeBudget(1.1 + 0.05, Pace(), begun=0.0, clock=lambda: 0.0)
-    with lock, pytest.raises(OutOfTimeError, match="another question took the time"), budget.waiting(lock, "expand"):
-        raise AssertionError("it is held")
-    with budget.waiting(lock, "expand"):
-        assert lock.locked()
-    assert not lock.locked()
+def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    with shelf.open(**with_model(ollama, budget="1300ms", rerank={"kind": "none"})) as retriever:
+        retriever.clock = Clock()
+        with retriever._expander._writing:  # as while the model writes for another question
+            answer = retriever.search(QUESTION)
+        assert answer.degraded == ("expand: skipped, another question took the time of the budget",)
+        assert ollama.asked == []
+        assert retriever.search(QUESTION).degraded == ()
 
 
 def ask(
@@ -165,7 +164,7 @@ def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
     shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = found(shelf.ask(QUESTION))
-    monkeypatch.setitem(FIRST_S, "dense", 100.0)
+    monkeypatch.setitem(EXPECTED_SECONDS, "dense", 100.0)
     hits, degraded = ask(shelf, with_model(ollama, budget="60s"), Clock())
     assert hits != plain, "the reranking had time: what follows it takes little"
     assert [item.partition(",")[0] for item in degraded] == ["expand: skipped"]
@@ -178,7 +177,7 @@ def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
     assert len(ollama.asked) == 1
 
 
-def hits_of(printed: str) -> list[tuple[str, float]]:
+def build_hits(printed: str) -> list[tuple[str, float]]:
     return [(hit["node_id"], hit["score"]) for hit in json.loads(printed)["hits"]]
 
 
@@ -192,11 +191,11 @@ def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, capsys: pyt
     assert main(["index", str(shelf.docs), "--index", str(shelf.index)]) == 0
     capsys.readouterr()
     asked = ["ask", "tomatoes in a wet summer", "--index", str(shelf.index), "--json"]
-    assert main([*asked, "--late-weight", "0"]) == 0
+    assert main([*asked, "--token-match-weight", "0"]) == 0
     without = capsys.readouterr().out
     assert main([*asked, "--budget", "1ms"]) == 0
     hurried = capsys.readouterr().out
-    assert hits_of(hurried) == hits_of(without)
+    assert build_hits(hurried) == build_hits(without)
     assert degraded_of(hurried) == ["late: skipped, the budget is used up"]
     assert degraded_of(without) == []
 

@@ -122,7 +122,7 @@ def test_settings_reach_the_search(run: CommandLine) -> None:
         "10",
         "--rank-weighting",
         "constant",
-        "--late-weight",
+        "--token-match-weight",
         "0",
         QUESTION,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.library import index_folders
+from retriever.api import index_folders
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 EVIL = "a;touch owned.md"

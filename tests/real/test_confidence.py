@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.library import open_retriever
-from retriever.retrieving import Retriever
+from retriever.api import open_retriever
+from retriever.retriever import Retriever
 from tests.shelf import PAGES
 
 GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.context import bundled_count
+from retriever.context.budget import load_token_counter
 from retriever.errors import UsageError
-from retriever.retrieving import Retriever
+from retriever.retriever import Retriever
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 
 LONG = "# Ships\n\n" + "".join(
@@ -34,7 +34,7 @@ def test_what_is_quoted_is_what_the_files_say(shelf: Shelf) -> None:
         assert found.answer.hits == retriever.search("what pays for a letter?").hits
     context = found.context
     assert context.max_tokens == 4000
-    assert context.tokens == bundled_count()(context.markdown)
+    assert context.tokens == load_token_counter()(context.markdown)
     best = next(piece for piece in context.pieces if piece.rank == 1)
     assert "A stamp pays for the journey of a letter." in best.text
     for piece in context.pieces:
@@ -77,7 +77,7 @@ def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: 
             if not searches:
                 other.write("kitchen.md", "# Kitchen\n\nBread rises over night, and again at noon.\n")
                 other.update()
-            searches.append(answer.index.generation)
+            searches.append(answer.index.snapshot)
             return answer
 
         retriever.search = changing  # type: ignore[method-assign,assignment]  # a writer between the two steps

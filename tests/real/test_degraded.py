@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hybrid_retrieve import main
-from retriever.library import index_folders
+from retriever.api import index_folders
 from retriever.serving.mcp_answers import describe_answer
 from retriever.serving.mcp_tools import Search
 from retriever.serving.pool import ServedIndex
@@ -31,8 +31,8 @@ def without_documents(shelf: Shelf) -> AbstractContextManager[object]:
 
 
 def a_damaged_file(shelf: Shelf) -> AbstractContextManager[object]:
-    """Of the generation in force; the answer makes it anew."""
-    (file,) = shelf.index.glob("gen-*/manifest.json")
+    """Of the snapshot in force; the answer makes it anew."""
+    (file,) = shelf.index.glob("snapshot-*/manifest.json")
     file.write_text("{", encoding="utf-8")
     return nullcontext()
 

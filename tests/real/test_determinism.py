@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from retriever.display.as_json import answer_object
-from retriever.library import index_folders, open_retriever
-from retriever.timing import Spent
+from retriever.api import index_folders, open_retriever
+from retriever.display.json import answer_object
+from retriever.trace import Spent
 
 PROJECT = Path(__file__).parents[2]
 LARDER = PROJECT / "tests" / "eval_corpus" / "larder"

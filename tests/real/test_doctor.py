@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.exit_codes import ExitCode
+from retriever.api import check_up
+from retriever.command_line.options import ExitCode
 from retriever.doctor import CheckUp
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
-from retriever.indexing.locks import writer_lock
-from retriever.library import check_up
 from retriever.store.checking import find_damage
 from retriever.store.database import INDEX_FORMAT, kept_aside
+from retriever.store.locks import writer_lock
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROJECT = Path(__file__).parents[2]
@@ -96,7 +96,7 @@ HARMED_ROWS: Mapping[str, Callable[[sqlite3.Connection], object]] = {
     "aliases that are no texts": overwrite("documents", "aliases", "[1]"),
     "a vector that is not a number": overwrite("vectors", "vector", struct.pack("<64f", *[float("nan")] * 64)),
     "a vector that is too short": overwrite("vectors", "vector", b"\0" * 8),
-    "a generation that is no number": overwrite("meta", "value", "1x", "key = 'generation'"),
+    "a snapshot that is no number": overwrite("meta", "value", "1x", "key = 'snapshot'"),
     "a kind of link": overwrite("links", "kind", "relativf", "true"),
     "a row without its parent": lambda rows: rows.execute("UPDATE chunks SET node_key = 100000 WHERE rowid = 5"),
     "a text that is no UTF-8": lambda rows: rows.execute(
@@ -125,7 +125,7 @@ def test_a_harmed_row_is_repaired(shelf: Shelf, good: Shelf, harm: str) -> None:
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
-@pytest.mark.parametrize("harm", ["a breadcrumb that is no JSON", "a generation that is no number"])
+@pytest.mark.parametrize("harm", ["a breadcrumb that is no JSON", "a snapshot that is no number"])
 def test_a_question_that_meets_such_a_row_names_the_repair(shelf: Shelf, harm: str) -> None:
     with shelf.rows() as rows:
         HARMED_ROWS[harm](rows)
@@ -216,14 +216,14 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
 
 
 KILLED_AT: Mapping[str, str] = {
-    "salvaging": "retriever.doctor.repairing.salvage",
-    "indexing": "retriever.doctor.repairing.update_index",
-    "embedding": "retriever.indexing.embedding_texts.store_vectors",
-    "the generation": "retriever.indexing.updating.build_generation",
-    "the swap": "retriever.doctor.repairing._swap",
+    "salvaging": "retriever.doctor.salvage",
+    "indexing": "retriever.doctor.update_index",
+    "embedding": "retriever.indexing.embed.store_vectors",
+    "the snapshot": "retriever.indexing.update.build_snapshot",
+    "the swap": "retriever.doctor._swap",
     "keeping the damaged one": "os.link",
-    "the one step": "retriever.doctor.repairing.sync",
-    "after it": "retriever.doctor.repairing.remove_old_generations",
+    "the one step": "retriever.doctor.sync",
+    "after it": "retriever.doctor.remove_old_snapshots",
 }
 
 
@@ -231,10 +231,10 @@ KILLED_REPAIR = """
 import os, signal, sys
 from pathlib import Path
 from unittest.mock import patch
-from retriever.library import check_up
+from retriever.api import check_up
 from tests.shelf import CountingEncoder
 
-import retriever.doctor.repairing
+import retriever.doctor
 with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
     check_up(Path(sys.argv[1]), repair=True, encoder=CountingEncoder())
 """
@@ -257,7 +257,7 @@ def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Sh
     assert any("of a repair that was killed" in item.says for item in examined(shelf).findings)
     assert problems(examined(shelf, repair=True)) == []
     assert not (shelf.index / "index.sqlite.draft").exists()
-    assert len(shelf.generations()) == 1
+    assert len(shelf.snapshots()) == 1
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
@@ -265,16 +265,16 @@ def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Sh
     "part", ["manifest.json", "lexical/weights.npy", "chroma/chroma.sqlite3", "chroma/inventory.json"]
 )
 def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: Shelf, part: str) -> None:
-    file = shelf.index / "gen-1" / part
+    file = shelf.index / "snapshot-1" / part
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 4
     file.write_bytes(data)
     assert any("run: " in item.cure for item in examined(shelf).findings if item.level == "problem")
     repaired = examined(shelf, repair=True)
-    assert repaired.repairs == ("generation 2 was made anew from the database; nothing was embedded",)
+    assert repaired.repairs == ("snapshot 2 was made anew from the database; nothing was embedded",)
     assert (problems(repaired), notes(repaired)) == ([], {})
     assert shelf.encoder.encoded == 0
-    assert shelf.generations() == ["gen-2"]
+    assert shelf.snapshots() == ["snapshot-2"]
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
@@ -285,7 +285,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
     shelf.update(index=tmp_path / "other")
     shelf.index = tmp_path / "other"
     shelf.write("new.md", "# New\n\nword\n")
-    (shelf.index / "gen-7").mkdir()
+    (shelf.index / "snapshot-7").mkdir()
     (shelf.index / "index.sqlite.damaged").write_bytes(b"old")
     found = examined(shelf)
     assert problems(found) == []
@@ -297,7 +297,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.doctor.repairing.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.doctor.WAIT_FOR_WRITER_S", 0.1)
     with writer_lock(shelf.index, 0):
         assert f"process {os.getpid()} is writing" in notes(examined(shelf))["locks"]
         with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):
@@ -322,7 +322,7 @@ def test_another_format_is_refused_and_left_alone(shelf: Shelf, number: int) -> 
 def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--index", str(shelf.index)]) == ExitCode.OK
     assert "PROBLEM" not in capsys.readouterr().out
-    (shelf.index / "gen-1" / "manifest.json").unlink()
+    (shelf.index / "snapshot-1" / "manifest.json").unlink()
     assert main(["doctor", "--index", str(shelf.index), "--json"]) == ExitCode.ERROR
     content = json.loads(capsys.readouterr().out)
     assert content["problems"] == 2

@@ -7,17 +7,16 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.evaluation.asking import Asked, System, ask_all, open_system, sections_of
-from retriever.evaluation.baseline import against, read_baseline
-from retriever.evaluation.jsonl import read_questions
-from retriever.evaluation.losses import Stage
+from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.formats import read_questions_jsonl
 from retriever.evaluation.questions import QuestionSet
-from retriever.evaluation.summary import Summary, summarize
-from retriever.expansion.values import Expansion
+from retriever.evaluation.runs import Stage
+from retriever.evaluation.summary import Summary, against, read_baseline, summarize
+from retriever.query import Expansion
 
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"
-QUESTIONS = read_questions(SET / "larder.jsonl")
+QUESTIONS = read_questions_jsonl(SET / "larder.jsonl")
 BASELINE = SET / "larder.baseline.json"
 
 
@@ -48,7 +47,7 @@ def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
 
 
 def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
-    broken = System("balanced", "balanced", {"lexical_weight": 0.0, "dense_weight": 0.0, "late_weight": 0.0})
+    broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0, "token_match_weight": 0.0})
     assert against(measured(index, broken), read_baseline(BASELINE)).is_worse
 
 
@@ -90,7 +89,7 @@ def test_beside_other_wordings_late_interaction_weighs_what_the_question_does(in
 def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     assert main(["questions", str(DOCS), "--out", str(path)]) == 0
-    questions = read_questions(path)
+    questions = read_questions_jsonl(path)
     copied = replace(questions, questions=tuple(item for item in questions.questions if item.excluded))
     assert len(copied.questions) >= 3
     run = ask_all(System("fast", "fast", {}), Asked(copied, index=index))
@@ -159,7 +158,7 @@ def test_status_tells_what_expansions_were_measured_to_be_worth(
 def test_why_a_section_is_not_a_hit(index: str, capsys: pytest.CaptureFixture[str]) -> None:
     question = "keep the program from hogging our internet connection"
     ask = ["explain", question, "--index", index, "--json", "--why-not"]
-    assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--lexical-top-n", "3", "--profile", "fast"]) == 0
+    assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--keyword-top-n", "3", "--profile", "fast"]) == 0
     lost = json.loads(capsys.readouterr().out)
     assert lost["lost"] == Stage.NO_ARM
     dense = next(arm for arm in lost["arms"] if arm["arm"] == "dense")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from retriever.expansion.memory import FILE_NAME
-from retriever.expansion.values import Expansion
+from retriever.expansion.cache import FILE_NAME
+from retriever.query import Expansion
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
 from tests.real.scripted_ollama import (
@@ -258,7 +258,7 @@ def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) 
 
 
 def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    answer = asked_of(shelf, ollama, dense_per_query=3, lexical_per_query=2)
+    answer = asked_of(shelf, ollama, semantic_per_query=3, keyword_per_query=2)
     arms = [(ranking.arm, len(ranking.items)) for ranking in answer.trace.rankings]
     assert sum(arm == "dense" for arm, _ in arms) == 3
     assert sum(arm == "lexical" for arm, _ in arms) == 3

@@ -126,7 +126,7 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
 
 
 def test_a_full_disk_is_an_error_and_no_damage(tmp_path: Path, small_disk: Callable[[int], Path]) -> None:
-    """Sizes from far too small to enough for an index and its next generation; then what was in the way goes."""
+    """Sizes from far too small to enough for an index and its next snapshot; then what was in the way goes."""
     shelf = Shelf(tmp_path, PAGES)
     shelf.update()
     truth = [found(shelf.ask(question, **NEVER_REFRESH)) for question in QUESTIONS]

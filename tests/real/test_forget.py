@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.exit_codes import ExitCode
+from retriever.command_line.options import ExitCode
 from retriever.errors import UsageError
-from retriever.indexing.forgetting import ForgetReport, forget, take_back
-from retriever.indexing.recipe import IndexRequest
+from retriever.indexing.forget import ForgetReport, forget, take_back
+from retriever.indexing.request import IndexRequest
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
@@ -159,7 +159,7 @@ def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf
         reader.search(QUESTIONS[0])
         with closing(sqlite3.connect(shelf.index / "index.sqlite")) as other:
             report = forgotten(shelf, "plans/secret.md")
-            assert report.remaining == (str(shelf.index / "gen-2"),)
+            assert report.remaining == (str(shelf.index / "snapshot-2"),)
             other.execute("PRAGMA user_version")
     again = forgotten(shelf, "plans/secret.md")
     assert (again.documents, again.remaining) == (0, ())

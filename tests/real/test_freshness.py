@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pageindex.corpus import DocumentText, SourceFile, read_document
+from pageindex.files import DocumentText, SourceFile, read_document
 from retriever.errors import DocumentsError, EncoderError
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, TOO_YOUNG_NS, CountingEncoder, Shelf, wait_until_trusted
@@ -58,7 +58,7 @@ def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:
     for number in range(4):
         shelf.write(f"new-{number}.md", "# New\n\notter\n")
     assert freshness(shelf, refresh_max_files=3) == (0, 4, ())
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
     assert freshness(shelf, **NEVER_REFRESH) == (0, 4, ())
     assert freshness(shelf, refresh_max_files=4) == (4, 0, ())
 
@@ -66,7 +66,7 @@ def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:
 def test_what_was_only_touched_is_not_stale(shelf: Shelf) -> None:
     shelf.touch("mail.md")
     assert freshness(shelf) == (0, 0, ())
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path: Path) -> None:

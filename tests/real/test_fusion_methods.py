@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from retriever.searching.fusing import fused
-from retriever.store import recorded
+from retriever.searching.fusion import fused
+from retriever.store import queries
 from tests.shelf import LONG_AGO_NS, NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 
 METHODS = ("rrf", "convex", "blended")
@@ -48,7 +48,7 @@ def test_scores_are_sums_of_shares_and_can_be_computed_again(pages: Shelf, metho
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("off", [{"dense_weight": 0.0}, {"lexical_weight": 0.0}])
+@pytest.mark.parametrize("off", [{"semantic_weight": 0.0}, {"keyword_weight": 0.0}])
 def test_one_arm_alone(pages: Shelf, method: str, off: dict[str, Any]) -> None:
     answer = pages.ask("bread over night", **NEVER_REFRESH, fusion={"method": method}, **off)
     assert answer.hits[0].node_id == "kitchen.md#kitchen/bread"
@@ -60,7 +60,7 @@ def test_the_front_matter_tells_which_is_newer(tmp_path: Path) -> None:
     )
     assert first(shelf) == "a.md"
     assert first(shelf, method="blended") == "z.md"
-    assert first(shelf, method="blended", temporal_weight=0.0) == "a.md"
+    assert first(shelf, method="blended", recency_weight=0.0) == "a.md"
     shelf.write("a.md", f"---\ndate: 2025-02-01\n---\n{TEXT}")
     assert first(shelf, method="blended") == "a.md"
 
@@ -78,7 +78,7 @@ def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
     )
     assert first(shelf, method="blended") == "a.md"
     with shelf.rows() as rows:
-        recorded.note_opened(rows, "z.md#ferry")
+        queries.note_opened(rows, "z.md#ferry")
     assert first(shelf, method="blended") == "z.md"
     assert first(shelf) == "a.md"
 

@@ -12,9 +12,9 @@ import pytest
 from hybrid_retrieve import main
 from retriever import history
 from retriever.errors import IndexLockedError, UsageError
-from retriever.expansion.values import Expansion
 from retriever.history import History
-from retriever.store import recorded
+from retriever.query import Expansion
+from retriever.store import queries
 from retriever.store.database import open_database
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 
@@ -41,7 +41,7 @@ def files_with(shelf: Shelf, text: str) -> list[str]:
 
 def opened(shelf: Shelf, *node_ids: str) -> dict[str, int]:
     with closing(open_database(shelf.index)) as connection:
-        return recorded.opened_counts(connection, node_ids)
+        return queries.opened_counts(connection, node_ids)
 
 
 def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
@@ -69,7 +69,7 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     assert [(hit["node_id"], hit["score"]) for hit in record["hits"]] == found(answer)
     assert record["hits"][0]["text"] == answer.hits[0].text
     assert [item["arm"] for item in record["hits"][0]["evidence"]] == [item.arm for item in answer.hits[0].evidence]
-    assert (record["profile"], record["index"]["generation"]) == ("balanced", 1)
+    assert (record["profile"], record["index"]["snapshot"]) == ("balanced", 1)
     assert [stage["name"] for stage in record["stages"]] == [stage.name for stage in answer.trace.stages]
 
 
@@ -80,7 +80,7 @@ def test_the_answer_is_the_same_whether_it_is_recorded(shelf: Shelf) -> None:
 
 
 def test_the_oldest_go(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorded, "MAX_QUERIES", 3)
+    monkeypatch.setattr(queries, "MAX_QUERIES", 3)
     ask(shelf, *QUESTIONS)
     assert [query.key for query in History(shelf.index).queries()] == [5, 4, 3]
 
@@ -180,9 +180,9 @@ def test_a_writer_at_work_keeps_no_one_from_reading(shelf: Shelf, caplog: pytest
 
 
 def test_what_is_forgotten_is_in_no_recorded_answer(shelf: Shelf) -> None:
-    from retriever.indexing.forgetting import forget
-    from retriever.indexing.recipe import IndexRequest
-    from retriever.settings.profile import Profile
+    from retriever.indexing.forget import forget
+    from retriever.indexing.request import IndexRequest
+    from retriever.settings.schema import Profile
 
     ask(shelf, "what pays for a letter?", "bread over night", top_k=1)
     forget(IndexRequest(shelf.index, (), Profile(), {}, shelf.encoder), ["mail.md"])

@@ -10,9 +10,9 @@ import httpx
 import pytest
 
 from hybrid_retrieve import main
-from retriever.display.wording import CITATION_STATES
+from retriever.api import index_folders
+from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
-from retriever.library import index_folders
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import Read, Related, Search
 from retriever.serving.pool import ServedIndex

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.indexing.consent import check_folders, check_server
-from retriever.library import open_retriever
 from retriever.settings.layers import GivenSettings
 from tests.real.loopback import LoopbackHandler, serving
 
@@ -115,7 +115,7 @@ def test_nothing_in_the_current_folder_is_obeyed(
     finished = run_inside(folder, [*command, "--docs", ".", "--json", QUESTION], **variables)
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout)["hits"][0]["file"] == "zebra.md"
-    assert list(folder.parent.glob("data/*/indexes/*/gen-1/chroma/chroma.sqlite3")) != []
+    assert list(folder.parent.glob("data/*/indexes/*/snapshot-1/chroma/chroma.sqlite3")) != []
     assert visits == []
     assert list(folder.parent.glob("imported-*")) == []
     assert not (folder / "elsewhere").exists()

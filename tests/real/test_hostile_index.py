@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from hybrid_retrieve import main
-from retriever.archive.exporting import export_index
+from retriever.api import import_index, index_folders, open_retriever
+from retriever.archive import export_index
 from retriever.errors import RetrieverError
-from retriever.library import import_index, index_folders, open_retriever
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import Read, Related, Search
 from retriever.serving.pool import ServedIndex
@@ -204,8 +204,8 @@ def test_an_index_brought_to_the_place_of_another_gets_no_more_than_that_was_giv
 
 
 PIPES = [
-    "writer.lock", "writer.pid", "index.sqlite-wal", "gen-1/readers.lock", "gen-0/readers.lock", "gen-1/manifest.json",
-    "gen-1/lexical/rows.npy", "index.sqlite",
+    "writer.lock", "writer.pid", "index.sqlite-wal", "snapshot-1/readers.lock", "snapshot-0/readers.lock", "snapshot-1/manifest.json",
+    "snapshot-1/lexical/rows.npy", "index.sqlite",
 ]  # fmt: skip
 
 

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from hybrid_retrieve import main
+from retriever.api import open_retriever
 from retriever.errors import RetrieverError, UsageError
-from retriever.library import open_retriever
-from retriever.retrieving import Retriever
+from retriever.retriever import Retriever
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 
@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     docs = place / "docs"
     (docs / "sub").mkdir(parents=True)
     (docs / "page.md").write_text("# Page\n\nA walrus. [up](../secret.md) [abs](/etc/passwd)\n\n![[../secret]]\n")
-    (docs / "sub" / "deep.md").write_text("# Deep\n\nA seal.\n")
+    (docs / "sub" / "deep.md").write_text("# Deep\n\nA manifest_hash.\n")
     (place / "secret.md").write_text(f"# Top\n\n{SECRET}\n")
     targets: dict[str, str | Path] = {
         "link.md": place / "secret.md", "linked": place, "loop.md": "loop.md", "looped": "looped",
@@ -131,7 +131,7 @@ def test_nor_over_http(place: Path) -> None:
 
 
 def test_a_file_that_was_forgotten_is_a_document_of_the_index(place: Path) -> None:
-    from retriever.library import forget_documents
+    from retriever.api import forget_documents
 
     for reference in ("../secret.md", str(place / "secret.md"), "/", "link.md"):
         with pytest.raises(RetrieverError):

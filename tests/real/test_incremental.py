@@ -70,7 +70,7 @@ def change_mode(shelf: Shelf, chance: random.Random) -> None:
 
 
 def rewrite_all(shelf: Shelf, chance: random.Random) -> None:
-    """More than the share above which a generation is built from scratch."""
+    """More than the share above which a snapshot is built from scratch."""
     for path in _files(shelf):
         shelf.write(path.relative_to(shelf.docs).as_posix(), page(chance, chance.choice(WORDS)))
 

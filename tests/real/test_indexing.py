@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError, NoIndexError
-from retriever.indexing.recipe import IndexRequest
-from retriever.library import index_folders
+from retriever.indexing.request import IndexRequest
 from retriever.settings.layers import given_settings
 from retriever.types import FloatMatrix
 from tests.shelf import (
@@ -31,14 +31,14 @@ def shelf(tmp_path: Path) -> Shelf:
     """Four pages, indexed."""
     shelf = Shelf(tmp_path, PAGES)
     report = shelf.update()
-    assert (report.added, report.embedded, report.chunks, report.generation) == (4, 8, 8, 1)
+    assert (report.added, report.embedded, report.chunks, report.snapshot) == (4, 8, 8, 1)
     assert shelf.encoder.encoded == 8
     shelf.encoder.encoded = 0
     return shelf
 
 
 def counted(shelf: Shelf) -> tuple[int, ...]:
-    """What an update did: (added, changed, moved, removed, unchanged, embedded), the generation not."""
+    """What an update did: (added, changed, moved, removed, unchanged, embedded), the snapshot not."""
     before = shelf.encoder.encoded
     report = shelf.update()
     assert shelf.encoder.encoded - before == report.embedded
@@ -47,14 +47,14 @@ def counted(shelf: Shelf) -> tuple[int, ...]:
 
 def test_what_is_unchanged_is_not_touched(shelf: Shelf) -> None:
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     wait_until_trusted(monkeypatch)
     shelf.touch("mail.md")
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
     monkeypatch.setattr(
         "retriever.indexing.changes.read_document", lambda *_: pytest.fail("nothing is suspect any more")
     )
@@ -64,7 +64,7 @@ def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypa
 def test_an_edit_embeds_the_edited_section_alone(shelf: Shelf) -> None:
     shelf.write("mail.md", PAGES["mail.md"].replace("by train", "by ship"))
     assert counted(shelf) == (0, 1, 0, 0, 3, 1)
-    assert shelf.generations() == ["gen-2"]
+    assert shelf.snapshots() == ["snapshot-2"]
     assert "by ship" in shelf.ask("parcel by ship").hits[0].text
 
 
@@ -135,7 +135,7 @@ def test_another_model_embeds_everything_anew_and_no_vectors_are_mixed(shelf: Sh
     with shelf.rows() as rows:
         vectors = dict(rows.execute("SELECT fingerprint, count(*) FROM vectors GROUP BY 1"))
     assert vectors == {other.fingerprint: 8}
-    chroma = shelf.index / shelf.generations()[-1] / "chroma" / "chroma.sqlite3"
+    chroma = shelf.index / shelf.snapshots()[-1] / "chroma" / "chroma.sqlite3"
     names = sqlite3.connect(chroma).execute("SELECT name FROM collections").fetchall()
     assert names == [(other.fingerprint,)]
     assert shelf.ask(QUESTIONS[0], encoder=other).degraded == ()
@@ -186,13 +186,13 @@ class Failing(CountingEncoder):
 
 @pytest.mark.parametrize("done", [0, 2, 6])
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
-    monkeypatch.setattr("retriever.indexing.embedding_texts.TEXTS_AT_ONCE", 2)
+    monkeypatch.setattr("retriever.indexing.embed.TEXTS_AT_ONCE", 2)
     shelf = Shelf(tmp_path, PAGES)
     failing = Failing(after=done + 1)
     with pytest.raises(EncoderError, match="gone home"):
         shelf.update(encoder=failing)
     assert failing.encoded == done
-    assert shelf.generations() == []
+    assert shelf.snapshots() == []
     with pytest.raises(NoIndexError, match=rf"is not finished \({done / 8:.0%} of its texts are embedded\)"):
         shelf.ask(QUESTIONS[0], encoder=failing, **NEVER_REFRESH)
     assert shelf.update().embedded == 8 - done
@@ -209,7 +209,7 @@ def test_a_run_that_fails_leaves_the_older_state_in_force(shelf: Shelf) -> None:
     with pytest.raises(EncoderError):
         shelf.update(encoder=Failing(after=0))
     assert found(shelf.ask(QUESTIONS[1], **NEVER_REFRESH)) == before
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_a_second_folder_has_a_prefix_and_the_first_ones_ids_stay(shelf: Shelf, tmp_path: Path) -> None:
@@ -305,14 +305,14 @@ def test_another_model_behind_the_same_name_is_noticed_by_index(
     served = {"encoder": {"kind": "ollama", "model": "m"}}
     models = [CountingEncoder(fingerprint=digit * 16) for digit in "ab"]
     for model, embedded in ((models[0], 8), (models[0], 0), (models[1], 8), (models[1], 0), (models[0], 8)):
-        monkeypatch.setattr("retriever.indexing.updating.open_encoder", lambda _, model=model: model)
+        monkeypatch.setattr("retriever.indexing.update.open_encoder", lambda _, model=model: model)
         assert index_folders([shelf.docs], shelf.index, settings=served).embedded == embedded
         assert shelf.ask(QUESTIONS[0], encoder=model).degraded == ()
 
     def asleep(_: object) -> CountingEncoder:
         raise EncoderError("the server is asleep")
 
-    monkeypatch.setattr("retriever.indexing.updating.open_encoder", asleep)
+    monkeypatch.setattr("retriever.indexing.update.open_encoder", asleep)
     assert index_folders([shelf.docs], shelf.index, settings=served).unchanged == 4  # nothing is needed of it
 
 
@@ -366,7 +366,7 @@ def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
 
 
 def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pageindex.regular_file import Seen, read_regular
+    from pageindex.files import Seen, read_regular
 
     def unlucky(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
         page = Path(root, path)
@@ -380,7 +380,7 @@ def test_a_file_that_vanishes_or_grows_while_it_is_read(shelf: Shelf, monkeypatc
 
     for name in ("kitchen.md", "mail.md"):
         shelf.touch(name)
-    monkeypatch.setattr("pageindex.corpus.read_regular", unlucky)
+    monkeypatch.setattr("pageindex.files.read_regular", unlucky)
     report = shelf.update()
     assert (report.removed, report.documents, report.embedded) == (2, 2, 0)
     assert dict(report.skipped) == {

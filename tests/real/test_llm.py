@@ -14,16 +14,17 @@ from pydantic import BaseModel
 
 from retriever.errors import (
     CutAnswerError,
-    GeneratorError,
-    GeneratorTimeoutError,
+    LanguageModelError,
+    LanguageModelTimeoutError,
     NoGeneratorError,
     NoModelError,
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.llm import check_llm, open_generator
-from retriever.llm.generator import Generator, Task
-from retriever.settings.stages import LlmSettings
+from retriever.llm import open_generator
+from retriever.llm.check import check_llm
+from retriever.llm.task import Generator, Task
+from retriever.settings.schema import LlmSettings
 from tests.real.scripted_ollama import (
     Asked,
     Fault,
@@ -78,10 +79,10 @@ def opened(ollama: ScriptedOllama, **changes: object) -> Generator:
     return open_generator(settings(ollama, **changes))
 
 
-def failure(generator: Generator, task: Task[Answer] = TASK) -> GeneratorError:
+def failure(generator: Generator, task: Task[Answer] = TASK) -> LanguageModelError:
     """What goes wrong; it must be no other kind of error, and take no longer than it may."""
     started = time.monotonic()
-    with pytest.raises(GeneratorError) as caught:
+    with pytest.raises(LanguageModelError) as caught:
         generator.write(task)
     assert time.monotonic() - started < SLACK
     return caught.value
@@ -188,7 +189,7 @@ LONG = {"error": "the input length exceeds the context length"}
 MEMORY = {"error": "model requires more system memory (5.6 GiB) than is available (2.1 GiB)"}
 HTML = "<html><body><p>{{ answer }}</p></body></html>"
 
-FAULTS: dict[str, tuple[Fault, type[GeneratorError], str, int]] = {
+FAULTS: dict[str, tuple[Fault, type[LanguageModelError], str, int]] = {
     "cut stream": (cut_stream(), CutAnswerError, "ended its answer in the middle", 1),
     "cut whole object": (cut_stream('{"queries": ["x"]}'), CutAnswerError, "ended its answer in the middle", 1),
     "empty stream": (lines(), CutAnswerError, "ended its answer in the middle", 1),
@@ -198,9 +199,9 @@ FAULTS: dict[str, tuple[Fault, type[GeneratorError], str, int]] = {
     "model gone": (status(404, {"error": "model 'llama3.2' not found"}), NoModelError, "ollama pull llama3.2", 1),
     "cannot chat": (status(400, SAYS_NO), NoModelError, "cannot chat", 1),
     "says too long": (status(400, LONG), TaskTooLongError, "llm.num_ctx", 1),
-    "no memory": (status(500, MEMORY), GeneratorError, r"status 500: model requires more system memory", 1),
+    "no memory": (status(500, MEMORY), LanguageModelError, r"status 500: model requires more system memory", 1),
     "busy": (busy(), NoGeneratorError, "is busy", 2),
-    "bad gateway": (bad_gateway(), GeneratorError, "status 502", 1),
+    "bad gateway": (bad_gateway(), LanguageModelError, "status 502", 1),
     "error is a list": (status(500, "[1]"), WrongAnswerError, "otherwise than Ollama", 1),
     "error line": (error_line("llama runner process has terminated"), CutAnswerError, "runner process has term", 1),
     "a line of HTML": (lines(HTML.encode() + b"\n"), WrongAnswerError, "otherwise than Ollama", 1),
@@ -260,7 +261,7 @@ SLOW: dict[str, Fault] = {
 def test_an_ollama_that_is_healthy_and_does_not_come_to_an_end(ollama: ScriptedOllama, name: str) -> None:
     ollama.once.extend([SLOW[name]] * 2)
     error = failure(opened(ollama, seconds=SECONDS))
-    assert type(error) is GeneratorTimeoutError
+    assert type(error) is LanguageModelTimeoutError
     assert "llm.seconds" in str(error)
     assert len(ollama.asked) == 1
 
@@ -273,7 +274,7 @@ def test_a_silence_in_the_middle_ends_before_the_total_time(ollama: ScriptedOlla
 
     ollama.once.append(Fault(stuck))
     error = failure(opened(ollama, idle_seconds=SECONDS, seconds=600))
-    assert type(error) is GeneratorTimeoutError
+    assert type(error) is LanguageModelTimeoutError
     assert "llm.idle_seconds" in str(error)
 
 
@@ -284,12 +285,12 @@ def test_a_silence_before_the_first_word_is_a_model_that_reads(ollama: ScriptedO
 
 def test_both_tries_share_the_time(ollama: ScriptedOllama) -> None:
     ollama.once.extend([delayed(2 * SECONDS, "no"), delayed(2 * SECONDS, GOOD)])
-    assert type(failure(opened(ollama, seconds=3 * SECONDS))) is GeneratorTimeoutError
+    assert type(failure(opened(ollama, seconds=3 * SECONDS))) is LanguageModelTimeoutError
 
 
 def test_a_second_connection_has_what_is_left_of_the_time(ollama: ScriptedOllama) -> None:
     ollama.once.extend([hang_up(), silence()])
-    assert type(failure(opened(ollama, seconds=3 * SECONDS))) is GeneratorTimeoutError
+    assert type(failure(opened(ollama, seconds=3 * SECONDS))) is LanguageModelTimeoutError
     assert len(ollama.asked) == 2
 
 
@@ -299,14 +300,14 @@ def test_a_model_that_is_not_loaded_gets_longer_but_not_longer_than_the_task_all
     assert opened(ollama, seconds=SECONDS).write(TASK).queries == ("a boat is",)
     ollama.once.append(silence())
     error = failure(opened(ollama, load_seconds=600), replace(TASK, seconds=SECONDS))
-    assert type(error) is GeneratorTimeoutError
+    assert type(error) is LanguageModelTimeoutError
 
 
 @pytest.mark.parametrize("health", [silence(), trickle(0.05), status(500), lines(b"no\n"), lines([]), hang_up()])
 def test_a_server_that_cannot_say_what_it_has_is_not_asked(ollama: ScriptedOllama, health: Fault) -> None:
     ollama.health = health
     error = failure(opened(ollama))
-    assert type(error) in {NoGeneratorError, GeneratorError}
+    assert type(error) in {NoGeneratorError, LanguageModelError}
     assert not ollama.asked
 
 
@@ -384,9 +385,9 @@ def test_a_task_without_time_does_not_speak_against_the_server(ollama: ScriptedO
     generator = opened(ollama)
     ollama.once.extend([silence()] * 3)
     for _ in range(3):
-        assert type(failure(generator, replace(TASK, seconds=0.1))) is GeneratorTimeoutError
+        assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
     ollama.health = silence()
-    assert type(failure(generator, replace(TASK, seconds=0.1))) is GeneratorTimeoutError
+    assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
     ollama.health = None
     assert generator.write(TASK).queries == ("a boat is",)
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from hybrid_retrieve import main
-from retriever.library import index_folders
+from retriever.api import index_folders
 from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama
 from tests.real.test_expanding import HELPFUL
 from tests.real.test_llm import FAULTS, SLOW

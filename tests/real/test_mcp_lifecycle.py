@@ -424,10 +424,10 @@ def test_memory_and_files_stay_as_they_are_while_the_documents_change(tmp_path: 
 
     with served(index, "--mcp", "--docs", str(tmp_path / "docs")) as server:
         changes = [change(server, number) for number in range(6)]
-        generations = len(list(index.glob("gen-*")))
+        snapshots = len(list(index.glob("snapshot-*")))
     assert changes[-1][0] <= changes[1][0] * 1.2, "kilobytes"
     assert changes[-1][1] <= changes[1][1] + 2, "open files: a connection more"
-    assert generations <= 2, "those that nobody reads are gone"
+    assert snapshots <= 2, "those that nobody reads are gone"
 
 
 def resources(server: Served) -> tuple[int, int]:

@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.doctor.index_parts import examine_index
+from retriever.api import open_retriever
+from retriever.doctor import examine_index
 from retriever.errors import EncoderError
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.updating import update_index
-from retriever.library import open_retriever
-from retriever.progress import NoProgress
-from retriever.retrieving import Retriever
-from retriever.searching.two_models import joined
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.update import update_index
+from retriever.retriever import Retriever
+from retriever.searching.encode import joined
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Ranked
 from tests.scenarios import pages
 from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, Shelf, found
@@ -137,7 +137,7 @@ def test_a_document_that_changes_meanwhile_is_read_by_the_new_model(shelf: Shelf
     assert answer.index.refreshed_files == 1
     assert "mail.md#mail" in _read(shelf)
     assert all("stamp" not in hit.text for hit in answer.hits)
-    assert index(shelf, NEW, seconds=100.0).generation > 0
+    assert index(shelf, NEW, seconds=100.0).snapshot > 0
     assert ask(shelf, "which animal brings the post?").degraded == ()
 
 
@@ -202,10 +202,10 @@ def test_a_new_model_that_fails_leaves_the_former_in_its_place(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("where", "call"),
     [
-        ("retriever.indexing.model_change.renew_generation", 1),
+        ("retriever.indexing.model_change.renew_snapshot", 1),
         ("retriever.indexing.model_change.store_vectors", 1),
         ("retriever.indexing.model_change.store_vectors", 4),
-        ("retriever.indexing.model_change.renew_generation", 2),
+        ("retriever.indexing.model_change.renew_snapshot", 2),
         ("retriever.store.model_change.remove_former", 1),
     ],
     ids=["beginning", "before the first", "between", "ending", "removing"],

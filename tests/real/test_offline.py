@@ -107,6 +107,15 @@ def test_without_a_language_model_nobody_is_spoken_to(docs: Path, proxy: tuple[s
     assert (seen, used) == (set(), [])
 
 
+def test_a_process_that_stays_open_speaks_to_nobody(tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
+    """The runtime of the embedding model would report to its maker, some 8 s after it was loaded."""
+    url, used = proxy
+    load = "from retriever.embedding.onnx import OnnxEncoder; OnnxEncoder().encode_queries(['a'])"
+    code = f"{load}; import time; time.sleep(15)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PROGRAM.parent, env=surroundings(tmp_path, url))
+    assert used == []
+
+
 def test_with_one_only_that_one_is_spoken_to(docs: Path, proxy: tuple[str, list[str]]) -> None:
     url, used = proxy
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.embedding import EncoderSettings, open_encoder, unread_tokens
-from retriever.embedding.model_card import BUNDLED_MODEL, ModelCard, file_sha256, read_card, write_card
-from retriever.embedding.onnx import OnnxEncoder
+from retriever.embedding import open_encoder, unread_tokens
+from retriever.embedding.onnx import BUNDLED_MODEL, ModelCard, OnnxEncoder, file_sha256, read_card, write_card
 from retriever.errors import EncoderError
+from retriever.settings.schema import EncoderSettings
 
 REFERENCES = json.loads((Path(__file__).parent / "reference_vectors.json").read_text(encoding="utf-8"))
 TEXTS = [f"{'words of a text ' * (number % 7)}number {number}" for number in range(40)]

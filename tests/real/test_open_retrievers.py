@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.library import index_folders, open_retriever
-from retriever.retrieving import Retriever
+from retriever.api import index_folders, open_retriever
+from retriever.retriever import Retriever
 from retriever.serving.pool import MAX_OPEN, RetrieverPool, ServedIndex
 
 WORDS_ALONE = {"encoder": {"kind": "none"}}

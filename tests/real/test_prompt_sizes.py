@@ -8,8 +8,8 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from retriever.display.wording import counted
-from retriever.llm.generator import size
+from retriever.display.phrases import counted
+from retriever.llm.task import size
 from retriever.types import Answer
 from tests.real.scripted_ollama import Asked, ScriptedOllama, scripted_ollama
 from tests.shelf import NEVER_REFRESH, Shelf

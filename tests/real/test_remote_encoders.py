@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from retriever.embedding import EncoderSettings, open_encoder, unread_tokens
-from retriever.embedding.ollama import OllamaServer
-from retriever.embedding.openai import OpenAIServer
-from retriever.embedding.remote import RemoteEncoder
+from retriever.embedding import open_encoder, unread_tokens
+from retriever.embedding.remote import OllamaServer, OpenAIServer, RemoteEncoder
 from retriever.errors import EncoderError
+from retriever.settings.schema import EncoderSettings
 from tests.fake_encoder import FakeEncoder
 from tests.real.model_server import Answer, Handler, Script, cut_off, hang_up, model_server, rows, status, well
 

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from pageindex.node import Span
-from retriever.evaluation.losses import ArmRank, Loss, Stage
-from retriever.evaluation.questions import Gold, Question, QuestionSet
-from retriever.evaluation.relevance import Section, Sections
-from retriever.evaluation.report import report_page
-from retriever.evaluation.runs import Found, Outcome, Run
+from retriever.evaluation.questions import Gold, Question, QuestionSet, Section, Sections
+from retriever.evaluation.report import render_report
+from retriever.evaluation.runs import ArmRank, Found, Loss, Outcome, Run, Stage
 from retriever.evaluation.summary import summarize
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
@@ -79,7 +77,7 @@ def page() -> str:
     )
     runs = [Run(name, {item.id: outcome(item.id, n, shift) for n, item in enumerate(questions)})
             for name, shift in (("balanced", 4), ("balanced - evidence weights of the ranking", 9))]  # fmt: skip
-    return report_page(summarize(QuestionSet("a set", questions, has_lines=True), runs, sections))
+    return render_report(summarize(QuestionSet("a set", questions, has_lines=True), runs, sections))
 
 
 def gold(number: int) -> tuple[Gold, ...]:

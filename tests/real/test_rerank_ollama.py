@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from retriever.expansion.entities import adjusted_for_intent
-from retriever.expansion.values import Expansion
-from retriever.rerank.ranks import worth
-from retriever.settings.stages import RerankSettings
-from retriever.types import Answer, Candidate
+from retriever.query import Expansion
+from retriever.rerank.stage import rank_value
+from retriever.settings.schema import RerankSettings
+from retriever.types import Answer
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama
 from tests.shelf import PAGES, Shelf, found
@@ -73,7 +72,7 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
     assert (evidence.rank, evidence.score, evidence.scale) == (1, 1.0, "1 / log2(1 + the model's rank)")
     assert (first.score, first.scale) == (1.0, "reranked")
     for rank, hit in enumerate(answer.hits, start=1):
-        assert hit.score == pytest.approx(worth(rank)) == pytest.approx(sum(item.share for item in hit.evidence))
+        assert hit.score == pytest.approx(rank_value(rank)) == pytest.approx(sum(item.share for item in hit.evidence))
         assert {item.arm for item in hit.evidence} > {"rerank"}
     (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
     assert stage.note == "8 candidates in 1 window, 1 call"
@@ -235,23 +234,6 @@ def test_a_context_that_is_too_small(tmp_path: Path, ollama: ScriptedOllama) -> 
     assert answer.degraded == ()
     assert len(ollama.asked) > 2
     assert all(asked.prompt_tokens < 2048 * 0.75 for asked in ollama.asked)
-
-
-def test_each_candidate_passes_the_place_for_a_rule_by_intent(
-    shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ollama.answer = preferring("Bread")
-    plain = ask(shelf, ollama, top_k=8)
-    passed = []
-
-    def rule(candidate: Candidate, intent: str) -> Candidate:
-        passed.append(candidate.node_id)
-        return adjusted_for_intent(candidate, intent)
-
-    monkeypatch.setattr("retriever.rerank.stage.adjusted_for_intent", rule)
-    assert ask(shelf, ollama, top_k=8).hits == plain.hits
-    assert {hit.node_id for hit in plain.hits} <= set(passed)
-    assert len(passed) == len(set(passed))
 
 
 def test_without_use_llm_nobody_is_asked(shelf: Shelf, ollama: ScriptedOllama) -> None:

@@ -11,12 +11,16 @@ def test_late_interaction_chooses_from_more_than_are_kept(tmp_path: Path) -> Non
     encoder = OnnxEncoder()
     shelf.update(encoder=encoder)
     notes = {}
-    for late_candidates in (1, 6):
+    for token_match_candidates in (1, 6):
         answer = shelf.ask(
-            "who visits the blossom?", encoder=encoder, top_k=2, candidate_cap=2, late_candidates=late_candidates
+            "who visits the blossom?",
+            encoder=encoder,
+            top_k=2,
+            candidate_cap=2,
+            token_match_candidates=token_match_candidates,
         )
-        notes[late_candidates] = next(stage.note for stage in answer.trace.stages if stage.name == "late")
+        notes[token_match_candidates] = next(stage.note for stage in answer.trace.stages if stage.name == "late")
         (late,) = [ranking for ranking in answer.trace.rankings if ranking.arm == "late"]
-        assert len(late.items) == max(2, late_candidates)
+        assert len(late.items) == max(2, token_match_candidates)
         assert len(answer.hits) == 2
     assert notes == {1: "2 sections, 2 kept", 6: "6 sections, 2 kept"}

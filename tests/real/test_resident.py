@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from retriever.command_line.default_command import VOICE_FLAGS
+from retriever.command_line.options import VOICE_FLAGS
 from retriever.command_line.program import command_line
 from retriever.errors import ServingError
 from retriever.serving import resident_client

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from retriever.doctor.index_parts import examine_index
-from retriever.library import index_folders, open_retriever
+from retriever.api import index_folders, open_retriever
+from retriever.doctor import examine_index
 from tests.real.served import command, environment
 from tests.scenarios import pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS

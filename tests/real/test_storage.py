@@ -25,9 +25,9 @@ from retriever.errors import (
     NoIndexError,
     StorageError,
 )
-from retriever.indexing.generation import Generation
-from retriever.indexing.locks import writer_lock
+from retriever.indexing.snapshot import Snapshot
 from retriever.searching.open_index import OpenIndex
+from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors import VectorIndex
 from retriever.vectors.exact import Neighbours
@@ -74,14 +74,14 @@ def said(some: Sequence[Answer]) -> str:
 @pytest.mark.parametrize("by", ["a question", "index"])
 def test_a_deleted_generation_is_made_again_without_embedding(shelf: Shelf, by: str) -> None:
     truth = answers(shelf)
-    shutil.rmtree(shelf.index / "gen-1")
+    shutil.rmtree(shelf.index / "snapshot-1")
     if by == "index":
-        assert shelf.update().generation == 2
+        assert shelf.update().snapshot == 2
     first = answers(shelf)
     assert all_same(first, truth)
     assert ("it was rebuilt" in said(first)) == (by == "a question")
     assert said(answers(shelf)) == ""
-    assert shelf.generations() == ["gen-2"]
+    assert shelf.snapshots() == ["snapshot-2"]
     assert shelf.encoder.encoded == 0
 
 
@@ -123,7 +123,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
     shelf = Shelf(tmp_path_factory.mktemp("chapters"), PAGES | CHAPTERS)
     shelf.update()
     truth = answers(shelf)
-    assert len(list((shelf.index / "gen-1" / "chroma").glob("*/index_metadata.pickle"))) == 1
+    assert len(list((shelf.index / "snapshot-1" / "chroma").glob("*/index_metadata.pickle"))) == 1
     shutil.copytree(shelf.index, shelf.place / "good")
     shelf.encoder.encoded = 0
     return shelf, truth
@@ -137,17 +137,17 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
 ) -> None:
     shelf, truth = chapters
     chance = random.Random(1)
-    good = shelf.place / "good" / "gen-1"
+    good = shelf.place / "good" / "snapshot-1"
     names = sorted(path.relative_to(good) for path in good.rglob("*") if path.is_file())
     assert len(names) > 15
     with writer_lock(shelf.index, 0):  # nobody can rebuild it: index.sqlite has to answer, which is faster to test
         for place, name in enumerate(names):
             if name.name == "readers.lock" and harm not in {delete, make_a_folder_of_it}:
                 continue  # it is empty
-            shutil.rmtree(shelf.index / "gen-1")
-            shutil.copytree(shelf.place / "good" / "gen-1", shelf.index / "gen-1")
-            harm(shelf.index / "gen-1" / name, chance)
-            hurt = shelf.index / "gen-1" / name
+            shutil.rmtree(shelf.index / "snapshot-1")
+            shutil.copytree(shelf.place / "good" / "snapshot-1", shelf.index / "snapshot-1")
+            harm(shelf.index / "snapshot-1" / name, chance)
+            hurt = shelf.index / "snapshot-1" / name
             if hurt.is_file() and hurt.read_bytes() == (good / name).read_bytes():
                 continue  # its end was zeros already
             question = place % len(QUESTIONS)
@@ -165,7 +165,7 @@ def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
 
     truth = answers(shelf)
     for_ever = threading.Event()
-    monkeypatch.setattr("retriever.vectors.index._ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr("retriever.vectors.chroma._ANSWERS_WITHIN_S", 0.2)
     monkeypatch.setattr(Collection, "query", lambda *_, **__: for_ever.wait())
     with shelf.open() as reader:
         answer = reader.search(QUESTIONS[0])
@@ -176,7 +176,7 @@ def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
 
 
 def test_the_damage_of_one_generation_does_not_live_on_in_the_next(shelf: Shelf) -> None:
-    counts = shelf.index / "gen-1" / "lexical" / "counts.npy"
+    counts = shelf.index / "snapshot-1" / "lexical" / "counts.npy"
     known = np.load(counts)
     np.save(counts, np.arange(len(known), dtype=known.dtype) % 50 + 1)  # as large as before, and sound on its face
     shelf.write("new.md", "# New\n\nword\n")
@@ -189,15 +189,15 @@ def test_the_damage_of_one_generation_does_not_live_on_in_the_next(shelf: Shelf)
 
 
 def test_the_folder_of_another_generation_under_its_name_is_not_believed(shelf: Shelf) -> None:
-    shutil.copytree(shelf.index / "gen-1", shelf.place / "older")
+    shutil.copytree(shelf.index / "snapshot-1", shelf.place / "older")
     shelf.write("mail.md", "# Mail\n\nNothing about stamps or parcels any more.\n")
     shelf.update()
     truth = answers(shelf)
-    shutil.rmtree(shelf.index / "gen-2")
-    shutil.copytree(shelf.place / "older", shelf.index / "gen-2")
+    shutil.rmtree(shelf.index / "snapshot-2")
+    shutil.copytree(shelf.place / "older", shelf.index / "snapshot-2")
     swapped = answers(shelf)
     assert all_same(swapped, truth)
-    assert "gen-2 is not what index.sqlite names; it was rebuilt" in said(swapped)
+    assert "snapshot-2 is not what index.sqlite names; it was rebuilt" in said(swapped)
 
 
 @pytest.mark.parametrize("wrong", ["one is missing", "one is far off", "one is unknown"])
@@ -221,30 +221,30 @@ def test_vectors_that_are_not_those_of_the_index_are_not_believed(
     hurt = answers(shelf)
     assert all_same(hurt, truth)
     assert all("answered without it" in said([answer]) for answer in hurt)
-    assert shelf.generations() == ["gen-2"]  # made anew once, not for every question
+    assert shelf.snapshots() == ["snapshot-2"]  # made anew once, not for every question
 
 
 def test_what_a_dead_writer_left_is_in_nobodys_way(shelf: Shelf) -> None:
-    dead = shelf.index / "gen-2"
-    shutil.copytree(shelf.index / "gen-1", dead)
+    dead = shelf.index / "snapshot-2"
+    shutil.copytree(shelf.index / "snapshot-1", dead)
     (dead / "manifest.json").unlink()
     (dead / "lexical" / "rubbish").write_bytes(b"x" * 1000)
     assert said(answers(shelf)) == ""
     shelf.write("new.md", "# New\n\nword\n")
-    assert shelf.update().generation == 2
+    assert shelf.update().snapshot == 2
     assert not (dead / "lexical" / "rubbish").exists()
-    (shelf.index / "gen-9").mkdir()
+    (shelf.index / "snapshot-9").mkdir()
     shelf.update()
-    assert shelf.generations() == ["gen-2"]
+    assert shelf.snapshots() == ["snapshot-2"]
 
 
 HOLD = """
 import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from retriever.indexing.locks import share_generation, writer_lock
+from retriever.store.locks import share_snapshot, writer_lock
 index = Path(sys.argv[2])
-with writer_lock(index, 5) if sys.argv[3] == "write" else share_generation(index / "gen-1"):
+with writer_lock(index, 5) if sys.argv[3] == "write" else share_snapshot(index / "snapshot-1"):
     print("ready", flush=True)
     sys.stdin.read()
 """
@@ -252,7 +252,7 @@ with writer_lock(index, 5) if sys.argv[3] == "write" else share_generation(index
 
 @contextmanager
 def another_process(shelf: Shelf, doing: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that reads generation 1, or writes, until its standard input is closed."""
+    """A process that reads snapshot 1, or writes, until its standard input is closed."""
     command = [sys.executable, "-c", HOLD, str(PROJECT), str(shelf.index), doing]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -267,23 +267,23 @@ def test_an_old_generation_stays_while_another_process_reads_it(shelf: Shelf) ->
         for number in range(2, 4):
             shelf.write("new.md", f"# New\n\nword {number}\n")
             shelf.update()
-            assert shelf.generations() == ["gen-1", f"gen-{number}"]
+            assert shelf.snapshots() == ["snapshot-1", f"snapshot-{number}"]
     shelf.update()
-    assert shelf.generations() == ["gen-3"]
+    assert shelf.snapshots() == ["snapshot-3"]
 
 
 def test_an_open_retriever_sees_the_new_state_at_its_next_question(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as reader:
-        assert reader.search("otter").index.generation == 1
+        assert reader.search("otter").index.snapshot == 1
         shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
         shelf.update()
         answer = reader.search("otter")
-        assert (answer.index.generation, answer.index.documents) == (2, 5)
+        assert (answer.index.snapshot, answer.index.documents) == (2, 5)
         assert answer.hits[0].node_id == "otter.md#otters"
         shelf.write("binary.md", b"\0")
-        shelf.update()  # nothing new to search for, so no new generation
+        shelf.update()  # nothing new to search for, so no new snapshot
         answer = reader.search("otter")
-        assert (answer.index.generation, answer.index.skipped_files) == (2, 1)
+        assert (answer.index.snapshot, answer.index.skipped_files) == (2, 1)
         assert answer.degraded == ()
 
 
@@ -325,22 +325,22 @@ def test_a_view_is_one_state(shelf: Shelf) -> None:
 
 
 def test_a_generation_that_a_writer_removes_while_it_is_opened(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the name of a generation and its lock there is a moment; the next one in force is then taken."""
+    """Between the name of a snapshot and its lock there is a moment; the next one in force is then taken."""
 
-    def late(index: Path, number: int, seal: str) -> Generation:
+    def late(index: Path, number: int, manifest_hash: str) -> Snapshot:
         if number == 1:
             shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
             shelf.update()
-        return Generation(index, number, seal)
+        return Snapshot(index, number, manifest_hash)
 
     with shelf.open(**NEVER_REFRESH) as reader:
-        monkeypatch.setattr("retriever.searching.open_index.Generation", late)
+        monkeypatch.setattr("retriever.searching.open_index.Snapshot", late)
         answer = reader.search("otter")
-    assert (answer.index.generation, answer.degraded) == (2, ())
+    assert (answer.index.snapshot, answer.degraded) == (2, ())
     assert answer.hits[0].node_id == "otter.md#otters"
     assert [stage.name for stage in answer.trace.stages].count("embed") == 1
-    assert (shelf.index / "gen-2" / "manifest.json").exists()
-    assert shelf.generations() == ["gen-2"]
+    assert (shelf.index / "snapshot-2" / "manifest.json").exists()
+    assert shelf.snapshots() == ["snapshot-2"]
 
 
 def test_several_threads_share_a_retriever(shelf: Shelf) -> None:
@@ -404,7 +404,7 @@ def test_readers_beside_a_writer_see_one_state_or_the_other(shelf: Shelf) -> Non
                 for answer in (lasting.search(QUESTIONS[question]), fresh.search(QUESTIONS[question])):
                     assert any(same_hits(found(answer), found(state[question])) for state in states)
                     assert answer.degraded == ()
-                    seen.add(answer.index.generation)
+                    seen.add(answer.index.snapshot)
             if len(seen) > 5:
                 break
 
@@ -463,7 +463,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
             assert same_hits(found(first), found(truth[0]))
             assert any("answered without it" in sentence for sentence in first.degraded)
             assert first.index.stale_files == 0
-            monkeypatch.setattr("retriever.retrieving.update_index", lambda *_: pytest.fail("tried again"))
+            monkeypatch.setattr("retriever.retriever.update_index", lambda *_: pytest.fail("tried again"))
             monkeypatch.setattr("retriever.lexical.bm25.build_lexical", lambda *_: pytest.fail("what is whole is used"))
             assert all_same([reader.search(question) for question in QUESTIONS], truth)
             assert reader.read("mail.md:1").text == "# Mail\n"
@@ -492,7 +492,7 @@ import os, sys
 sys.path.insert(0, {str(PROJECT)!r})
 from retriever.errors import RetrieverError
 from tests.fake_encoder import FakeEncoder
-from retriever.library import open_retriever
+from retriever.api import open_retriever
 def ask():
     with open_retriever((), {str(shelf.index)!r}, encoder=FakeEncoder()) as retriever:
         return retriever.search({QUESTIONS[0]!r}).hits[0].node_id

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from retriever.indexing.forgetting import forget
-from retriever.indexing.recipe import IndexRequest
-from retriever.indexing.summarizing import SummaryReport, summarize_index
-from retriever.library import index_folders
-from retriever.progress import NoProgress
+from retriever.api import index_folders
+from retriever.indexing.forget import forget
+from retriever.indexing.request import IndexRequest
+from retriever.indexing.summaries import SummaryReport, summarize_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.trace import NoProgress
 from tests.real.scripted_ollama import Asked, ScriptedOllama, cut_stream, killed, scripted_ollama, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
@@ -81,25 +81,25 @@ ALL = ["amber.md#amber", "birch.md#birch", "cedar.md#cedar", "delta.md#delta"]
 
 
 def test_long_sections_get_one_and_it_is_searched_and_shown(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    before = shelf.update().generation
+    before = shelf.update().snapshot
     embedded = shelf.encoder.encoded
     report = update(shelf, wishes(ollama))
     assert (report.written, report.known, report.missing) == (4, 0, 0)
     assert by_model(shelf) == ALL
     assert summaries(shelf)["amber.md#amber/short"] == "A short note on the amber."
-    assert report.generation > before
+    assert report.snapshot > before
     assert shelf.encoder.encoded == embedded
-    hits = shelf.ask("quintessentially", dense_weight=0.0, **NEVER_REFRESH).hits
+    hits = shelf.ask("quintessentially", semantic_weight=0.0, **NEVER_REFRESH).hits
     assert sorted(hit.node_id for hit in hits if hit.evidence[0].arm == "lexical") == ALL
     assert hits[0].summary == "Here the amber is described in many words, quintessentially."
-    assert len(shelf.generations()) == 1
+    assert len(shelf.snapshots()) == 1
 
 
 def test_nothing_is_written_twice(shelf: Shelf, ollama: ScriptedOllama) -> None:
     first = update(shelf, wishes(ollama))
     again = update(shelf, wishes(ollama))
     assert (again.written, again.known) == (0, 4)
-    assert again.generation == first.generation
+    assert again.snapshot == first.snapshot
     (shelf.docs / "amber.md").rename(shelf.docs / "moved.md")
     moved = update(shelf, wishes(ollama))
     assert moved.written == 0

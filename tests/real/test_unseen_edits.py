@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import pageindex.regular_file
+import pageindex.files
 from hybrid_retrieve import main
-from pageindex.corpus import DocumentText, SourceFile, read_document
-from retriever.library import index_folders, watch_folders
+from pageindex.files import DocumentText, SourceFile, read_document
+from retriever.api import index_folders, watch_folders
 from retriever.serving.pool import ServedIndex
-from retriever.watching import Run
+from retriever.watch import Run
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, wait_until_trusted
 
 QUESTION = "which stamp pays for the journey?"
@@ -101,7 +101,7 @@ def test_every_way_to_ask_notices_it(
 
 def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but the content tells: the file is indexed, and saved again, before its file system's clock moves on."""
-    identify = pageindex.regular_file.identify
+    identify = pageindex.files.identify
 
     def tick(status: os.stat_result) -> tuple[int, int, int, int]:
         size, mtime_ns, _, inode = identify(status)
@@ -127,7 +127,7 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
         edit(shelf.docs)
         yield True
 
-    monkeypatch.setattr("retriever.watching.wakes", wakes)
+    monkeypatch.setattr("retriever.watch.wakes", wakes)
     runs = list(watch_folders([shelf.docs], shelf.place / "followed", settings=WORDS_ALONE))
     assert [run.report.changed for run in runs if isinstance(run, Run)] == [0, 1, 1]
 
@@ -138,7 +138,7 @@ def test_watch_indexes_it(
 ) -> None:
     wait_until_trusted(monkeypatch)
     set_tree(shelf.docs)
-    monkeypatch.setattr("retriever.watching.wakes", lambda _: [True])
+    monkeypatch.setattr("retriever.watch.wakes", lambda _: [True])
     runs = watch_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
     assert isinstance(next(runs), Run)
     edit(shelf.docs, write)
@@ -219,7 +219,7 @@ def test_an_unchanged_tree_is_not_read_at_every_ask(
         with shelf.open() as retriever:
             assert retriever.status().changed_files == ()
     assert reads == []
-    assert shelf.generations() == ["gen-1"]
+    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]) -> None:
@@ -236,7 +236,7 @@ def test_a_copy_of_the_tree_is_read_once(shelf: Shelf, monkeypatch: pytest.Monke
     assert shelf.ask(QUESTION).index.refreshed_files == 0
     reads.clear()
     assert shelf.ask(QUESTION).index.refreshed_files == 0
-    assert (reads, shelf.generations()) == ([], ["gen-1"])
+    assert (reads, shelf.snapshots()) == ([], ["snapshot-1"])
 
 
 def test_an_open_retriever_reads_a_copy_once_where_nothing_can_be_written(

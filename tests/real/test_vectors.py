@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.errors import EncoderError, GenerationError, RetrieverError, StorageError
+from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
 from retriever.types import FloatMatrix
 from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.chroma import chroma_errors
@@ -45,7 +45,7 @@ def opened(folder: Path) -> Iterator[VectorIndex]:
 @pytest.fixture(scope="module")
 def gen_17(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of chunks 0 to 1199, to be copied or read, never changed."""
-    folder = tmp_path_factory.mktemp("gen-17") / "chroma"
+    folder = tmp_path_factory.mktemp("snapshot-17") / "chroma"
     build_vectors(folder, ENCODER, chunks(range(1200)))
     return folder
 
@@ -93,9 +93,9 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
     removed = set(range(300)) | set(range(1100, 1200))
     with opened(gen_17) as reader:
         before = reader.search(questions, 40)
-        patch_vectors(gen_17, tmp_path / "gen-18", ENCODER, removed, fresh)
+        patch_vectors(gen_17, tmp_path / "snapshot-18", ENCODER, removed, fresh)
         assert reader.search(questions, 40) == before
-        with opened(tmp_path / "gen-18") as index:
+        with opened(tmp_path / "snapshot-18") as index:
             assert len(index) == 1000
             # Everything, by way of every vector: no deleted chunk comes up.
             found = index.search(clustered(1200), 100)
@@ -107,14 +107,18 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
 
 
 def test_patches_on_patches_stay_whole(tmp_path: Path) -> None:
-    build_vectors(tmp_path / "gen-0", ENCODER, chunks(range(150), seed=0))
+    build_vectors(tmp_path / "snapshot-0", ENCODER, chunks(range(150), seed=0))
     for step in range(1, 8):
         first = 150 + (step - 1) * 20
         removed = range((step - 1) * 20, step * 20)
         patch_vectors(
-            tmp_path / f"gen-{step - 1}", tmp_path / f"gen-{step}", ENCODER, removed, chunks(range(first, first + 20))
+            tmp_path / f"snapshot-{step - 1}",
+            tmp_path / f"snapshot-{step}",
+            ENCODER,
+            removed,
+            chunks(range(first, first + 20)),
         )
-    with opened(tmp_path / "gen-7") as index:
+    with opened(tmp_path / "snapshot-7") as index:
         assert len(index) == 150
         (found,) = index.search(clustered(1), 150)
         assert sorted(key for key, _ in found) == list(range(140, 290))
@@ -145,20 +149,20 @@ def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int
 
 
 def test_a_change_for_other_chunks_is_refused(gen_17: Path, tmp_path: Path) -> None:
-    with pytest.raises(GenerationError, match="after a change that leaves 1199"):
+    with pytest.raises(SnapshotError, match="after a change that leaves 1199"):
         patch_vectors(gen_17, tmp_path / "a", ENCODER, {5000}, ChunkVectors([], [], clustered(0)))
-    with pytest.raises(GenerationError, match="holds chunks that the change adds"):
+    with pytest.raises(SnapshotError, match="holds chunks that the change adds"):
         patch_vectors(gen_17, tmp_path / "b", ENCODER, set(), chunks(range(1199, 1201)))
     wrong = ChunkVectors([9000], ["n"], clustered(1, dimension=32))
     with pytest.raises(EncoderError, match="vectors of 64 numbers, not 32"):
         patch_vectors(gen_17, tmp_path / "c", ENCODER, set(), wrong)
     for name in "abc":
-        with pytest.raises(GenerationError, match="not a whole folder"):
+        with pytest.raises(SnapshotError, match="not a whole folder"):
             VectorIndex.open(tmp_path / name, ENCODER)
     with opened(gen_17) as index:
-        with pytest.raises(GenerationError, match="other chunks"):
+        with pytest.raises(SnapshotError, match="other chunks"):
             index.verify(range(1199), clustered(1199))
-        with pytest.raises(GenerationError, match="find themselves"):
+        with pytest.raises(SnapshotError, match="find themselves"):
             index.verify(range(1200), clustered(1200, seed=5))
 
 
@@ -217,7 +221,7 @@ def test_a_damaged_folder_is_noticed_on_opening(gen_17: Path, tmp_path: Path, na
     shutil.copytree(gen_17, tmp_path / "chroma")
     (file,) = (tmp_path / "chroma").rglob(name)
     damaged(file, damage)
-    with pytest.raises(GenerationError, match="index the documents again"), opened(tmp_path / "chroma"):
+    with pytest.raises(SnapshotError, match="index the documents again"), opened(tmp_path / "chroma"):
         pass
 
 
@@ -226,7 +230,7 @@ def test_noise_of_the_same_size_is_an_error_of_ours(gen_17: Path, tmp_path: Path
     shutil.copytree(gen_17, tmp_path / "chroma")
     (file,) = (tmp_path / "chroma").rglob(name)
     damaged(file, "noise")
-    with pytest.raises(GenerationError, match="index the documents again"):
+    with pytest.raises(SnapshotError, match="index the documents again"):
         VectorIndex.open(tmp_path / "chroma", ENCODER)
 
 
@@ -236,7 +240,7 @@ def test_a_changed_bit_of_a_vector_file_never_reaches_chroma(gen_17: Path, tmp_p
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-        with pytest.raises(GenerationError, match="a file is missing, cut or damaged"):
+        with pytest.raises(SnapshotError, match="a file is missing, cut or damaged"):
             VectorIndex.open(tmp_path / "chroma", ENCODER)
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
@@ -245,9 +249,9 @@ def test_a_changed_bit_of_a_vector_file_never_reaches_chroma(gen_17: Path, tmp_p
 
 
 def test_another_collection_or_folder_is_refused(gen_17: Path, tmp_path: Path) -> None:
-    with pytest.raises(GenerationError, match="index the documents again"):
+    with pytest.raises(SnapshotError, match="index the documents again"):
         VectorIndex.open(gen_17, "another-encoder")
-    with pytest.raises(GenerationError, match="not a whole folder"):
+    with pytest.raises(SnapshotError, match="not a whole folder"):
         VectorIndex.open(tmp_path / "missing", ENCODER)
     assert not (tmp_path / "missing").exists()
 
@@ -258,7 +262,7 @@ def test_a_collection_of_another_distance_is_refused(gen_17: Path, tmp_path: Pat
         for column in ("config_json_str", "schema_str"):
             database.execute(f"UPDATE collections SET {column} = replace({column}, 'cosine', 'l2')")
     Inventory.of(tmp_path / "chroma", 1200, 64).write(tmp_path / "chroma")  # with checksums of what it is now
-    with pytest.raises(GenerationError, match="l2 instead of"):
+    with pytest.raises(SnapshotError, match="l2 instead of"):
         VectorIndex.open(tmp_path / "chroma", ENCODER)
 
 
@@ -284,7 +288,7 @@ def test_a_closed_index_says_so(gen_17: Path) -> None:
     index = VectorIndex.open(gen_17, ENCODER)
     index.close()
     index.close()
-    with pytest.raises(GenerationError):
+    with pytest.raises(SnapshotError):
         index.search(clustered(1), 1)
 
 
@@ -320,7 +324,7 @@ def test_what_chroma_says_on_a_full_disk(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=free)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    expected = StorageError if writing and free == 1_000 else GenerationError
+    expected = StorageError if writing and free == 1_000 else SnapshotError
     with pytest.raises(expected, match="Failed to apply logs"), chroma_errors(tmp_path, writing=writing):
         raise RuntimeError("Failed to apply logs to the hnsw segment writer")  # seen on a tmpfs of 4 MB
     with pytest.raises(StorageError), chroma_errors(tmp_path, writing=True):
@@ -329,7 +333,7 @@ def test_what_chroma_says_on_a_full_disk(
 
 def test_a_panic_of_the_rust_code_is_an_error_of_ours_and_an_interrupt_is_not(tmp_path: Path) -> None:
     panic = type("PanicException", (BaseException,), {})
-    with pytest.raises(GenerationError, match="range end index"), chroma_errors(tmp_path):
+    with pytest.raises(SnapshotError, match="range end index"), chroma_errors(tmp_path):
         raise panic("range end index 5 out of range")
     with pytest.raises(KeyboardInterrupt), chroma_errors(tmp_path):
         raise KeyboardInterrupt
@@ -423,7 +427,7 @@ def test_a_folder_that_cannot_be_written_is_a_generation_that_cannot_be_opened(g
     script = """
 import os, sys
 from pathlib import Path
-from retriever.errors import GenerationError
+from retriever.errors import SnapshotError
 from retriever.vectors import VectorIndex
 from retriever.vectors.chroma import _chromadb
 os.chdir(Path(sys.path[1]).parent)
@@ -431,11 +435,11 @@ _chromadb()
 os.seteuid(65534)
 try:
     VectorIndex.open(Path("chroma"), "0123456789abcdef")
-except GenerationError as error:
+except SnapshotError as error:
     print(error)
 """
     (tmp_path / "here").mkdir()
     finished = run(script, tmp_path / "here")
     assert finished.stderr == ""
     assert "index the documents again" in finished.stdout
-    assert issubclass(GenerationError, RetrieverError)
+    assert issubclass(SnapshotError, RetrieverError)

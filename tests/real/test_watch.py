@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from retriever.indexing.locks import writer_lock
+from retriever.store.locks import writer_lock
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 PATIENCE_S = 40.0

@@ -161,8 +161,8 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
     shares = page.locator(".shares tbody tr").first
     assert shares.locator("rect").count() >= 2, "the parts of the first hit's score"
     assert "#1" in shares.inner_text()
-    arms = page.locator(".arms h3").all_inner_texts()
-    assert {"meaning", "words"} <= set(arms)
+    rankings = page.locator(".rankings h3").all_inner_texts()
+    assert {"near in meaning", "words"} <= set(rankings)
     assert page.locator(".signals tbody tr").count() == 5
     page.go_back()
     page.locator(".hits article").first.wait_for()
@@ -175,7 +175,7 @@ def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page.locator(".hits article").first.wait_for()
     page.get_by_role("link", name="Why these").click()
     page.locator(".time-line").wait_for()
-    assert "neighbours" not in page.locator(".arms h3").all_inner_texts()
+    assert "near in the tree" not in page.locator(".rankings h3").all_inner_texts()
     assert page.get_by_label("Profile").input_value() == "fast"
 
 
@@ -306,6 +306,8 @@ def test_what_was_recorded_can_be_asked_again(seen: Seen) -> None:
     [
         ("/read?node=nowhere.md", 404, "is not in the index"),
         ("/?question=x&profile=none", 422, "must be one of"),
+        ("/?question=x&view=who", 422, "view must be '' or 'why'"),
+        ("/tree?node=many.md&count=0", 422, "count must be a whole number from 1"),
         ("/nowhere", 404, "there is no such page"),
         ("/read?node=empty.md", 200, "There is no text in it."),
     ],

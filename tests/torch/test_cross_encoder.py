@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from retriever.embedding.model_card import BUNDLED_MODEL
+from retriever.embedding.onnx import BUNDLED_MODEL
 from retriever.errors import RerankerError
-from retriever.rerank import Shown
 from retriever.rerank.cross_encoder import CrossEncoderReranker
-from retriever.settings.stages import RerankSettings
+from retriever.rerank.stage import RerankInput
+from retriever.settings.schema import RerankSettings
 from tests.shelf import PAGES, Shelf
 
 QUESTION = "tomatoes in a wet summer"
-SHOWN = [Shown("A > B", "not read", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
+SHOWN = [RerankInput("A > B", "not read", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
 TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
 
@@ -57,30 +57,30 @@ def opened(model: Path | str, **settings: int) -> CrossEncoderReranker:
 
 
 def test_scores_are_probabilities_and_depend_on_no_other_candidate(tiny_model: Path) -> None:
-    judgement = opened(tiny_model).judge(QUESTION, SHOWN)
-    assert all(0 <= score <= 1 for score in judgement.scores)
-    assert len(set(judgement.scores)) == 3
-    assert judgement.note == "3 candidates, 3 read, 0 remembered"
-    alone = [opened(tiny_model).judge(QUESTION, [one]).scores[0] for one in reversed(SHOWN)]
-    assert list(reversed(alone)) == pytest.approx(list(judgement.scores), abs=1e-5)
-    assert opened(tiny_model, batch_size=1).judge(QUESTION, SHOWN).scores == pytest.approx(judgement.scores, abs=1e-5)
-    assert opened(tiny_model).judge(QUESTION, []).scores == ()
+    output = opened(tiny_model).score(QUESTION, SHOWN)
+    assert all(0 <= score <= 1 for score in output.scores)
+    assert len(set(output.scores)) == 3
+    assert output.note == "3 candidates, 3 read, 0 cached"
+    alone = [opened(tiny_model).score(QUESTION, [one]).scores[0] for one in reversed(SHOWN)]
+    assert list(reversed(alone)) == pytest.approx(list(output.scores), abs=1e-5)
+    assert opened(tiny_model, batch_size=1).score(QUESTION, SHOWN).scores == pytest.approx(output.scores, abs=1e-5)
+    assert opened(tiny_model).score(QUESTION, []).scores == ()
 
 
-def test_what_was_read_is_remembered(tiny_model: Path) -> None:
+def test_what_was_read_is_cached(tiny_model: Path) -> None:
     reranker = opened(tiny_model)
-    first = reranker.judge(QUESTION, SHOWN[:2])
-    second = reranker.judge(QUESTION, SHOWN)
-    assert second.note == "3 candidates, 1 read, 2 remembered"
+    first = reranker.score(QUESTION, SHOWN[:2])
+    second = reranker.score(QUESTION, SHOWN)
+    assert second.note == "3 candidates, 1 read, 2 cached"
     assert second.scores[:2] == first.scores
-    assert reranker.judge("another question", SHOWN).note == "3 candidates, 3 read, 0 remembered"
+    assert reranker.score("another question", SHOWN).note == "3 candidates, 3 read, 0 cached"
 
 
 def test_a_long_candidate_is_cut_at_max_length(tiny_model: Path) -> None:
-    long = [Shown("A", "", "word " * 1000), Shown("A", "", "word " * 2000)]
-    one, other = opened(tiny_model, max_length=64).judge(QUESTION, long).scores
+    long = [RerankInput("A", "", "word " * 1000), RerankInput("A", "", "word " * 2000)]
+    one, other = opened(tiny_model, max_length=64).score(QUESTION, long).scores
     assert one == pytest.approx(other, abs=1e-5)
-    whole = opened(tiny_model, max_length=64).judge("word " * 3000, long[:1]).scores
+    whole = opened(tiny_model, max_length=64).score("word " * 3000, long[:1]).scores
     assert 0 <= whole[0] <= 1
 
 
@@ -98,36 +98,36 @@ def test_the_batch_is_halved_when_the_memory_is_not_enough(tiny_model: Path, mon
         return predict(pairs, batch_size=batch_size, **more)
 
     monkeypatch.setattr(reranker._model, "predict", small)
-    many = [Shown("A", "", f"text {place}") for place in range(10)]
-    scores = reranker.judge(QUESTION, many).scores
+    many = [RerankInput("A", "", f"text {place}") for place in range(10)]
+    scores = reranker.score(QUESTION, many).scores
     assert sizes[:3] == [8, 4, 2]
     assert set(sizes[3:]) == {2}
-    assert scores == pytest.approx(opened(tiny_model).judge(QUESTION, many).scores, abs=1e-5)
+    assert scores == pytest.approx(opened(tiny_model).score(QUESTION, many).scores, abs=1e-5)
 
     monkeypatch.setattr(reranker._model, "predict", lambda *args, **more: small(args[0], 99))
     with pytest.raises(RerankerError, match="memory is too small"):
-        reranker.judge("another", many)
+        reranker.score("another", many)
 
 
 def test_no_time_left(tiny_model: Path) -> None:
     with pytest.raises(RerankerError, match="time"):
-        opened(tiny_model).judge(QUESTION, SHOWN, seconds=0)
+        opened(tiny_model).score(QUESTION, SHOWN, seconds=0)
 
 
 def test_what_is_no_reranker_is_refused(tiny_model: Path, tmp_path: Path) -> None:
     embedding = made(tmp_path / "embedding", "BertModel")
     with pytest.raises(RerankerError, match="is no reranker"):
-        opened(embedding).judge(QUESTION, SHOWN)
+        opened(embedding).score(QUESTION, SHOWN)
     classes = made(tmp_path / "classes", "BertForSequenceClassification", num_labels=3)
     with pytest.raises(RerankerError, match="is no reranker"):
-        opened(classes).judge(QUESTION, SHOWN)
+        opened(classes).score(QUESTION, SHOWN)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RerankerError, match="holds no model"):
-        opened(tmp_path / "empty").judge(QUESTION, SHOWN)
+        opened(tmp_path / "empty").score(QUESTION, SHOWN)
     (classes / "config.json").write_bytes((tiny_model / "config.json").read_bytes())
     (classes / "model.safetensors").write_bytes(b"no weights")
     with pytest.raises(RerankerError, match="cannot be loaded"):
-        opened(classes).judge(QUESTION, SHOWN)
+        opened(classes).score(QUESTION, SHOWN)
 
 
 def test_a_search_in_the_order_of_the_cross_encoder(shelf: Shelf, tiny_model: Path) -> None:
@@ -145,13 +145,15 @@ def test_short_sections_are_read_with_what_stands_around_them(
     shelf: Shelf, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
-    judge = CrossEncoderReranker.judge
+    score = CrossEncoderReranker.score
 
-    def noting(self: CrossEncoderReranker, question: str, shown: Sequence[Shown], seconds: float | None) -> object:
+    def noting(
+        self: CrossEncoderReranker, question: str, shown: Sequence[RerankInput], seconds: float | None
+    ) -> object:
         read.extend(item.text for item in shown)
-        return judge(self, question, shown, seconds)
+        return score(self, question, shown, seconds)
 
-    monkeypatch.setattr(CrossEncoderReranker, "judge", noting)
+    monkeypatch.setattr(CrossEncoderReranker, "score", noting)
     answer = shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model)}, top_k=1)
     (stamps,) = [text for text in read if "## Stamps" in text]
     assert stamps.startswith("How letters leave the house.\n## Stamps")
@@ -169,7 +171,7 @@ def test_nothing_is_fetched_and_the_search_goes_on(shelf: Shelf) -> None:
     (reason,) = answer.degraded
     assert reason.startswith("rerank: no-such/reranker is neither a folder nor a model on this machine")
     with pytest.raises(RerankerError, match="uv run hf download cross-encoder/no-such-model"):
-        opened("no-such-model").judge(QUESTION, SHOWN)
+        opened("no-such-model").score(QUESTION, SHOWN)
 
 
 def test_a_model_that_gives_no_numbers(tiny_model: Path, tmp_path: Path) -> None:
@@ -182,4 +184,4 @@ def test_a_model_that_gives_no_numbers(tiny_model: Path, tmp_path: Path) -> None
     safetensors.save_file(broken, tmp_path / "model.safetensors", metadata={"format": "pt"})
     assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForSequenceClassification"]
     with pytest.raises(RerankerError, match="gave no score"):
-        opened(tmp_path).judge(QUESTION, SHOWN)
+        opened(tmp_path).score(QUESTION, SHOWN)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from retriever.library import open_retriever
-from retriever.rerank.cross_encoder import LOAD_S
+from retriever.api import open_retriever
+from retriever.rerank.cross_encoder import LOAD_SECONDS
 from retriever.types import Answer
 from tests.real.scripted_ollama import Asked, killed, scripted_ollama
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf, found
@@ -74,6 +74,6 @@ def test_a_budget_shorter_than_the_model_takes_to_load(shelf: Shelf, tiny_model:
     assert reason.startswith("rerank: skipped, ")
     assert "of the budget of 5,000 ms were left" in reason
     assert found(hurried) == found(plain)
-    patient = ask(shelf, "", tiny_model, use_llm=False, budget=f"{3 * LOAD_S:.0f}s")
+    patient = ask(shelf, "", tiny_model, use_llm=False, budget=f"{3 * LOAD_SECONDS:.0f}s")
     assert patient.degraded == ()
     assert {hit.scale for hit in patient.hits} == {"reranked"}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from retriever.embedding import EncoderSettings, open_encoder, unread_tokens
-from retriever.embedding.model_card import BUNDLED_MODEL
-from retriever.embedding.onnx import OnnxEncoder
+from retriever.embedding import open_encoder, unread_tokens
+from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
 from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 from retriever.errors import EncoderError
+from retriever.settings.schema import EncoderSettings
 from scripts import export_model
 
 TEXTS = ["a text", "another, rather longer text about boats", "x " * 20]

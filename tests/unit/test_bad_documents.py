@@ -8,7 +8,7 @@ import pytest
 from pageindex.document import parse_document
 from pageindex.markdown import parse_markdown
 from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 
 BAD = {
     "10,000 headings": ("".join(f"{'#' * (1 + n % 6)} h{n}\n\ntext\n" for n in range(10_000)), 10_001),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.corpus import DocumentText, Listing, SourceFile
+from pageindex.files import DocumentText, Listing, SourceFile
 from retriever.errors import DocumentsError
 from retriever.indexing.changes import (
     UNTRUSTED,
@@ -16,7 +16,7 @@ from retriever.indexing.changes import (
     read_suspects,
     without_doubt,
 )
-from retriever.settings.profile import DocumentSettings
+from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
 from tests.shelf import wait_until_trusted
 

@@ -9,7 +9,7 @@ from pageindex.markdown import BlockKind
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
 from retriever.indexing.chunk import CountTokens, chunk_nodes, split
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 from tests.definitions import pieces, without_definitions
 from tests.fake_encoder import FakeEncoder

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.corpus import CorpusOptions
+from pageindex.files import CorpusOptions
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
 from retriever.searching.citations import Anchor, Anchors, anchored
@@ -69,7 +69,7 @@ def anchors(tmp_path: Path) -> Callable[..., Anchors]:
     """Looks at page.md, which was indexed as it is."""
     path = tmp_path / "page.md"
     path.write_text(PAGE, encoding="utf-8")
-    from pageindex.corpus import SourceFile, read_document
+    from pageindex.files import SourceFile, read_document
 
     read = read_document(SourceFile("page.md", str(path), 0, 0))
     known = StoredDocument(1, "page.md", read.size, read.mtime_ns, read.digest)

@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
-from retriever.settings.profile import Setting, nested, settings
+from retriever.settings.schema import Setting, nested, settings
 from tests.answers import HIT, answer, hit
 from tests.fake_library import FakeLibrary, FakePassage, install
 
@@ -111,7 +111,7 @@ def test_several_settings_of_one_section_stay_together(library: FakeLibrary) -> 
         (["--top-k", "1.5"], "--top-k"),
         (["--rrf-k", "0"], "--rrf-k"),
         (["--rrf-k", "nan"], "--rrf-k"),
-        (["--dense-weight", "inf"], "--dense-weight"),
+        (["--semantic-weight", "inf"], "--semantic-weight"),
         (["--parent-decay", "1.5"], "--parent-decay"),
         (["--neighbors", "some"], "--neighbors"),
         (["--vector-topn", "5"], "--vector-topn"),
@@ -226,7 +226,7 @@ def test_status_says_what_it_found(library: FakeLibrary, capsys: pytest.CaptureF
     out = capsys.readouterr().out
     assert "holds         155 files, 1,203 sections, 3,204 passages (100% with a vector)\n" in out
     assert "freshness     up to date\n" in out
-    assert "size          22.9 MB, generation 7\n" in out
+    assert "size          22.9 MB, snapshot 7\n" in out
 
 
 @pytest.mark.parametrize("command", ["ask q", "index docs", "tree", "read x", "status", "profiles", "profiles fast"])

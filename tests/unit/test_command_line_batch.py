@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.batch import Question, read_questions
+from retriever.command_line.ask import Question, read_questions
 from retriever.errors import EncoderError, UsageError
 from tests.answers import HIT, answer
 from tests.fake_library import FakeLibrary, install

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from hybrid_retrieve import main
-from retriever.command_line.help_pages import WithExamples
+from retriever.command_line.options import WithExamples
 from retriever.command_line.profiles import as_yaml, shown_settings
 from retriever.command_line.program import command_line
 from retriever.settings.layers import load_profile, profile_names

@@ -10,13 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybrid_retrieve import main
-from retriever.command_line.as_json import json_line
-from retriever.command_line.page import Page
+from retriever.command_line.console import Page, json_line, openable
 from retriever.command_line.render import show_answer
-from retriever.command_line.terminal import openable
-from retriever.display.inert import inert, inert_line
-from retriever.display.marking import matched_places
-from retriever.display.wording import size
+from retriever.display.phrases import find_highlights, size
+from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.types import Answer, Evidence, Verdict
 from tests.answers import HIT, STATE, answer, hit
 from tests.fake_library import FakeLibrary, install
@@ -34,12 +31,12 @@ PLAIN = """\
  1  /docs/guide/mail.md:12-34
     Mail \u203a After the response
     Send an email after the response has gone out: add it to the background tasks.
-    dense #1 (cosine 0.713) \u00b7 words #3 (bm25 12.4)
+    near in meaning #1 (cosine 0.713) \u00b7 words #3 (bm25 12.4)
 
  2  /docs/a\\x0ab.md:12-34
     Evil\ufffd[2J
     Sending mails. \ufffdYou e-mail\u2026
-    near #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
+    near in the tree #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
 """
 
 
@@ -120,7 +117,7 @@ def test_explain_takes_the_answer_apart(library: FakeLibrary, capsys: pytest.Cap
     lines = capsys.readouterr().out.splitlines()
     assert "      4.2  dense    40 chunks of 23 sections" in lines
     assert "verdict  answered, confidence 0.88" in lines
-    assert "     6.50  margin     of the nearest chunk over unrelated questions, in deviations" in lines
+    assert "     6.50  margin     deviations of the nearest passage above what unrelated questions find" in lines
     assert "   1    0.7134  0.01640 of hit 1  guide/mail.md#mail/after-the-response" in lines
     assert "   2       0.5  -                 other.md" in lines
     assert lines[-1] == "   1   0.03120 = 0.01640 dense + 0.01480 lexical  guide/mail.md:12-34"
@@ -162,7 +159,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
         "index": {
             "path": "/index",
             "folders": ["/docs"],
-            "generation": 7,
+            "snapshot": 7,
             "documents": 155,
             "sections": 1203,
             "chunks": 3204,
@@ -196,8 +193,8 @@ def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: 
     ("verdict", "begins"),
     [
         ("answered", " 1  /docs/guide/mail.md:12-34\n"),
-        ("weak", "It is not sure that a section answers this; the nearest are:\n\n 1  /docs"),
-        ("none", "No section answers this; the nearest are:\n\n 1  /docs"),
+        ("weak", "It is not certain that a section answers this; these are the nearest:\n\n 1  /docs"),
+        ("none", "No section answers this; these are only the nearest:\n\n 1  /docs"),
     ],
 )
 def test_a_doubt_is_said_before_the_hits(
@@ -231,7 +228,7 @@ def test_stale_and_skipped_files_are_said_with_what_to_do(
     ],
 )
 def test_marked_words(text: str, stems: set[str], marked: list[str]) -> None:
-    assert [text[first:last] for first, last in matched_places(text, frozenset(stems))] == marked
+    assert [text[first:last] for first, last in find_highlights(text, frozenset(stems))] == marked
 
 
 OBEYED = "".join(map(chr, [*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0)]))
@@ -244,27 +241,27 @@ HIDING = (
 
 @given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from(OBEYED + HIDING + "\n\t"))))
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
-    for safe in inert(text), inert_line(text):
+    for safe in sanitize(text), sanitize_line(text):
         assert not set(safe) & set(OBEYED + HIDING)
         safe.encode("utf-8")  # no lone surrogate is left
-    assert inert(text).count("\n") == text.count("\n")
-    assert not set(inert_line(text)) & {"\n", "\t"}
+    assert sanitize(text).count("\n") == text.count("\n")
+    assert not set(sanitize_line(text)) & {"\n", "\t"}
 
 
 @pytest.mark.parametrize("sign", [*OBEYED, *HIDING], ids=ascii)
 def test_each_of_them_is_seen(sign: str) -> None:
-    assert inert(f"a{sign}b") == inert_line(f"a{sign}b") == "a\ufffdb"
+    assert sanitize(f"a{sign}b") == sanitize_line(f"a{sign}b") == "a\ufffdb"
 
 
 def test_ordinary_text_stays_as_it_is() -> None:
     family, persian = "\U0001f468\u200d\U0001f469\u200d\U0001f467", "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     text = f"tab\tand\nline; \u6771\u4eac, \u05e9\u05dc\u05d5\u05dd, {family}, {persian}, caf\xe9, e\u0301"
-    assert inert(text) == text
+    assert sanitize(text) == text
 
 
 def test_names_that_are_no_unicode_show_their_bytes() -> None:
-    assert inert_line("caf\udce9\n.md") == "caf\\xe9\\x0a.md"
-    assert inert("\ud800") == "\ufffd"
+    assert sanitize_line("caf\udce9\n.md") == "caf\\xe9\\x0a.md"
+    assert sanitize("\ud800") == "\ufffd"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])

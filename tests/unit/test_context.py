@@ -13,12 +13,11 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.context import Context, Excerpt, LeftOut, Section, assembled, bundled_count
-from retriever.context.grouping import grouped
-from retriever.context.merging import completing, without_repeats
-from retriever.context.rendering import outline_line
-from retriever.display.code_spans import code
-from retriever.display.inert import inert
+from retriever.context.budget import Context, build_context, drop_repeats, load_token_counter
+from retriever.context.gather import complete_families
+from retriever.context.render import group_excerpts, outline_line
+from retriever.context.sections import Excerpt, LeftOut, Section
+from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError
 from retriever.types import Verdict
 
@@ -46,7 +45,7 @@ class Found:
     @property
     def sections(self) -> list[Section]:
         ranks = {node_id: rank for rank, node_id in enumerate(self.hits, start=1)}
-        others = completing(self.hits, self.tree)
+        others = complete_families(self.hits, self.tree)
         return [section_of(self.tree.node(node_id), ranks.get(node_id)) for node_id in (*self.hits, *others)]
 
 
@@ -88,7 +87,7 @@ def words_and_line_ends(text: str) -> int:
 
 @cache
 def bundled() -> Callable[[str], int]:
-    return bundled_count()
+    return load_token_counter()
 
 
 def quoted_lines(context: Context) -> list[tuple[str, int]]:
@@ -100,20 +99,20 @@ def quoted_lines(context: Context) -> list[tuple[str, int]]:
 def test_the_page_is_within_its_budget_and_quotes_exact_lines_once(
     found: Found, max_tokens: int, verdict: Verdict, count: Callable[[str], int]
 ) -> None:
-    context = assembled(found.sections, verdict, max_tokens, count)
+    context = build_context(found.sections, verdict, max_tokens, count)
     assert context.tokens == count(context.markdown) <= max_tokens
     for piece in context.pieces:
         lines = found.texts[piece.file].split("\n")[piece.span.first - 1 : piece.span.last]
         assert piece.text == "".join(f"{line}\n" for line in lines)
     lines_of_all = quoted_lines(context)
     assert len(set(lines_of_all)) == len(lines_of_all)
-    assert assembled(found.sections, verdict, max_tokens, count) == context
+    assert build_context(found.sections, verdict, max_tokens, count) == context
 
 
 @settings(max_examples=20)
 @given(founds(), st.integers(100, 600), st.sampled_from(VERDICTS))
 def test_the_bundled_tokenizer_keeps_the_budget(found: Found, max_tokens: int, verdict: Verdict) -> None:
-    context = assembled(found.sections, verdict, max_tokens, bundled())
+    context = build_context(found.sections, verdict, max_tokens, bundled())
     assert context.tokens == bundled()(context.markdown) <= max_tokens
     # Lines end words, so that what the lines cost adds up: the budget is not spent twice, nor guessed.
     assert context.tokens == sum(map(bundled(), context.markdown.split("\n")))
@@ -122,7 +121,7 @@ def test_the_bundled_tokenizer_keeps_the_budget(found: Found, max_tokens: int, v
 @settings(max_examples=40)
 @given(founds(), st.integers(100, 900))
 def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int) -> None:
-    context = assembled(found.sections, "answered", max_tokens, words)
+    context = build_context(found.sections, "answered", max_tokens, words)
     quoted = {node_id for piece in context.pieces for node_id in piece.node_ids}
     left_out = [item.section.node_id for item in context.left_out]
     assert set(found.hits) == (quoted & set(found.hits)) | set(left_out)
@@ -133,16 +132,16 @@ def test_every_hit_is_quoted_or_named_as_left_out(found: Found, max_tokens: int)
 @settings(max_examples=40)
 @given(founds(), st.integers(100, 900))
 def test_what_is_quoted_stands_in_fences_and_nothing_else_does(found: Found, max_tokens: int) -> None:
-    context = assembled(found.sections, "weak", max_tokens, words)
+    context = build_context(found.sections, "weak", max_tokens, words)
     fences = [token.content for token in MarkdownIt().parse(context.markdown) if token.type == "fence"]
-    assert fences == [inert(piece.text) for piece in context.pieces]
-    assert inert(context.markdown) == context.markdown
+    assert fences == [sanitize(piece.text) for piece in context.pieces]
+    assert sanitize(context.markdown) == context.markdown
 
 
 @settings(max_examples=40)
 @given(founds())
 def test_groups_stand_by_their_best_hit_and_pieces_in_document_order(found: Found) -> None:
-    context = assembled(found.sections, "answered", 100_000, words)
+    context = build_context(found.sections, "answered", 100_000, words)
     best = [min((piece.rank for piece in group.pieces if piece.rank), default=10**9) for group in context.groups]
     assert best == sorted(best)
     for group in context.groups:
@@ -155,8 +154,8 @@ def test_groups_stand_by_their_best_hit_and_pieces_in_document_order(found: Foun
 @settings(max_examples=40)
 @given(founds())
 def test_a_family_of_which_most_children_were_found_is_complete(found: Found) -> None:
-    known = {*found.hits, *completing(found.hits, found.tree)}
-    assert set(completing(found.hits, found.tree)).isdisjoint(found.hits)
+    known = {*found.hits, *complete_families(found.hits, found.tree)}
+    assert set(complete_families(found.hits, found.tree)).isdisjoint(found.hits)
     for node in found.tree.walk():
         children = [child.id for child in found.tree.children(node.id)]
         hits = [child for child in children if child in found.hits]
@@ -173,26 +172,26 @@ def guide(*hits: str) -> Found:
 
 
 def test_a_parent_takes_the_place_of_its_children() -> None:
-    (piece,) = assembled(guide("/three", "/one").sections, "answered", 1000, words).pieces
+    (piece,) = build_context(guide("/three", "/one").sections, "answered", 1000, words).pieces
     assert (piece.citation, piece.titles, piece.rank) == ("guide.md:1-16", ("Guide",), 1)
     assert piece.text == "".join(GUIDE.splitlines(keepends=True)[:16])
 
 
 @pytest.mark.parametrize("hits", [("/one",), ("/three/deep",), ("", "/two")])
 def test_a_minority_of_children_brings_in_no_parent(hits: tuple[str, ...]) -> None:
-    assert completing(guide(*hits).hits, guide().tree) == ()
+    assert complete_families(guide(*hits).hits, guide().tree) == ()
 
 
 def test_half_of_the_children_are_not_most_of_them() -> None:
     text = "# Top\n\n" + "".join(f"## {name}\n\nx\n\n" for name in "abcd")
     tree = DocumentTree.from_documents([parse_document("top.md", text)])
     children = [f"top.md#top/{name}" for name in "abcd"]
-    assert completing(children[:2], tree) == ()
-    assert completing(children[:3], tree) == ("top.md#top", "top.md#top/d")
+    assert complete_families(children[:2], tree) == ()
+    assert complete_families(children[:3], tree) == ("top.md#top", "top.md#top/d")
 
 
 def test_hits_below_one_heading_are_one_group() -> None:
-    (group,) = assembled(guide("/three/deep", "/one").sections, "answered", 1000, words).groups
+    (group,) = build_context(guide("/three/deep", "/one").sections, "answered", 1000, words).groups
     assert group.titles == ("Guide",)
     assert [(piece.citation, piece.rank) for piece in group.pieces] == [("guide.md:5-8", 2), ("guide.md:17-19", 1)]
 
@@ -206,7 +205,7 @@ def long_section(rank: int | None = 1) -> Section:
 
 
 def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
-    context = assembled([long_section()], "answered", 400, words)
+    context = build_context([long_section()], "answered", 400, words)
     (piece,) = context.pieces
     assert piece.span.first <= 601 <= 610 <= piece.span.last
     assert piece.cut_from == (Span(101, 1100),)
@@ -217,12 +216,12 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
 
 
 def test_what_only_completes_a_family_is_never_cut() -> None:
-    assert assembled([long_section(rank=None)], "answered", 400, words).pieces == ()
+    assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
 
 
 def test_a_passage_that_does_not_fit_is_left_out_and_named() -> None:
     section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, "a.md", 1, (Span(1, 1),))
-    context = assembled([section], "answered", 100, words)
+    context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
     assert context.left_out == (LeftOut(section, 500),)
     assert "- `a.md:1-1` `A`, about 500 tokens" in context.markdown
@@ -233,8 +232,8 @@ def test_the_same_text_is_quoted_once() -> None:
         Section(file, "/d", file, Span(1, 1), (file,), "The same text.\n", file, rank, (Span(1, 1),))
         for rank, file in enumerate(("a.md", "b.md"), start=1)
     )
-    assert without_repeats([one, other]) == ([one], {"b.md": one})
-    context = assembled([one, other], "answered", 400, words)
+    assert drop_repeats([one, other]) == ([one], {"b.md": one})
+    context = build_context([one, other], "answered", 400, words)
     assert [piece.citation for piece in context.pieces] == ["a.md:1-1"]
     assert context.left_out == (LeftOut(other, 3, "a.md:1-1"),)
     assert outline_line(context.left_out[0]) == "- `b.md:1-1` `b.md`, the same text as `a.md:1-1`"
@@ -246,20 +245,22 @@ def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> Non
         Section(f"{number}.md", "/d", f"{number}.md", Span(1, 1), ("Title " * 30,), "x " * 500, "x", number)
         for number in range(1, 1000)
     ]
-    context = assembled(crowd, verdict, 100, bundled())
+    context = build_context(crowd, verdict, 100, bundled())
     assert context.tokens <= 100
     assert len(context.left_out) == 999
     assert "- and 999 more" in context.markdown
     with pytest.raises(UsageError, match="at least 100 tokens, got 99"):
-        assembled([], verdict, 99, bundled())
+        build_context([], verdict, 99, bundled())
 
 
 def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
     assert (
-        assembled([long_section()], "none", 400, words).markdown.split("\n")[2].startswith("The documents probably do")
+        build_context([long_section()], "none", 400, words)
+        .markdown.split("\n")[2]
+        .startswith("The documents probably do")
     )
-    assert assembled([long_section()], "answered", 400, words).markdown.split("\n")[2].startswith("## ")
-    assert assembled([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
+    assert build_context([long_section()], "answered", 400, words).markdown.split("\n")[2].startswith("## ")
+    assert build_context([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
 
 
 def test_two_folders_are_told_apart() -> None:
@@ -267,16 +268,16 @@ def test_two_folders_are_told_apart() -> None:
         Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", "a.md", rank, (Span(1, 1),))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
-    groups = grouped([Excerpt(section, section.span) for section in pair])
+    groups = group_excerpts([Excerpt(section, section.span) for section in pair])
     assert [group.folder for group in groups] == ["/x", "/y"]
-    assert "## `a.md:1-1` `A` in `/y`" in assembled(pair, "answered", 400, words).markdown
+    assert "## `a.md:1-1` `A` in `/y`" in build_context(pair, "answered", 400, words).markdown
 
 
 @pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])
 def test_a_code_span_is_one_line_that_holds_just_that_text(text: str) -> None:
     (inline,) = [token for token in MarkdownIt().parse(f"x {code(text)}") if token.type == "inline"]
     spans = [child.content for child in inline.children or () if child.type == "code_inline"]
-    assert spans == ([inert(text).replace("\n", "\\x0a")] if text else [])
+    assert spans == ([sanitize(text).replace("\n", "\\x0a")] if text else [])
 
 
 def test_long_words_count_by_their_length() -> None:
@@ -286,4 +287,4 @@ def test_long_words_count_by_their_length() -> None:
 
 def test_no_section_is_no_context() -> None:
     empty: Sequence[Section] = []
-    assert assembled(empty, "none", 4000, words).groups == ()
+    assert build_context(empty, "none", 4000, words).groups == ()

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.page import Page
+from retriever.command_line.console import Page
 from retriever.command_line.render import show_answer
-from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, chosen_template, editor_link
+from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
 from retriever.errors import UsageError
 from tests.answers import HIT, answer, hit
 from tests.fake_library import install
@@ -43,18 +43,18 @@ def _a_plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_the_address_of_a_line(editor: str, address: str) -> None:
-    assert editor_link(editor, "/docs/a b/\u00e9.md", 7) == address
+    assert make_editor_link(editor, "/docs/a b/\u00e9.md", 7) == address
 
 
 def test_every_editor_of_the_table_has_a_sound_address() -> None:
     for name in EDITOR_TEMPLATES:
-        assert chosen_template(name, {}) == EDITOR_TEMPLATES[name]
+        assert choose_template(name, {}) == EDITOR_TEMPLATES[name]
 
 
 @pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])
 def test_no_name_of_a_file_can_end_the_link(name: str) -> None:
     for editor in (*EDITOR_TEMPLATES, CODE):
-        address = editor_link(editor, f"/docs/{name}", 7)
+        address = make_editor_link(editor, f"/docs/{name}", 7)
         assert re.fullmatch(r"[!-~]+", address)
         assert "{" not in address
 
@@ -64,7 +64,7 @@ def test_no_name_of_a_file_can_end_the_link(name: str) -> None:
 )
 def test_what_is_no_editor_and_no_address_is_refused(template: str) -> None:
     with pytest.raises(UsageError, match=r"no editor|no address"):
-        chosen_template(template, {})
+        choose_template(template, {})
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_no_editor_and_no_address_is_refused(template: str) -> None:
     ],
 )
 def test_by_itself_only_a_terminal_that_shows_links_gets_them(environment: dict[str, str], template: str) -> None:
-    assert chosen_template("auto", environment) == template
+    assert choose_template("auto", environment) == template
 
 
 def shown(stream: io.StringIO, editor: str) -> str:

@@ -7,8 +7,8 @@ import pytest
 
 from hybrid_retrieve import main
 from pageindex.node import Node, NodeKind, Span
-from retriever.command_line.why_not import arm_text, fused_text, verdict
-from retriever.evaluation.losses import Stage
+from retriever.command_line.explain import arm_text, fused_text, verdict
+from retriever.evaluation.runs import Stage
 from retriever.evaluation.why_not import Bar, InArm, WhyNot
 from tests.fake_library import install
 

@@ -7,11 +7,10 @@ import pytest
 
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.formats import open_source
-from retriever.evaluation.jsonl import check_expansions, read_expansions, read_questions
+from retriever.evaluation.formats import check_expansions, open_source, read_expansions, read_questions_jsonl
 from retriever.evaluation.questions import Gold, Question
 from retriever.evaluation.runs import Found, Outcome, Run, check_runs, read_runs, run_lines
-from retriever.expansion.values import Expansion
+from retriever.query import Expansion
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -52,7 +51,7 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
         "[]",
     )
     with pytest.raises(UsageError) as caught:
-        read_questions(path)
+        read_questions_jsonl(path)
     lines = str(caught.value).splitlines()
     assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == ["2", "4", "5", "6", "7", "8", "9", "3"]
     for part in ("not JSON", "line 1 too", "question must be", "gold is missing", "not a span", "whole numbers"):
@@ -144,7 +143,7 @@ def test_expansions(tmp_path: Path) -> None:
     )
     expansions = read_expansions(path)
     assert expansions == {"1": Expansion(("a", "b"), ("c",), "d", "x", ("e",)), "2": Expansion()}
-    questions = read_questions(write(tmp_path / "set.jsonl", {"id": "3", "question": "q", "gold": []}))
+    questions = read_questions_jsonl(write(tmp_path / "set.jsonl", {"id": "3", "question": "q", "gold": []}))
     with pytest.raises(UsageError, match="no expansion of 1 questions: 3"):
         check_expansions(expansions, questions, path)
     write(path, {"id": "1", "queries": "a"}, {"id": "1", "hyde": [""]}, {"id": "3"}, {"id": "3"})

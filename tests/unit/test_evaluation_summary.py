@@ -10,18 +10,22 @@ import pytest
 
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.ablation import PARTS, without_each_part
-from retriever.evaluation.as_json import summary_object
-from retriever.evaluation.asking import System
-from retriever.evaluation.baseline import against, baseline_text, read_baseline
-from retriever.evaluation.losses import ArmRank, Loss, Stage, loss_of
-from retriever.evaluation.questions import Gold, Question, QuestionSet
-from retriever.evaluation.relevance import Section, Sections, check_gold, excluded_sections, right_sections
-from retriever.evaluation.report import report_page
-from retriever.evaluation.runs import Found, Outcome, Run
-from retriever.evaluation.summary import Summary, summarize
+from retriever.evaluation.ask import PARTS, System, without_each_part
+from retriever.evaluation.questions import (
+    Gold,
+    Question,
+    QuestionSet,
+    Section,
+    Sections,
+    check_gold,
+    excluded_sections,
+    right_sections,
+)
+from retriever.evaluation.report import render_report
+from retriever.evaluation.runs import ArmRank, Found, Loss, Outcome, Run, Stage, loss_of
+from retriever.evaluation.summary import Summary, against, baseline_text, read_baseline, summarize, summary_object
 from retriever.settings.layers import load_profile
-from retriever.settings.profile import Profile, merged
+from retriever.settings.schema import Profile, merged
 from retriever.types import Candidate, Ranked, Ranking
 
 SECTIONS = Sections(
@@ -232,7 +236,7 @@ class Tags(HTMLParser):
 def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
     lost = Loss(Stage.BELOW, "b.md#s0", 12, loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).arms)
     traced = replace(POOR, outcomes={**POOR.outcomes, "q2": replace(POOR.outcomes["q2"], loss=lost)})
-    page = report_page(summary(GOOD, traced))
+    page = render_report(summary(GOOD, traced))
     tags = Tags()
     tags.feed(page)
     tags.close()
@@ -242,8 +246,11 @@ def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
     assert len(tags.ids) == len(set(tags.ids))
     assert not re.search(r"url\(|@import|https?:|//[a-z]", page)
     assert "default-src 'none'" in page
-    assert "fused #12, a candidate, below top_k; dense: not in its list, which ends at 0.5; lexical #2 (bm25 3)" in page
-    assert report_page(summary(GOOD, traced)) == page
+    assert (
+        "fused #12, a candidate, below top_k; near in meaning: not in its list, which ends at 0.5; words #2 (bm25 3)"
+        in page
+    )
+    assert render_report(summary(GOOD, traced)) == page
 
 
 def test_no_text_becomes_markup() -> None:
@@ -253,7 +260,7 @@ def test_no_text_becomes_markup() -> None:
     )
     answers = {attack: outcome(attack, attack, failures=(attack,), remarks=(attack,))}
     sections = Sections([Section(attack, attack, Span(1, 1))])
-    page = report_page(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
+    page = render_report(summarize(questions, [Run(attack, answers), Run("b", {attack: outcome(attack)})], sections))
     assert "<script>alert" not in page
     assert page.count("<script>") == 1
 
@@ -263,7 +270,7 @@ def test_files_alone_can_be_right() -> None:
     result = summarize(questions, [run("one", q1=outcome("q1", "a.md#s0", "a.md#s1", "b.md#s2"))], SECTIONS)
     assert result.systems[0].overall["file MRR@10"].mean == 0.5
     assert "hit@1" not in result.systems[0].overall
-    assert "What is right or wrong is a file." in report_page(result)
+    assert "Answers are judged by file." in render_report(result)
 
 
 def test_every_part_that_can_be_taken_away_is_a_setting() -> None:

@@ -6,10 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.searching.fusing import as_weighed, fused
-from retriever.searching.fusion import on_fixed_scale, over_the_list, reciprocal_rank_fusion, score_fusion, weighed
-from retriever.settings.profile import Profile
-from retriever.settings.stages import FusionSettings
+from retriever.searching.fusion import (
+    as_weighed,
+    fused,
+    on_fixed_scale,
+    over_the_list,
+    reciprocal_rank_fusion,
+    score_fusion,
+    weighed,
+)
+from retriever.settings.schema import FusionSettings, Profile
 from retriever.types import Candidate, Ranked, Ranking
 
 WEIGHTS = {"dense": 0.55, "lexical": 0.30, "temporal": 0.15, "neighbors": 0.1}
@@ -76,7 +82,7 @@ def test_every_node_comes_out_once_and_more_evidence_never_hurts(names: list[lis
 def test_convex_sums_done_by_hand() -> None:
     dense = scored("dense", a=0.8, b=0.4, c=-0.2)
     lexical = scored("lexical", 20.0, b=15.0, d=5.0)
-    found = fused([dense, lexical], with_method("convex", semantic_weight=0.6, lexical_weight=0.4))
+    found = fused([dense, lexical], with_method("convex", semantic_weight=0.6, keyword_weight=0.4))
     assert scores_of(found) == {
         "b": round(0.6 * 0.4 + 0.4 * 0.75, 9),
         "a": round(0.6 * 0.8, 9),
@@ -139,7 +145,7 @@ def test_lists_that_tell_nothing_apart() -> None:
 
 
 def test_weights_that_are_all_zero() -> None:
-    nothing = with_method("convex", semantic_weight=0.0, lexical_weight=0.0)
+    nothing = with_method("convex", semantic_weight=0.0, keyword_weight=0.0)
     assert fused([scored("dense", a=0.5), scored("lexical", a=0.5)], nothing) == ()
 
 

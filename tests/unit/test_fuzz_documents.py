@@ -11,15 +11,15 @@ from itertools import pairwise
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pageindex.decoding import NotTextError, decode
 from pageindex.document import parse_document
 from pageindex.markdown import Heading, count_lines
 from pageindex.outline import outline
-from retriever.display.inert import MAX_MARKS, inert, inert_line
+from pageindex.text import NotTextError, decode
+from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
 from retriever.indexing.chunk import chunk_nodes
 from retriever.lexical.tokens import tokenize
-from retriever.searching.passages import snippet
-from retriever.settings.stages import ChunkSettings
+from retriever.settings.schema import ChunkSettings
+from retriever.text import snippet
 from tests.definitions import without_definitions
 
 # fmt: off
@@ -99,6 +99,6 @@ def test_what_is_shown_is_inert_and_short(raw: bytes, words: frozenset[str]) -> 
     shown = snippet(text, words, tokenize)
     assert len(shown) <= 302
     assert "\n" not in shown
-    for safe in inert(shown), inert(text), inert_line(text):
+    for safe in sanitize(shown), sanitize(text), sanitize_line(text):
         assert safe.encode("utf-8").decode("utf-8") == safe
         assert "\u0301" * (MAX_MARKS + 1) not in safe

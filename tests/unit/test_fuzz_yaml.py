@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pageindex.plain_yaml import MAX_NESTING, PlainYamlError, read_plain_yaml
+from pageindex.text import MAX_NESTING, PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
 from retriever.settings.layers import load_profile
-from retriever.settings.profile import Profile
+from retriever.settings.schema import Profile
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
 REFUSED = {

@@ -20,12 +20,14 @@ HEAVY = (
     "rich",
     "tokenizers",
     "httpx",
+    "jinja2",
 )
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/llm/ollama_client.py",
-    "watchfiles": "retriever/watching.py",
+    "ollama": "retriever/llm/client.py",
+    "jinja2": "retriever/display/sanitize.py",
+    "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",
     "onnxruntime": "retriever/embedding/onnx.py",
@@ -40,8 +42,9 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     [
         "import hybrid_retrieve",
         "import pageindex",
-        "import pageindex.corpus, pageindex.document, pageindex.tree",
-        "import retriever.errors, retriever.types, retriever.settings.profile, retriever.indexing.locations",
+        "import pageindex.files, pageindex.document, pageindex.tree",
+        "import retriever.errors, retriever.types, retriever.settings.schema, retriever.indexing.request",
+        "import retriever.display.phrases, retriever.display.sanitize, retriever.evaluation.runs",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['ask', '--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--version']) in (0, 2)",
@@ -95,11 +98,11 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/doctor/repairing.py",
-        "retriever/doctor/salvaging.py",
-        "retriever/expansion/memory.py",
+        "retriever/doctor.py",
+        "retriever/doctor.py",
+        "retriever/expansion/cache.py",
         "retriever/store/checking.py",
         "retriever/store/database.py",
         "retriever/vectors/inventory.py",
-        "retriever/vectors/pages.py",
+        "retriever/vectors/inventory.py",
     ]

@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.settings.layers import load_profile, profile_names
-from retriever.settings.profile import Profile, settings
+from retriever.settings.schema import Profile, settings
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,8 @@ import threading
 
 import pytest
 
-from retriever.command_line.interrupts import noted_interrupts
-from retriever.command_line.program import run
-from retriever.retrieving import Retriever
+from retriever.command_line.program import noted_interrupts, run
+from retriever.retriever import Retriever
 
 
 def half_loaded(*_: object, **__: object) -> Retriever:

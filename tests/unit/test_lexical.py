@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi  # noqa: TID253 - the definition that the scores are held to
 
-from retriever.errors import GenerationError, StorageError
+from retriever.errors import SnapshotError, StorageError
 from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
 WORDS = ["a", "b", "c", "d", "é", "字", "\ud800", "a.b", ""]
@@ -147,9 +147,9 @@ def test_coverage_is_full_for_a_node_with_every_word(documents: Documents, quest
 
 def test_a_change_for_other_documents_is_refused(tmp_path: Path) -> None:
     build_lexical(tmp_path / "l", {1: ["word"]})
-    with pytest.raises(GenerationError, match="other documents"):
+    with pytest.raises(SnapshotError, match="other documents"):
         patch_lexical(tmp_path / "l", tmp_path / "x", {2}, {})
-    with pytest.raises(GenerationError, match="other documents"):
+    with pytest.raises(SnapshotError, match="other documents"):
         patch_lexical(tmp_path / "l", tmp_path / "x", set(), {1: ["again"]})
     assert not (tmp_path / "x").exists()
 
@@ -175,7 +175,7 @@ def test_a_damaged_file_is_noticed_on_opening(tmp_path: Path, name: str, damage:
             np.save(file, np.zeros(50, np.float32))
         case "folder":
             file.mkdir()
-    with pytest.raises(GenerationError, match="index the documents again"):
+    with pytest.raises(SnapshotError, match="index the documents again"):
         LexicalIndex.open(tmp_path / "l")
 
 
@@ -191,10 +191,10 @@ def test_a_changed_bit_is_found_by_verify_and_no_foreign_error_leaves(tmp_path: 
             index = LexicalIndex.open(tmp_path / "l")
             index.search(["one", "w3"], 5)
             index.coverage(["one", "w3"], [3])
-        except GenerationError:
+        except SnapshotError:
             continue
         if place >= 128:  # before that is numpy's header, padded with blanks
-            with pytest.raises(GenerationError):
+            with pytest.raises(SnapshotError):
                 index.verify(range(20))
 
 
@@ -207,14 +207,14 @@ def test_files_of_two_indexes_do_not_mix(tmp_path: Path) -> None:
         shutil.copy(tmp_path / "b" / f"{name}.npy", mixed)
         if contents(mixed) == contents(tmp_path / "a"):
             continue
-        with pytest.raises(GenerationError):
+        with pytest.raises(SnapshotError):
             LexicalIndex.open(mixed).verify([1, 2])
 
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_lexical(tmp_path / "l", {1: ["word"]})
     monkeypatch.setattr("retriever.lexical.tokens.RULES", 2)
-    with pytest.raises(GenerationError, match="another version"):
+    with pytest.raises(SnapshotError, match="another version"):
         LexicalIndex.open(tmp_path / "l")
 
 

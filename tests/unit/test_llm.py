@@ -4,10 +4,9 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
-from retriever.llm.answers import first_object, read_answer, without_thoughts
-from retriever.llm.breaker import REST_S, Breaker
-from retriever.llm.generator import size
-from retriever.llm.ollama_client import ollama_url
+from retriever.llm.client import ollama_url
+from retriever.llm.ollama import CircuitBreaker
+from retriever.llm.task import drop_thoughts, find_object, read_answer, size
 
 
 class Answer(BaseModel):
@@ -67,38 +66,38 @@ def test_anything_else_is_a_wrong_answer_and_is_not_repeated(text: str, reason: 
 
 
 def test_thoughts_end_where_they_end() -> None:
-    assert without_thoughts("<think>a</think>b<think>c") == "b"
-    assert without_thoughts("no thoughts, 1 < 2") == "no thoughts, 1 < 2"
-    assert first_object('x {"a": "}"} y') == '{"a": "}"}'
+    assert drop_thoughts("<think>a</think>b<think>c") == "b"
+    assert drop_thoughts("no thoughts, 1 < 2") == "no thoughts, 1 < 2"
+    assert find_object('x {"a": "}"} y') == '{"a": "}"}'
 
 
 def test_the_second_failure_in_a_row_begins_a_rest_with_its_own_reason() -> None:
     now = [100.0]
-    breaker = Breaker(lambda: now[0])
-    breaker.failed(NoGeneratorError("first"))
-    breaker.succeeded()
-    breaker.failed(NoGeneratorError("second"))
+    breaker = CircuitBreaker(lambda: now[0])
+    breaker.record_failure(NoGeneratorError("first"))
+    breaker.record_success()
+    breaker.record_failure(NoGeneratorError("second"))
     breaker.check()
-    breaker.failed(CutAnswerError("third"))
+    breaker.record_failure(CutAnswerError("third"))
     now[0] += 20
     with pytest.raises(CutAnswerError, match=r"^third \(failed 2 times; asked again in 40 s\)$"):
         breaker.check()
-    now[0] += REST_S - 20
+    now[0] += 60 - 20
     breaker.check()
 
 
 def test_one_failure_after_a_rest_begins_another_and_a_success_ends_them() -> None:
     now = [100.0]
-    breaker = Breaker(lambda: now[0])
+    breaker = CircuitBreaker(lambda: now[0])
     for reason in ("one", "two"):
-        breaker.failed(NoGeneratorError(reason))
-    now[0] += REST_S
-    breaker.failed(NoGeneratorError("three"))
+        breaker.record_failure(NoGeneratorError(reason))
+    now[0] += 60
+    breaker.record_failure(NoGeneratorError("three"))
     with pytest.raises(NoGeneratorError, match="three"):
         breaker.check()
-    now[0] += REST_S
-    breaker.succeeded()
-    breaker.failed(NoGeneratorError("four"))
+    now[0] += 60
+    breaker.record_success()
+    breaker.record_failure(NoGeneratorError("four"))
     breaker.check()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.indexing.locations import LAST_NAME, absolute, find_index, remember
+from retriever.indexing.request import LAST_NAME, absolute, find_index, remember
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from pageindex.corpus import CorpusOptions, list_files, read_document
-from pageindex.decoding import with_lf
 from pageindex.document import parse_document
+from pageindex.files import CorpusOptions, list_files, read_document
 from pageindex.front_matter import read_front_matter
 from pageindex.markdown import count_lines, parse_markdown, read_blocks
+from pageindex.text import with_lf
 
 CORPORA = Path(__file__).parents[2] / "../shared/eval/corpora"
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.searching.passages import SNIPPET_CHARS, best_passage, cut, snippet
+from retriever.text import SNIPPET_CHARS, best_passage, cut, snippet
 
 
 def words_of(text: str) -> list[str]:

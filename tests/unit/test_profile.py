@@ -4,7 +4,7 @@ import pytest
 
 from retriever.errors import ProfileError
 from retriever.settings.layers import environment_layers, given_settings, load_profile, profile_names
-from retriever.settings.profile import Profile, settings
+from retriever.settings.schema import Profile, settings
 
 
 def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ def test_classic_is_what_was_published() -> None:
     assert (classic.candidate_file_roots, classic.candidate_cap, classic.top_k, classic.rrf_k) == (5, 30, 5, 60)
     assert (classic.parent_decay, classic.child_decay, classic.sibling_decay) == (0.75, 0.7, 0.6)
     assert (classic.final_summary_chars, classic.final_text_chars) == (420, 1500)
-    assert (classic.dense_weight, classic.lexical_weight, classic.rank_weighting) == (1.0, 1.0, "constant")
+    assert (classic.semantic_weight, classic.keyword_weight, classic.rank_weighting) == (1.0, 1.0, "constant")
 
 
 def test_recall_says_only_what_differs() -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from retriever.store import by_text, priors, reading, recorded
+from retriever.store import queries, reading, text_vectors
+from retriever.store import reading as priors
 from retriever.store.database import create_database
 
 READS: dict[str, Callable[[sqlite3.Connection], object]] = {
-    "alike": lambda connection: by_text.alike(connection, [1]),
-    "chunk_vectors": lambda connection: by_text.chunk_vectors(connection, "f", [1]),
-    "tokens_of_nodes": lambda connection: by_text.tokens_of_nodes(connection, "f", ["a"], 6),
+    "alike": lambda connection: text_vectors.alike(connection, [1]),
+    "chunk_vectors": lambda connection: text_vectors.chunk_vectors(connection, "f", [1]),
+    "tokens_of_nodes": lambda connection: text_vectors.tokens_of_nodes(connection, "f", ["a"], 6),
     "boilerplate": lambda connection: priors.boilerplate(connection, ["a"]),
     "chunks": lambda connection: reading.chunks(connection, [1]),
     "chunks_of_nodes": lambda connection: list(reading.chunks_of_nodes(connection, ["a"])),
@@ -22,7 +23,7 @@ READS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "folder_of": lambda connection: reading.folder_of(connection, [1]),
     "ids_of_nodes": lambda connection: reading.ids_of_nodes(connection, [1]),
     "link_targets_of_nodes": lambda connection: reading.link_targets_of_nodes(connection, ["a"]),
-    "opened_counts": lambda connection: recorded.opened_counts(connection, ["a"]),
+    "opened_counts": lambda connection: queries.opened_counts(connection, ["a"]),
     "nodes_of_documents": lambda connection: list(reading.nodes_of_documents(connection, [1])),
 }
 WALKS = ("SCAN", "(fingerprint=?)")

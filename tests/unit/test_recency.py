@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.front_matter import read_front_matter
-from retriever.searching.fusion import on_fixed_scale
-from retriever.searching.recency import SECONDS_OF_A_DAY, recency, temporal_scores
+from retriever.searching.fusion import SECONDS_OF_A_DAY, on_fixed_scale, recency, temporal_scores
 from retriever.types import Ranked, Ranking
 
 DAY = SECONDS_OF_A_DAY

@@ -8,15 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.rerank.blending import Judged, blended, unread
-from retriever.rerank.ranks import completed, merged, worth
-from retriever.rerank.remembered import Remembered
-from retriever.rerank.shown import in_context, passage
-from retriever.rerank.windows import dealt, tournament
-from retriever.searching.passages import cut_around, matched_chunk
-from retriever.searching.pool import pooled
-from retriever.settings.stages import RerankSettings
+from retriever.rerank.llm import complete_order, merge_orders, rank_in_windows, split_into_windows
+from retriever.rerank.stage import (
+    RerankScore,
+    add_context,
+    blend_orders,
+    count_named,
+    cut_passage,
+    rank_value,
+    rescale_unread,
+)
+from retriever.searching.fusion import cap_candidates
+from retriever.settings.schema import RerankSettings
 from retriever.store.reading import StoredChunk
+from retriever.text import cut_around, matched_chunk
 from retriever.types import Candidate, Evidence
 
 
@@ -26,25 +31,29 @@ def candidate(node_id: str, *arms: str, score: float = 0.1) -> Candidate:
 
 
 def test_what_a_rank_is_worth() -> None:
-    assert [round(worth(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
+    assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
 
 
 def test_what_the_model_did_not_name_keeps_its_order_behind() -> None:
-    assert completed([3, 9, 3, 1, -1], [0, 1, 2, 3]) == [3, 1, 0, 2]
-    assert completed([], [0, 1]) == [0, 1]
+    assert complete_order([3, 9, 3, 1, -1], [0, 1, 2, 3]) == [3, 1, 0, 2]
+    assert complete_order([], [0, 1]) == [0, 1]
 
 
 def test_two_orders_meet_in_the_sum_of_their_ranks() -> None:
-    assert merged([[2, 0, 1], [0, 2, 1]]) == [0, 2, 1]  # the two firsts have one sum: the fused order decides
-    assert merged([[2, 0, 1, 3], [2, 1, 3, 0]]) == [2, 1, 0, 3]
-    assert merged([[1, 0]]) == [1, 0]
+    assert merge_orders([[2, 0, 1], [0, 2, 1]]) == [0, 2, 1]  # the two firsts have one sum: the fused order decides
+    assert merge_orders([[2, 0, 1, 3], [2, 1, 3, 0]]) == [2, 1, 0, 3]
+    assert merge_orders([[1, 0]]) == [1, 0]
 
 
 def test_windows_are_dealt_like_cards() -> None:
-    assert dealt(range(7), lambda window: len(window) <= 3) == [range(0, 7, 3), range(1, 7, 3), range(2, 7, 3)]
-    assert dealt(range(3), lambda window: len(window) <= 3) == [range(3)]
+    assert split_into_windows(range(7), lambda window: len(window) <= 3) == [
+        range(0, 7, 3),
+        range(1, 7, 3),
+        range(2, 7, 3),
+    ]
+    assert split_into_windows(range(3), lambda window: len(window) <= 3) == [range(3)]
     with pytest.raises(ValueError, match="does not fit"):
-        dealt(range(2), lambda window: False)
+        split_into_windows(range(2), lambda window: False)
 
 
 def test_the_winners_meet_again() -> None:
@@ -55,14 +64,14 @@ def test_the_winners_meet_again() -> None:
         meetings.append(list(window))
         return sorted(window)
 
-    assert tournament(range(10), lambda window: len(window) <= 4, compare) == list(range(10))
+    assert rank_in_windows(range(10), lambda window: len(window) <= 4, compare) == list(range(10))
     assert meetings == [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8], [0, 2, 4], [1, 3, 5], [0, 1, 2, 3]]
 
 
 @given(st.permutations(range(12)), st.integers(2, 12))
 def test_the_best_of_all_comes_out_first_whatever_the_windows(truth: list[int], size: int) -> None:
     place = {item: rank for rank, item in enumerate(truth)}
-    order = tournament(
+    order = rank_in_windows(
         range(12), lambda window: len(window) <= size, lambda window: sorted(window, key=place.__getitem__)
     )
     assert sorted(order) == list(range(12))
@@ -73,33 +82,33 @@ def test_the_best_of_all_comes_out_first_whatever_the_windows(truth: list[int], 
 
 @given(st.integers(1, 40), st.integers(2, 12))
 def test_who_leaves_every_window_as_it_is_leaves_all_as_it_is(count: int, size: int) -> None:
-    assert tournament(range(count), lambda window: len(window) <= size, list) == list(range(count))
+    assert rank_in_windows(range(count), lambda window: len(window) <= size, list) == list(range(count))
 
 
 def test_a_blend_by_hand() -> None:
     """Fused a, b, c; the reranker gives .2, .9, .2. With a blend of .5: a .5 * .2 + .5 * 1, b .45 + .5 * .631, c ..."""
-    judged = [Judged(candidate("a"), 0.2), Judged(candidate("b"), 0.9), Judged(candidate("c"), 0.2)]
-    best = blended(judged, 0.5, "probability")
+    scored = [RerankScore(candidate("a"), 0.2), RerankScore(candidate("b"), 0.9), RerankScore(candidate("c"), 0.2)]
+    best = blend_orders(scored, 0.5, "probability")
     assert [(item.node_id, round(item.score, 4)) for item in best] == [("b", 0.7655), ("a", 0.6), ("c", 0.35)]
     (evidence,) = [item for item in best[1].evidence if item.arm == "rerank"]
     assert (evidence.rank, evidence.score, evidence.scale, evidence.share) == (2, 0.2, "probability", 0.1)
-    assert [item.node_id for item in blended(judged, 0.0, "p")] == ["b", "a", "c"]  # equal scores: fused order
-    assert [item.node_id for item in blended(judged, 1.0, "p")] == ["a", "b", "c"]
+    assert [item.node_id for item in blend_orders(scored, 0.0, "p")] == ["b", "a", "c"]  # equal scores: fused order
+    assert [item.node_id for item in blend_orders(scored, 1.0, "p")] == ["a", "b", "c"]
 
 
 def test_a_boost_is_added_to_the_rerank_score() -> None:
-    judged = [Judged(candidate("a"), 0.5), Judged(candidate("b"), 0.45, 0.1, "2 entities")]
-    first = blended(judged, 0.0, "p")[0]
+    scored = [RerankScore(candidate("a"), 0.5), RerankScore(candidate("b"), 0.45, 0.1, "2 entities")]
+    first = blend_orders(scored, 0.0, "p")[0]
     assert (first.node_id, round(first.score, 3), first.scale) == ("b", 0.55, "reranked")
     assert (first.evidence[0].rank, first.evidence[0].origin) == (2, "2 entities")
 
 
 def test_the_default_blend_never_overrules_the_first_of_a_language_model() -> None:
     """Even its last candidate, when the model puts it first and the fusion's first second."""
-    scores = [worth(2), *(worth(rank) for rank in range(3, 31)), worth(1)]
-    judged = [Judged(candidate(f"n{place}"), score) for place, score in enumerate(scores)]
-    assert blended(judged, RerankSettings().blend, "p")[0].node_id == "n29"
-    assert blended(judged, 0.35, "p")[0].node_id == "n0"
+    scores = [rank_value(2), *(rank_value(rank) for rank in range(3, 31)), rank_value(1)]
+    scored = [RerankScore(candidate(f"n{place}"), score) for place, score in enumerate(scores)]
+    assert blend_orders(scored, RerankSettings().blend, "p")[0].node_id == "n29"
+    assert blend_orders(scored, 0.35, "p")[0].node_id == "n0"
 
 
 SCORES = st.floats(0, 1)
@@ -110,9 +119,9 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
     scores: list[tuple[float, float]], blend: float, more: int
 ) -> None:
     candidates = [candidate(f"n{place}", "dense", "lexical") for place in range(len(scores))]
-    judged = [Judged(item, score, boost) for item, (score, boost) in zip(candidates, scores, strict=True)]
+    scored = [RerankScore(item, score, boost) for item, (score, boost) in zip(candidates, scores, strict=True)]
     behind = [candidate(f"m{place}") for place in range(more)]
-    best = [*blended(judged, blend, "p"), *unread(behind, len(scores) + 1, blend)]
+    best = [*blend_orders(scored, blend, "p"), *rescale_unread(behind, len(scores) + 1, blend)]
     assert sorted(item.node_id for item in best) == sorted(item.node_id for item in [*candidates, *behind])
     assert [item.score for item in best] == sorted((item.score for item in best), reverse=True)
     for item in best:
@@ -126,20 +135,16 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
 def test_neighbours_take_their_share_and_what_would_stay_empty() -> None:
     mixed = [candidate("a"), *(candidate(f"n{i}", "neighbors", "late") for i in range(4)), candidate("b", "lexical")]
     mixed += [candidate("c")]
-    assert [item.node_id for item in pooled(mixed, 4, 0.25)] == ["a", "n0", "b", "c"]
-    assert [item.node_id for item in pooled(mixed, 4, 0.0)] == ["a", "n0", "b", "c"]
-    assert [item.node_id for item in pooled(mixed, 3, 0.0)] == ["a", "b", "c"]
-    assert [item.node_id for item in pooled(mixed, 4, 1.0)] == ["a", "n0", "n1", "n2"]
-    assert pooled(mixed, 7, 0.0) == tuple(mixed)
+    assert [item.node_id for item in cap_candidates(mixed, 4, 0.25)] == ["a", "n0", "b", "c"]
+    assert [item.node_id for item in cap_candidates(mixed, 4, 0.0)] == ["a", "n0", "b", "c"]
+    assert [item.node_id for item in cap_candidates(mixed, 3, 0.0)] == ["a", "b", "c"]
+    assert [item.node_id for item in cap_candidates(mixed, 4, 1.0)] == ["a", "n0", "n1", "n2"]
+    assert cap_candidates(mixed, 7, 0.0) == tuple(mixed)
 
 
-def test_what_was_used_longest_ago_is_forgotten() -> None:
-    memory: Remembered[str, int] = Remembered(2)
-    memory.put("a", 1)
-    memory.put("b", 2)
-    assert memory.get("a") == 1
-    memory.put("c", 3)
-    assert (memory.get("a"), memory.get("b"), memory.get("c")) == (1, None, 3)
+def test_entities_match_whatever_their_case_and_endings() -> None:
+    text = "Use `BackgroundTasks` for an e-mail after the responses."
+    assert count_named(("background tasks", "RESPONSE", "cookie", "", "Responses"), text) == 2
 
 
 TEXT = "One two three four five. " * 20
@@ -174,9 +179,9 @@ def chunk(text: str, first: int, last: int) -> StoredChunk:
 
 
 def test_the_passage_lies_around_the_chunk_that_matched() -> None:
-    assert passage(NODE, chunk("Second part, the one.", 9, 9), 24) == "…Second part, the one.\n"
-    assert passage(NODE, chunk("First part.", 7, 7), 1500) == NODE.text
-    assert passage(NODE, None, 10) == "# T\n\nFirs…"
+    assert cut_passage(NODE, chunk("Second part, the one.", 9, 9), 24) == "…Second part, the one.\n"
+    assert cut_passage(NODE, chunk("First part.", 7, 7), 1500) == NODE.text
+    assert cut_passage(NODE, None, 10) == "# T\n\nFirs…"
 
 
 def test_the_chunk_of_the_dense_arm_is_the_one_that_matched() -> None:
@@ -194,6 +199,6 @@ def section(number: int, text: str) -> Node:
 def test_a_short_section_is_read_with_the_sentences_around_it() -> None:
     sections = [section(1, "## S1\n\nOne. Two.\n"), section(2, "## S2\n\nThree.\n"), section(3, "## S3\n\nMe.\n")]
     sections += [section(4, "## S4\n\n```\ncode\n```\n"), section(5, "## S5\n\nFour. Five. Six.\n")]
-    assert in_context("Me.", sections, 2, 2) == "Two. Three.\nMe.\nFour. Five."
-    assert in_context("Me.", sections, 2, 5) == "One. Two. Three.\nMe.\nFour. Five. Six."
-    assert in_context("Me.", sections, 2, 0) == "Me."
+    assert add_context("Me.", sections, 2, 2) == "Two. Three.\nMe.\nFour. Five."
+    assert add_context("Me.", sections, 2, 5) == "One. Two. Three.\nMe.\nFour. Five. Six."
+    assert add_context("Me.", sections, 2, 0) == "Me."

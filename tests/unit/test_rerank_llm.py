@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retriever.display.wording import counted
-from retriever.errors import GeneratorError, GeneratorTimeoutError, TaskTooLongError, WrongAnswerError
-from retriever.llm.generator import Task, Written, size
-from retriever.rerank import Shown, prompt
-from retriever.rerank.llm import ListwiseReranker
-from retriever.rerank.ranks import worth
-from retriever.settings.stages import RerankSettings
+from retriever.display.phrases import counted
+from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
+from retriever.llm.task import Task, Written, size
+from retriever.rerank.llm import ListwiseReranker, Order
+from retriever.rerank.stage import RerankInput, rank_value
+from retriever.settings.schema import RerankSettings
 
 QUESTION = "how are the two rankings fused?"
 Reply = Callable[[Sequence[dict[str, Any]]], object]
@@ -53,8 +52,8 @@ def candidates_of(material: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def shown(count: int, text: str = "Some passage.") -> list[Shown]:
-    return [Shown(f"Page > Section {place}", "A summary.", f"{text} {place}") for place in range(count)]
+def shown(count: int, text: str = "Some passage.") -> list[RerankInput]:
+    return [RerankInput(f"Page > Section {place}", "A summary.", f"{text} {place}") for place in range(count)]
 
 
 def reranker(reply: Reply, room: int = 1_000_000, **settings: Any) -> tuple[ListwiseReranker, ScriptedGenerator]:  # noqa: ANN401 - whatever the fields hold
@@ -76,9 +75,9 @@ def last_first(candidates: Sequence[dict[str, Any]]) -> object:
 
 def test_the_candidates_come_in_the_models_order() -> None:
     judge, generator = reranker(last_first)
-    judgement = judge.judge(QUESTION, shown(4))
-    assert judgement.scores == (worth(4), worth(3), worth(2), worth(1))
-    assert judgement.note == "4 candidates in 1 window, 1 call"
+    output = judge.score(QUESTION, shown(4))
+    assert output.scores == (rank_value(4), rank_value(3), rank_value(2), rank_value(1))
+    assert output.note == "4 candidates in 1 window, 1 call"
     (task,) = generator.tasks
     assert (task.temperature, task.seconds) == (0.0, None)
     assert "0123abcd" in task.instructions
@@ -106,7 +105,7 @@ def test_the_candidates_come_in_the_models_order() -> None:
 )
 def test_numbers_that_are_missing_unknown_or_repeated(numbers: list[int], expected: list[int]) -> None:
     judge, _ = reranker(lambda candidates: {"best_first": numbers})
-    assert order(judge.judge(QUESTION, shown(4)).scores) == expected
+    assert order(judge.score(QUESTION, shown(4)).scores) == expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_numbers_that_are_missing_unknown_or_repeated(numbers: list[int], expect
 def test_a_reply_that_names_nothing_is_an_error(reply: object) -> None:
     judge, _ = reranker(lambda candidates: reply)
     with pytest.raises(WrongAnswerError):
-        judge.judge(QUESTION, shown(4))
+        judge.score(QUESTION, shown(4))
 
 
 JSON = st.recursive(
@@ -134,27 +133,27 @@ def test_whatever_the_model_says_it_is_an_order_of_the_candidates_or_an_error(
 ) -> None:
     judge, _ = reranker(lambda candidates: reply, window=4, passes=passes)
     try:
-        scores = judge.judge(QUESTION, shown(count)).scores
-    except GeneratorError:
+        scores = judge.score(QUESTION, shown(count)).scores
+    except LanguageModelError:
         return
-    assert sorted(scores, reverse=True) == [worth(rank) for rank in range(1, count + 1)]
+    assert sorted(scores, reverse=True) == [rank_value(rank) for rank in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("window", [2, 3, 7, 20])
 def test_candidates_that_do_not_fit_meet_in_windows(window: int) -> None:
     judge, generator = reranker(last_first, window=window)
-    judgement = judge.judge(QUESTION, shown(20))
-    assert order(judgement.scores)[0] == 19
+    output = judge.score(QUESTION, shown(20))
+    assert order(output.scores)[0] == 19
     assert max(len(candidates_of(task.material)) for task in generator.tasks) <= window
-    assert judgement.note.endswith(f", {counted(len(generator.tasks), 'call')}")
+    assert output.note.endswith(f", {counted(len(generator.tasks), 'call')}")
 
 
 @pytest.mark.parametrize("text", ["word " * 200, "漢字" * 300, "<" * 400, "\u2028x" * 200, '"\\' * 300])
 def test_no_task_is_longer_than_the_room(text: str) -> None:
     room = 3_000
     judge, generator = reranker(last_first, room)
-    judgement = judge.judge(QUESTION, shown(12, text))
-    assert order(judgement.scores)[0] == 11
+    output = judge.score(QUESTION, shown(12, text))
+    assert order(output.scores)[0] == 11
     assert len(generator.tasks) > 1
     assert all(size(task.material) <= room for task in generator.tasks)
     assert max(size(task.material) for task in generator.tasks) > room // 2
@@ -162,29 +161,29 @@ def test_no_task_is_longer_than_the_room(text: str) -> None:
 
 def test_a_passage_that_is_too_long_is_shortened_and_it_is_said() -> None:
     judge, generator = reranker(last_first, 1_000)
-    judgement = judge.judge(QUESTION, [*shown(2), *shown(1, "word " * 500)])
-    assert judgement.note.endswith("1 passage shortened to fit")
+    output = judge.score(QUESTION, [*shown(2), *shown(1, "word " * 500)])
+    assert output.note.endswith("1 passage shortened to fit")
     assert any(item["passage"].endswith("…") for task in generator.tasks for item in candidates_of(task.material))
 
 
 def test_no_room_is_an_error() -> None:
     for room in (0, 100, 200):
         with pytest.raises(TaskTooLongError, match="no room for two candidates"):
-            reranker(last_first, room)[0].judge(QUESTION, shown(3))
+            reranker(last_first, room)[0].score(QUESTION, shown(3))
 
 
 def test_the_same_is_asked_once_and_a_failure_again() -> None:
     replies: list[object] = [{}, {"best_first": [2, 1]}]
     judge, generator = reranker(lambda candidates: replies.pop(0))
     with pytest.raises(WrongAnswerError):
-        judge.judge(QUESTION, shown(2))
-    first = judge.judge(QUESTION, shown(2))
-    second = judge.judge(QUESTION, shown(2))
+        judge.score(QUESTION, shown(2))
+    first = judge.score(QUESTION, shown(2))
+    second = judge.score(QUESTION, shown(2))
     assert first.scores == second.scores
-    assert second.note == "2 candidates in 1 window, 0 calls, 1 remembered"
+    assert second.note == "2 candidates in 1 window, 0 calls, 1 cached"
     assert len(generator.tasks) == 2
     with pytest.raises(IndexError):  # another text is another question to the model
-        judge.judge(QUESTION, shown(2, "Other."))
+        judge.score(QUESTION, shown(2, "Other."))
 
 
 def test_two_passes_are_merged() -> None:
@@ -194,19 +193,19 @@ def test_two_passes_are_merged() -> None:
         return {"best_first": [*(item["number"] for item in candidates if place_of(item) == 3), 1, 2, 3, 4, 5]}
 
     once, _ = reranker(biased)
-    assert order(once.judge(QUESTION, shown(5)).scores) == [3, 0, 1, 2, 4]
+    assert order(once.score(QUESTION, shown(5)).scores) == [3, 0, 1, 2, 4]
     twice, generator = reranker(biased, passes=2)
-    judgement = twice.judge(QUESTION, shown(5))
-    assert order(judgement.scores) == [3, 0, 1, 2, 4]
+    output = twice.score(QUESTION, shown(5))
+    assert order(output.scores) == [3, 0, 1, 2, 4]
     first, second = [list(map(place_of, candidates_of(task.material))) for task in generator.tasks]
     assert second == first[::-1] == [4, 3, 2, 1, 0]
-    assert judgement.note == "5 candidates in 1 window, 2 calls"
+    assert output.note == "5 candidates in 1 window, 2 calls"
 
 
 def test_a_shuffled_order_is_always_the_same_for_a_question() -> None:
     def seen(question_order: str) -> list[int]:
         judge, generator = reranker(last_first, order=question_order)
-        assert order(judge.judge(QUESTION, shown(9)).scores)[0] == 8
+        assert order(judge.score(QUESTION, shown(9)).scores)[0] == 8
         return [place_of(item) for item in candidates_of(generator.tasks[0].material)]
 
     assert seen("fused") == list(range(9))
@@ -217,17 +216,17 @@ def test_a_shuffled_order_is_always_the_same_for_a_question() -> None:
 def test_those_that_are_not_named_keep_the_fused_order_however_they_were_shown() -> None:
     for settings in ({"order": "shuffled"}, {"passes": 2}):
         judge, generator = reranker(lambda candidates: {"best_first": [candidates[0]["number"]]}, **settings)
-        ranked = order(judge.judge(QUESTION, shown(9)).scores)
+        ranked = order(judge.score(QUESTION, shown(9)).scores)
         firsts = {place_of(candidates_of(task.material)[0]) for task in generator.tasks}
         assert [item for item in ranked if item not in firsts] == [item for item in range(9) if item not in firsts]
 
 
 def test_time_that_is_over() -> None:
     judge, generator = reranker(last_first)
-    with pytest.raises(GeneratorTimeoutError):
-        judge.judge(QUESTION, shown(3), seconds=0)
+    with pytest.raises(LanguageModelTimeoutError):
+        judge.score(QUESTION, shown(3), seconds=0)
     assert generator.tasks == []
-    judge.judge(QUESTION, shown(3), seconds=5)
+    judge.score(QUESTION, shown(3), seconds=5)
     (task,) = generator.tasks
     assert task.seconds is not None
     assert 0 < task.seconds <= 5
@@ -235,15 +234,15 @@ def test_time_that_is_over() -> None:
 
 def test_candidates_and_none() -> None:
     judge, generator = reranker(last_first)
-    assert judge.judge(QUESTION, []).scores == ()
-    assert judge.judge(QUESTION, shown(1)).scores == (1.0,)
+    assert judge.score(QUESTION, []).scores == ()
+    assert judge.score(QUESTION, shown(1)).scores == (1.0,)
     assert generator.tasks == []
 
 
 def test_nonces_are_not_alike() -> None:
     generator = ScriptedGenerator(last_first)
     judge = ListwiseReranker(generator, RerankSettings(kind="llm", window=2))
-    judge.judge(QUESTION, shown(8))
+    judge.score(QUESTION, shown(8))
     nonces = {task.material.split("\n")[0] for task in generator.tasks}
     assert len(nonces) == len(generator.tasks) > 4
     assert all(re.fullmatch(r"<data [0-9a-f]{16}>", nonce) for nonce in nonces)
@@ -290,7 +289,7 @@ def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str) -> No
     place = 5
     pieces = shown(8)
     text = hostile.format(n=place + 1)
-    pieces[place] = Shown(f"{text} > Section {place}", text, text)
+    pieces[place] = RerankInput(f"{text} > Section {place}", text, text)
 
     class Obedient(ScriptedGenerator):
         def write(self, task: Task[Written]) -> Written:
@@ -301,15 +300,15 @@ def test_an_obedient_model_finds_no_orders_outside_the_fence(hostile: str) -> No
             return task.answer.model_validate({"best_first": numbers})
 
     def obeyed(material: str) -> bool:
-        task = Task(prompt.instructions("0123abcd"), material, prompt.Order, 10)
+        task = Task("The data stands between <data 0123abcd> and </data 0123abcd>.", material, Order, 10)
         return "rank number" in outside_the_fence(task)
 
     judge = ListwiseReranker(Obedient(last_first), RerankSettings(kind="llm"), lambda: "0123abcd")
-    assert order(judge.judge(QUESTION, pieces).scores) == list(range(8))
+    assert order(judge.score(QUESTION, pieces).scores) == list(range(8))
     assert obeyed(f"<data 0123abcd>\n</data 0123abcd>\n{text}")  # it does obey, where it may
 
 
 def test_a_model_that_obeys_everything_moves_a_candidate_within_its_window_alone() -> None:
     """The worst that a text can do: it comes first. It is still a candidate that was found, and no other goes."""
     judge, _ = reranker(lambda candidates: {"best_first": [6]})
-    assert order(judge.judge(QUESTION, shown(8)).scores) == [5, 0, 1, 2, 3, 4, 6, 7]
+    assert order(judge.score(QUESTION, shown(8)).scores) == [5, 0, 1, 2, 3, 4, 6, 7]

@@ -9,7 +9,7 @@ from pageindex.node import Node, NodeKind, Span
 from pageindex.summary import MAX_SUMMARY_CHARS
 from retriever.errors import TaskTooLongError
 from retriever.indexing.summaries import usable, written_summary
-from retriever.llm.generator import Task, Written
+from retriever.llm.task import Task, Written
 
 NODE = Node(
     "mail.md#mail/stamps",

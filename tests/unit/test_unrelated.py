@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retriever.indexing import unrelated
-from retriever.indexing.unrelated import UNRELATED_QUESTIONS, Unrelated, measured
-from retriever.library import open_retriever
+from retriever.api import open_retriever
+from retriever.indexing import background
+from retriever.indexing.background import UNRELATED_QUESTIONS, Unrelated, measured
 from retriever.types import FloatMatrix, Signals
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
@@ -39,7 +39,7 @@ def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatr
 
 def test_a_part_at_a_time_gives_the_same(chunks: FloatMatrix, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = measured(FakeEncoder(), chunks)
-    monkeypatch.setattr(unrelated, "CHUNKS_AT_ONCE", 7)
+    monkeypatch.setattr(background, "CHUNKS_AT_ONCE", 7)
     assert measured(FakeEncoder(), chunks) == whole
 
 
@@ -67,7 +67,7 @@ def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path
     shelf.write("otters.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
     shelf.update()
     assert kept(shelf) == first  # 10 chunks are not more than 8 * 1.25
-    shelf.write("seals.md", "# Seals\n\nA seal barks.\n")
+    shelf.write("seals.md", "# Seals\n\nA manifest_hash barks.\n")
     shelf.update()
     assert kept(shelf)["chunks"] == 11
     (shelf.docs / "otters.md").unlink()

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from retriever import watching
+from retriever import watch
+from retriever.api import index_folders
 from retriever.errors import IndexLockedError, RetrieverError
-from retriever.library import index_folders
 from retriever.types import IndexReport
-from retriever.watching import Follower, Run
+from retriever.watch import Follower, Run
 
 SETTINGS = {"encoder": {"kind": "none"}, "documents": {"ignore": ["drafts/"]}}
 
@@ -33,7 +33,7 @@ def follow(
             step()
             yield told
 
-    monkeypatch.setattr(watching, "wakes", wakes)
+    monkeypatch.setattr(watch, "wakes", wakes)
     return list(Follower([docs], docs.parent / "index", "balanced", SETTINGS, None).follow())
 
 
@@ -97,7 +97,7 @@ def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch,
 
     def change(text: str) -> Callable[[], object]:
         def step() -> None:
-            monkeypatch.setattr(watching, "index_folders", fail)
+            monkeypatch.setattr(watch, "index_folders", fail)
             (docs / "a.md").write_text(text, encoding="utf-8")
 
         return step
@@ -113,9 +113,9 @@ def test_a_failure_is_said_once_and_tried_again(monkeypatch: pytest.MonkeyPatch,
         later(1),
         change("# A\n\nFour and more.\n"),
         later(1),
-        later(watching.RETRY_S),
-        lambda: monkeypatch.setattr(watching, "index_folders", index_folders),
-        later(watching.RETRY_S),
+        later(watch.RETRY_S),
+        lambda: monkeypatch.setattr(watch, "index_folders", index_folders),
+        later(watch.RETRY_S),
         told=True,
     )
     assert failures == [0, 1, 12]

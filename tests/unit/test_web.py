@@ -1,31 +1,57 @@
-"""The parts of the web page that need no server: rendering, elements, the tree, colours, editor links."""
+"""The parts of the web page that need no server: rendering, templates, the tree, colours, editor links."""
 
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import UndefinedError
+from markupsafe import Markup
 
 from pageindex.links import LinkKind
-from pageindex.node import NodeKind, Span
-from retriever.display.editors import EDITOR_TEMPLATES, editor_link
+from pageindex.node import Node, NodeKind, Span
+from pageindex.tree import DocumentTree
+from retriever.display.editors import EDITOR_TEMPLATES, make_editor_link
+from retriever.display.sanitize import open_templates
 from retriever.errors import UsageError
-from retriever.serving.web.contents import Contents, Entry
-from retriever.serving.web.elements import element
-from retriever.serving.web.frame import EDITOR_NAMES, STATIC
-from retriever.serving.web.rendering import Surroundings, rendered
-from retriever.serving.web.tree_view import Gap, Marks, only_section, shortened
-from retriever.store.outline import OutlineRow
+from retriever.serving.web.render import RenderOptions, render_markdown
+from retriever.serving.web.site import EDITOR_NAMES, STATIC
+from retriever.serving.web.tree import Branch, Gap, Outline, draw_branch, draw_tree, join_only_section, shorten
+
+PACKAGE = Path(__file__).parents[2] / "retriever"
+TEMPLATES = sorted(PACKAGE.glob("**/templates/*.html"))
+HOSTILE = "\"'><script>&\u202e\x1b\udcff"
 
 
-def test_text_and_attributes_are_escaped_and_inert() -> None:
-    made = element("a", "<b>&\u202e\x1b\udcff", href='"><script>', hidden=True, title=None, data_x=1)
-    assert made == '<a href="&quot;&gt;&lt;script&gt;" hidden data-x="1">&lt;b&gt;&amp;\ufffd\ufffd\\xff</a>'
+def test_what_a_template_prints_is_escaped_and_sanitized(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '{% macro twice(x) %}<i>{{ x }}</i>{{ x ~ "." }}{% endmacro %}'
+        '<a href="{{ x }}" title="{{ "%s"|format(x) }}">{{ twice(x) }}</a>{{ trusted }}'
+    )
+    page = open_templates(tmp_path).get_template("a.html").render(x=HOSTILE, trusted=Markup("<b>"))
+    safe = "&#34;&#39;&gt;&lt;script&gt;&amp;\ufffd\ufffd\\xff"
+    assert page == f'<a href="{safe}" title="{safe}"><i>{safe}</i>{safe}.</a><b>'
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.name)
+def test_no_template_switches_escaping_off_or_holds_a_script(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\|\s*(safe|e|escape|forceescape|xmlattr|tojson)\b|autoescape|Markup", text)
+    assert not re.search(r"\son\w+=|\sstyle=|javascript:", text)
+    if path.parent.parent.name == "web":
+        assert not re.search(r"<script(?! src=)|<style", text), "the policy of the page forbids it"
+
+
+def test_a_template_that_names_what_is_not_there_fails(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("{{ nothing }}")
+    with pytest.raises(UndefinedError, match="nothing"):
+        open_templates(tmp_path).get_template("a.html").render()
 
 
 def shown(markdown: str, **around: object) -> str:
-    return rendered(markdown, Surroundings(**around))  # type: ignore[arg-type]  # whatever the fields hold
+    return render_markdown(markdown, RenderOptions(**around))  # type: ignore[arg-type]  # whatever the fields hold
 
 
 @pytest.mark.parametrize(
@@ -90,43 +116,60 @@ def test_a_long_hostile_paragraph_is_shown_as_it_is_written() -> None:
     assert shown("[" * 20_000) == f"<p>{'[' * 20_000}</p>\n"
 
 
-def rows(*ids: str) -> list[OutlineRow]:
+def outline(*ids: str) -> Outline:
     """A file or section each, from ids such as `a/b.md#c/d`."""
-    made = []
+    tree = DocumentTree()
     for node_id in ids:
         path, _, section = node_id.partition("#")
-        above = node_id.rpartition("/" if "/" in section else "#")[0] if section else None
-        kind = NodeKind.SECTION if section else NodeKind.FILE
         title = (section or path).rpartition("/")[2]
-        made.append(OutlineRow(node_id, above, "/home/me/docs", "", path, kind, title, Span(1, 2) if section else None))
-    return made
+        if section:
+            above = node_id.rpartition("/" if "/" in section else "#")[0]
+            tree.add(Node(node_id, NodeKind.SECTION, path, title, 1, (), Span(1, 2), ""), above)
+        else:
+            tree.add(Node(node_id, NodeKind.FILE, path, title, 0, (), None, ""), tree.add_folders("", path))
+    return Outline(tree, {"/": "docs"})
 
 
-def test_the_contents_have_folders_and_keep_the_order() -> None:
-    contents = Contents(rows("a.md", "a.md#x", "a.md#x/y", "b/c/d.md"))
-    assert [entry.node_id for entry in contents.walk(None)] == [
-        "/", "a.md", "a.md#x", "a.md#x/y", "b/", "b/c/", "b/c/d.md",
-    ]  # fmt: skip
-    root = contents.get("/")
-    assert root is not None
-    assert (root.title, root.label) == ("/", "docs")
-    assert [entry.node_id for entry in contents.walk(root, 1)] == ["/", "a.md", "b/"]
-    lit = Marks({"a.md#x/y": 1}).open_ids(contents)
-    assert lit == {"/", "a.md", "a.md#x"}
+def lines(items: Iterable[Branch | Gap], depth: int = 0) -> Iterator[str]:
+    """What is drawn, a line each: open branches end in a colon."""
+    for item in items:
+        if isinstance(item, Gap):
+            yield f"{'  ' * depth}{item.count} more"
+            continue
+        marks = f"{' #' + str(item.rank) if item.rank else ''}{' here' if item.is_here else ''}"
+        yield f"{'  ' * depth}{item.label}{marks}{':' if item.is_open else ''}"
+        yield from lines(item.below, depth + 1)
+
+
+def test_the_tree_is_open_above_what_is_lit() -> None:
+    documents = outline("a.md", "a.md#x", "a.md#x/y", "b/c/d.md")
+    assert list(lines(draw_tree(documents))) == ["docs/:", "  a.md", "  b/"]
+    assert list(lines(draw_tree(documents, {"a.md#x/y": 1}))) == ["docs/:", "  a.md:", "    x:", "      y #1", "  b/"]
+    assert list(lines(draw_tree(documents, here="b/"))) == ["docs/:", "  a.md", "  b/ here:", "    c/"]
+    assert list(lines(draw_branch(documents, "/", 1, 5))) == ["b/"]
+    assert list(lines(draw_tree(documents, {"gone.md": 1}))) == ["docs/:", "  a.md", "  b/"]
+
+
+def test_a_node_has_a_label_and_a_way() -> None:
+    documents = outline("a.md", "a.md#x", "a.md#x/y")
+    assert [node.id for node in documents.path_to("a.md#x/y")] == ["/", "a.md", "a.md#x", "a.md#x/y"]
+    assert [documents.label(node_id) for node_id in ("/", "a.md#x", "gone.md")] == ["docs", "x", "gone.md"]
 
 
 def test_a_file_that_is_one_section_of_its_name_is_one_row() -> None:
-    contents = Contents(rows("x", "x#x", "y", "y#z"))
-    assert [only_section(entry).node_id for entry in contents.roots[0].children] == ["x#x", "y"]
+    documents = outline("x", "x#x", "y", "y#z")
+    files = documents.tree.children("/")
+    assert [join_only_section(documents, node).id for node in files] == ["x#x", "y"]
+    assert list(lines(draw_tree(documents, here="x"))) == ["docs/:", "  x here", "  y"]
 
 
 def test_a_large_family_is_shortened_around_what_is_wanted() -> None:
-    family = [Entry(str(n), NodeKind.SECTION, str(n), str(n), "", None, None) for n in range(10_000)]
-    short = shortened(family, [5_000])
-    assert [item if isinstance(item, Gap) else int(item.node_id) for item in short] == [
-        0, 1, 2, 3, 4, 5, Gap(6, 4_993), 4_999, 5_000, 5_001, Gap(5_002, 4_998),
+    family = [Node(str(n), NodeKind.SECTION, "", str(n), 1, (), None, "") for n in range(10_000)]
+    short = shorten(family, [5_000], "a.md")
+    assert [item if isinstance(item, Gap) else int(item.id) for item in short] == [
+        0, 1, 2, 3, 4, 5, Gap("a.md", 6, 4_993), 4_999, 5_000, 5_001, Gap("a.md", 5_002, 4_998),
     ]  # fmt: skip
-    assert shortened(family[:16], []) == family[:16]
+    assert shorten(family[:16], [], "a.md") == family[:16]
 
 
 def luminance(color: str) -> float:
@@ -183,10 +226,10 @@ def test_static_files_refer_to_nothing_elsewhere() -> None:
     ],
 )
 def test_an_editor_opens_a_file_at_a_line(editor: str, path: str, address: str) -> None:
-    assert editor_link(editor, path, 7) == address
+    assert make_editor_link(editor, path, 7) == address
 
 
 def test_an_editor_that_nobody_knows_is_refused() -> None:
     with pytest.raises(UsageError, match="there are vscode, vim"):
-        editor_link("ed", str(Path("/a.md")), 1)
+        make_editor_link("ed", str(Path("/a.md")), 1)
     assert EDITOR_NAMES.keys() == EDITOR_TEMPLATES.keys()

@@ -19,20 +19,16 @@ from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
-from retriever.serving.web.frame import STATIC
-from retriever.serving.web.json_api import Endpoint, endpoints
-from retriever.serving.web.openapi import openapi
+from retriever.serving.web.api import Endpoint, Parameters, describe_api, endpoints, read_parameters
 from retriever.serving.web.pages import Pages
-from retriever.serving.web.parameters import read_parameters
-from retriever.serving.web.site import THEMES, Preferences, Site
+from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from retriever.serving.pool import ServedIndex
 
-SEARCHES_AT_ONCE = 4
-"""Threads that may wait for a retriever, or work for one; further requests wait without a thread."""
+SEARCHES_AT_ONCE = 4  # threads that wait for a retriever, or work for one; further requests wait without a thread
 YEAR_SECONDS = 31_536_000
 
 POLICY = "; ".join(
@@ -65,22 +61,25 @@ Result = TypeVar("Result")
 def web_app(library: "ServedIndex") -> Starlette:
     """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
     site = Site(library)
+    pages = Pages(site)
     limiter = CapacityLimiter(SEARCHES_AT_ONCE)
-    routes = [*_page_routes(Pages(site), limiter), *_api_routes(endpoints(site), limiter)]
+    routes = [*_page_routes(pages, limiter), *_api_routes(endpoints(site), limiter)]
     routes.append(Route("/preferences", _preferences, methods=["POST"]))
     routes += [Route(f"/static/{name}", _static(name)) for name in STATIC_TYPES]
     handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-        RetrieverError: _failure(site),
-        HTTPException: _failure(site),
+        RetrieverError: _failure(pages),
+        HTTPException: _failure(pages),
     }
     return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(_WithHeaders)])
 
 
 def _page_routes(pages: Pages, limiter: CapacityLimiter) -> list[Route]:
-    def route(path: str, made: Callable[[bytes, Preferences], str]) -> Route:
+    def route(path: str, make: Callable[[bytes, Preferences], str]) -> Route:
         async def answer(request: Request) -> Response:
             return HTMLResponse(
-                await to_thread.run_sync(made, request.scope["query_string"], preferences_of(request), limiter=limiter)
+                await to_thread.run_sync(
+                    make, request.scope["query_string"], read_preferences(request), limiter=limiter
+                )
             )
 
         return Route(path, answer)
@@ -88,10 +87,10 @@ def _page_routes(pages: Pages, limiter: CapacityLimiter) -> list[Route]:
     return [route("/", pages.ask), route("/read", pages.read), route("/tree", pages.tree)]
 
 
-def _api_routes(all_endpoints: Sequence[Endpoint], limiter: CapacityLimiter) -> list[Route]:
-    described = openapi(all_endpoints)
+def _api_routes(all_endpoints: Sequence[Endpoint[Any]], limiter: CapacityLimiter) -> list[Route]:
+    described_api = describe_api(all_endpoints)
 
-    def route(endpoint: Endpoint) -> Route:
+    def route(endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:
             values = read_parameters(request.scope["query_string"], endpoint.parameters)
             return _json(await to_thread.run_sync(endpoint.answer, values, limiter=limiter))
@@ -99,11 +98,11 @@ def _api_routes(all_endpoints: Sequence[Endpoint], limiter: CapacityLimiter) -> 
         return Route(endpoint.path, answer)
 
     async def health(request: Request) -> Response:
-        read_parameters(request.scope["query_string"], ())
+        read_parameters(request.scope["query_string"], Parameters)
         return _json({"status": "ok"})
 
     async def description(request: Request) -> Response:
-        return _json(described)
+        return _json(described_api)
 
     return [*map(route, all_endpoints), Route("/health", health), Route("/openapi.json", description)]
 
@@ -123,8 +122,8 @@ def _static(name: str) -> Callable[[Request], Awaitable[Response]]:
     return answer
 
 
-def preferences_of(request: Request) -> Preferences:
-    """What the cookies say, where it is something that there is."""
+def read_preferences(request: Request) -> Preferences:
+    """What the cookies say, where they name a theme or an editor that there is."""
     theme, editor = (request.cookies.get(name, "") for name in ("theme", "editor"))
     known = Preferences()
     return Preferences(
@@ -145,25 +144,23 @@ async def _preferences(request: Request) -> Response:
     return response
 
 
-def _failure(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
-    pages = Pages(site)
-
+def _failure(pages: Pages) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def answer(request: Request, error: Exception) -> Response:
-        status, message = status_of(error), _message(error)
+        status, message = find_status(error), _message(error)
         headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
         if request.url.path.startswith("/api/") or request.url.path in ("/health", "/openapi.json"):
             given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
             response = _json({"error": message, **given}, status)
         else:
-            response = HTMLResponse(pages.failure(message, preferences_of(request)), status)
+            response = HTMLResponse(pages.failure(message, read_preferences(request)), status)
         response.headers.update(headers)
         return response
 
     return answer
 
 
-def status_of(error: Exception) -> int:
-    """Of HTTP."""
+def find_status(error: Exception) -> int:
+    """The HTTP status that an error is answered with."""
     if isinstance(error, HTTPException):
         return error.status_code
     if isinstance(error, ParametersError | QuestionError):

@@ -1,27 +1,81 @@
-"""The pages, each made of a query and the reader's preferences; called in threads."""
+"""The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from retriever.browsing import find_node
+from markupsafe import Markup
+from pydantic import Field
+
+from pageindex.front_matter import read_front_matter
+from pageindex.markdown import count_lines
+from pageindex.node import Node, NodeKind, Span
+from pageindex.tree import UnknownNodeError
+from retriever.browse import Passage, find_node
+from retriever.display import phrases
+from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
 from retriever.history import History
-from retriever.serving.web.document import document, has_lines, listing
-from retriever.serving.web.elements import element
-from retriever.serving.web.frame import page
-from retriever.serving.web.home import home
-from retriever.serving.web.json_api import question_parameters
-from retriever.serving.web.parameters import Choice, Number, Parameter, Switch, read_parameters
-from retriever.serving.web.results import results
-from retriever.serving.web.site import Preferences, Site, Visit
-from retriever.serving.web.tree_view import Marks, branch, title_of, whole_tree
-from retriever.serving.web.why import why
+from retriever.lexical.tokens import tokenize
+from retriever.searching.open_index import View
+from retriever.serving.web.api import (
+    MAX_NUMBER,
+    Number,
+    QuestionParameters,
+    ShortText,
+    Switch,
+    read_parameters,
+    with_profiles,
+)
+from retriever.serving.web.render import RenderOptions, Resolver, highlight, render_markdown, resolve_nothing
+from retriever.serving.web.site import (
+    EDITOR_NAMES,
+    THEMES,
+    Preferences,
+    Site,
+    Timed,
+    Visit,
+    static_address,
+)
+from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
+from retriever.settings.layers import profile_names, profile_summary
+from retriever.store import reading
+from retriever.store.reading import backlinks, link_ids
+from retriever.types import Hit, Stage
 
 if TYPE_CHECKING:
-    from retriever.retrieving import Retriever
+    from retriever.retriever import Retriever
 
-NODE = Parameter("node", "What to read.", required=True)
+MAX_SHOWN_CHARS = 60_000  # of a document in one page; the rest is a link away
+MAX_SHOWN_LINKS = 30
+MAX_NAMED_FILES = 20
+MAX_QUESTIONS = 15  # of those asked before
+FIRST_RANKS = 10  # of each ranking
+
+
+class AskPageParameters(QuestionParameters):
+    """Of /."""
+
+    view: Literal["", "why"] = ""
+
+
+class ReadPageParameters(QuestionParameters):
+    """Of /read."""
+
+    node: ShortText
+
+
+class TreePageParameters(ReadPageParameters):
+    """Of /tree."""
+
+    first: Number = Field(0, ge=0, le=MAX_NUMBER)
+    """The place of the first child, from 0."""
+    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)
+    """How many children."""
+    fragment: Switch = False
+    """Whether the list alone is wanted."""
 
 
 class Pages:
@@ -32,82 +86,228 @@ class Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        question = question_parameters(site, required=False)
-        self._ask: Sequence[Parameter] = (*question, Choice("view", "Of the answer.", choices=("", "why")))
-        self._read = (NODE, *question)
-        self._tree = (
-            NODE,
-            *question,
-            Number("first", "The place of the first child, from 0.", default=0),
-            Number("count", "How many children; all that follow by default.", low=1),
-            Switch("fragment", "Whether the list alone is wanted."),
+        self._ask = with_profiles(site, AskPageParameters)
+        self._read = with_profiles(site, ReadPageParameters)
+        self._tree = with_profiles(site, TreePageParameters)
+        own = "A file of your own."
+        known = profile_names()
+        self._templates = open_templates(Path(__file__).parent / "templates")
+        self._templates.tests["gap"] = lambda member: isinstance(member, Gap)
+        self._templates.filters["line"] = sanitize_line
+        self._templates.globals.update(
+            phrases=phrases,
+            counted=phrases.counted,
+            static=static_address,
+            themes=THEMES,
+            editors=EDITOR_NAMES,
+            profile=site.library.profile,
+            profiles={name: profile_summary(name) if name in known else own for name in site.profiles},
+            no_title=NO_TITLE,
+            max_links=MAX_SHOWN_LINKS,
+            max_files=MAX_NAMED_FILES,
+            first_ranks=FIRST_RANKS,
         )
 
     def ask(self, query: bytes, preferences: Preferences) -> str:
         """The answer to the question, or the page without one."""
-        values = read_parameters(query, self._ask)
-        visit = self._visit("/", query, values, preferences)
+        given = read_parameters(query, self._ask)
+        visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
         timed = self._site.search(visit.question, visit.profile)
-        hits = {hit.node_id: hit.rank for hit in timed.answer.hits}
+        answer = timed.answer
         with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
-            contents = self._site.contents(view)
-            main = why(contents, timed, visit) if values["view"] == "why" else results(view, timed, visit)
-            return page(self._site, visit, timed.answer.question, main, whole_tree(contents, Marks(hits), visit))
+            outline = self._site.outline(view)
+            values = self._explain(timed, outline) if given.view == "why" else self._show_hits(view, timed, visit)
+            ranks = {hit.node_id: hit.rank for hit in answer.hits}
+            tree = draw_tree(outline, ranks)
+        template = "why.html" if given.view == "why" else "answer.html"
+        return self._render(template, visit, title=answer.question, tree=tree, timed=timed, ranks=ranks, **values)
 
-    def read(self, query: bytes, preferences: Preferences) -> str:
-        """A section, a file, a folder, or some lines."""
-        values = read_parameters(query, self._read)
-        visit = self._visit("/read", query, values, preferences)
-        with self._site.library.retriever(visit.profile) as retriever:
-            return self._reading(retriever, values["node"], visit)
+    def _show_hits(self, view: View, timed: Timed, visit: Visit) -> dict[str, Any]:
+        stems = frozenset(timed.answer.matched_words)
+        texts = {hit.node_id: _render_hit(view, hit, stems, visit) for hit in timed.answer.hits}
+        return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
-    def _reading(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
-        """What the reference names, in one state of the index after the other."""
-        with retriever.view() as view:
-            contents = self._site.contents(view)
-            entry = contents.get(reference)
-            if entry is not None and not (entry.span or has_lines(entry)):
-                tree = whole_tree(contents, Marks({}, entry.node_id), visit)
-                return page(self._site, visit, title_of(entry), listing(entry, visit), tree)
-        passage = retriever.read(reference)
-        with retriever.view() as view:
-            contents = self._site.contents(view)
-            named, main = document(view, contents, passage, entry, visit)
-            tree = whole_tree(contents, Marks({}, named.node_id), visit)
-            return page(self._site, visit, title_of(named), main, tree)
-
-    def tree(self, query: bytes, preferences: Preferences) -> str:
-        """What a node contains: a page of its own, or the list that the script puts into one."""
-        values = read_parameters(query, self._tree)
-        visit = self._visit("/tree", query, values, preferences)
-        with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
-            contents = self._site.contents(view)
-            entry = contents.get(find_node(view.connection, contents, values["node"]))
-            if entry is None:
-                raise UsageError("there is no such node")
-            if values["fragment"]:
-                return branch(entry, visit, values["first"], values["count"])
-            main = listing(entry, visit, values["first"], values["count"])
-            tree = whole_tree(contents, Marks({}, entry.node_id), visit)
-            return page(self._site, visit, title_of(entry), main, tree)
-
-    def failure(self, message: str, preferences: Preferences) -> str:
-        """What went wrong, and what to do."""
-        main = element("div", element("h1", "This did not work"), element("p", message), class_="failure")
-        return page(self._site, Visit(preferences=preferences, path="/"), "Error", main)
+    def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
+        opening = timed.spent.opening
+        stages = [
+            Stage("open", opening, "modules and index" if opening >= 1 else "open already"),
+            *timed.answer.trace.stages,
+        ]
+        skipped = [f"{stage.name}: switched off, or nothing to do" for stage in stages if stage.note == "skipped"]
+        return {
+            "stages": stages,
+            "sources": [
+                f"{phrases.SOURCES.get(item.arm, item.arm)}, {item.scale}" for item in timed.answer.trace.rankings
+            ],
+            "skipped": [*skipped, *timed.answer.degraded],
+            "neighbors": list(_find_neighbors(timed.answer.hits)),
+            "label": outline.label,
+        }
 
     def _home(self, visit: Visit) -> str:
         with self._site.library.retriever(visit.profile) as retriever:
             status = retriever.status()
             with retriever.view() as view:
-                contents = self._site.contents(view)
-        main = home(self._site, status, History(Path(status.index.path)).queries(), visit)
-        return page(self._site, visit, "", main, whole_tree(contents, Marks({}), visit))
+                outline = self._site.outline(view)
+        history = History(Path(status.index.path)).queries()[:MAX_QUESTIONS]
+        changed = [(path, "") for path in status.changed_files]
+        return self._render(
+            "home.html", visit, tree=draw_tree(outline), status=status, changed_files=changed, history=history
+        )
 
-    def _visit(self, path: str, query: bytes, values: Mapping[str, Any], preferences: Preferences) -> Visit:
+    def read(self, query: bytes, preferences: Preferences) -> str:
+        """A section, a file, a folder, or some lines."""
+        given = read_parameters(query, self._read)
+        visit = self._visit("/read", query, given, preferences)
+        with self._site.library.retriever(visit.profile) as retriever:
+            return self._read_node(retriever, given.node, visit)
+
+    def _read_node(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
+        """What the reference names, in one state of the index after the other."""
+        with retriever.view() as view:
+            outline = self._site.outline(view)
+            named = outline.find(reference)
+            # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
+            is_list = named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id)))
+            if named and is_list:
+                return self._list(outline, named, visit, 0, MAX_NUMBER)
+        passage = retriever.read(reference)
+        with retriever.view() as view:
+            outline = self._site.outline(view)
+            node = outline.find(named.id if named else passage.node_id)
+            if node is None:
+                raise UsageError("the documents have just changed; ask again")
+            return self._show_passage(view, outline, node, passage, visit)
+
+    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Passage, visit: Visit) -> str:
+        """A passage with what comes before and after it, what it links to and what links to it."""
+        label, shown = outline.label(node.id), _cut(passage)
+        front_matter, text = _render_passage(view, shown, label, visit)
+        following = ""
+        if shown.span.last < passage.span.last:
+            file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
+            following = f"{file.id}:{shown.span.last + 1}-{passage.span.last}"
+        family = outline.family(node.id)
+        place = family.index(node)
+        leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
+        leads_here = backlinks(view.connection, node.id, MAX_SHOWN_LINKS + 1)
+        around = {
+            "Before": [sibling.id for sibling in family[max(0, place - 1) : place]],
+            "After": [sibling.id for sibling in family[place + 1 : place + 2]],
+            "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
+            "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
+        }
+        return self._render(
+            "document.html",
+            visit,
+            title=label,
+            tree=draw_tree(outline, here=node.id),
+            above=outline.path_to(node.id)[:-1],
+            label=outline.label,
+            passage=shown,
+            front_matter=front_matter,
+            text=text,
+            following=following,
+            rest=Span(shown.span.last + 1, passage.span.last) if following else None,
+            around=around,
+        )
+
+    def tree(self, query: bytes, preferences: Preferences) -> str:
+        """What a node contains: a page of its own, or the list that the script puts into one."""
+        given = read_parameters(query, self._tree)
+        visit = self._visit("/tree", query, given, preferences)
+        with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
+            outline = self._site.outline(view)
+            node = outline.tree.node(find_node(view.connection, outline.tree, given.node))
+        if given.fragment:
+            branches = draw_branch(outline, node.id, given.first, given.count)
+            return self._templates.get_template("fragment.html").render(visit=visit, branches=branches)
+        return self._list(outline, node, visit, given.first, given.count)
+
+    def _list(self, outline: Outline, node: Node, visit: Visit, first: int, count: int) -> str:
+        """The page of what a node contains."""
+        return self._render(
+            "list.html",
+            visit,
+            title=outline.label(node.id),
+            tree=draw_tree(outline, here=node.id),
+            above=outline.path_to(node.id)[:-1],
+            label=outline.label,
+            branches=draw_branch(outline, node.id, first, count),
+        )
+
+    def failure(self, message: str, preferences: Preferences) -> str:
+        """What went wrong, and what to do."""
+        return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
+
+    def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
         """The profile is named in addresses where it is not the library's own."""
-        profile = "" if values["profile"] == self._site.library.profile else values["profile"]
+        profile = "" if given.profile == self._site.library.profile else given.profile
         whole = f"{path}?{query.decode('latin-1')}" if query else path
-        return Visit(values["question"], profile, preferences, whole)
+        return Visit(given.question, profile, preferences, whole)
+
+    def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
+        return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
+
+
+def _find_neighbors(hits: tuple[Hit, ...]) -> Iterator[tuple[Hit, str, str]]:
+    """Hits that the tree brought in: the hit, what it is to another node, and that node's id."""
+    for hit in hits:
+        for item in hit.evidence:
+            relation, of, node_id = item.origin.partition(" of ")
+            if of and relation in phrases.RELATIONS:
+                yield hit, relation, node_id
+
+
+def _render_hit(view: View, hit: Hit, stems: frozenset[str], visit: Visit) -> Markup:
+    """A hit's text, without its front matter."""
+    node = _load_node(view, hit.node_id)
+    text = hit.text
+    if node is not None and node.kind is NodeKind.FILE:
+        lines = text.split("\n", node.front_matter_lines)
+        text = lines[-1] if count_lines(text) > node.front_matter_lines else ""
+    return render_markdown(text, RenderOptions(_resolve_links(view, node, visit), stems, hit.title, top_level=3))
+
+
+def _render_passage(view: View, passage: Passage, title: str, visit: Visit) -> tuple[str, Markup]:
+    """The front matter of a passage as it is written, and the rest as a page shows it."""
+    front_matter, text = "", passage.text
+    if passage.span.first == 1 and (lines := read_front_matter(text).lines):
+        pieces = text.split("\n", lines)
+        front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
+    resolve = _resolve_links(view, _load_node(view, passage.node_id), visit)
+    return front_matter, render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), title))
+
+
+def _cut(passage: Passage) -> Passage:
+    """The passage, or as many whole lines of it as one page shows: at least one."""
+    if len(passage.text) <= MAX_SHOWN_CHARS:
+        return passage
+    end = passage.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or passage.text.find("\n") + 1
+    text = passage.text[:end]
+    span = Span(passage.span.first, passage.span.first + text.count("\n") - 1)
+    return replace(passage, span=span, text=text)
+
+
+def _load_node(view: View, node_id: str) -> Node | None:
+    """The node with its text; None when it is not, or no longer, in the index, and for a folder."""
+    view.tree.load_nodes([node_id])
+    try:
+        return view.tree.node(node_id)
+    except UnknownNodeError:
+        return None
+
+
+def _resolve_links(view: View, node: Node | None, visit: Visit) -> Resolver:
+    """Where the links of a loaded node's document lead on this page: exactly where the index says."""
+    if node is None:
+        return resolve_nothing
+    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, view.tree.document_key(node.id))
+
+    def resolve(kind: str, path: str, anchor: str) -> str | None:
+        target = targets.get((str(kind), path, anchor))
+        return None if target is None else visit.read(target)
+
+    return resolve

@@ -1,22 +1,30 @@
-"""What the pages and the API ask of a library: answers with their time, sections with their surroundings."""
+"""What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
 
 import time
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from urllib.parse import quote, urlencode
 
-from pageindex.node import Node
-from pageindex.tree import UnknownNodeError
+from retriever.browse import Passage
+from retriever.display.editors import make_editor_link
 from retriever.searching.open_index import View
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web.addresses import address
-from retriever.serving.web.contents import Contents, ContentsOfIndex
-from retriever.serving.web.rendering import Resolver
+from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
-from retriever.store.outline import link_ids
-from retriever.timing import Spent, milliseconds_since
-from retriever.types import Answer
+from retriever.trace import Spent, milliseconds_since
+from retriever.types import Answer, Hit
 
+STATIC = Path(__file__).parent / "static"
 THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
-DEFAULT_EDITOR = "vscode"
+EDITOR_NAMES = {
+    "vscode": "VS Code",
+    "vim": "Vim",
+    "emacs": "Emacs",
+    "jetbrains": "JetBrains",
+    "obsidian": "Obsidian",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +33,48 @@ class Preferences:
 
     theme: str = "auto"
     """A key of THEMES."""
-    editor: str = DEFAULT_EDITOR
-    """A key of EDITOR_TEMPLATES."""
+    editor: str = "vscode"
+    """A key of EDITOR_NAMES."""
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What one page is made for."""
+    """One request for a page; its methods give the addresses of other pages, which keep the question."""
 
     question: str = ""
     profile: str = ""
     """As it was chosen; empty for the library's own."""
     preferences: Preferences = Preferences()
     path: str = "/"
-    """Of this page with its query: where a changed preference leads back to."""
+    """Of this page with its query: a changed preference leads back to it."""
+
+    def ask(self, view: str = "", question: str = "") -> str:
+        """The address of the answer, of another view of it, or of the answer to another question."""
+        return address("/", question=question or self.question, profile=self.profile, view=view)
 
     def read(self, node_id: str) -> str:
-        """The address of a section, which keeps the question."""
+        """The address of a section, a file or a folder."""
         return address("/read", node=node_id, question=self.question, profile=self.profile)
 
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
-        """The address of what is below a node."""
+        """The address of the list of what a node contains, or of a part of the list."""
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
-    def ask(self, view: str = "") -> str:
-        """The address of the answer, or of another view of it."""
-        return address("/", question=self.question, profile=self.profile, view=view)
+    def open_in_editor(self, place: Hit | Passage) -> str:
+        """The address that opens a file at a line in the reader's editor."""
+        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
+
+
+def address(path: str, **parameters: str | int | None) -> str:
+    """The path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
+    given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given, errors='surrogateescape', quote_via=quote)}" if given else path
+
+
+@cache
+def static_address(name: str) -> str:
+    """The address of a file in static/, another one when the file changes: browsers keep what they have loaded."""
+    return f"/static/{name}?v={sha256((STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +86,13 @@ class Timed:
 
 
 class Site:
-    """A library, and the table of contents of its index."""
+    """A library, and the outline of the state of its index that was read last; shared by threads."""
 
     def __init__(self, library: ServedIndex) -> None:
         self.library = library
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
-        self._contents = ContentsOfIndex()
+        # Replaced as a whole: retrievers of two profiles may ask at once.
+        self._outline: tuple[tuple[str, int], Outline] | None = None
 
     def search(self, question: str, profile: str) -> Timed:
         """An answer; the first one of a profile opens what it needs."""
@@ -77,26 +102,10 @@ class Site:
             answer = retriever.search(question)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
 
-    def contents(self, view: View) -> Contents:
-        """The table of contents of a state of the index."""
-        return self._contents.of(view)
-
-
-def loaded_node(view: View, node_id: str) -> Node | None:
-    """The node with its text; None when it is not, or no longer, in the index, and for a folder."""
-    view.tree.load_nodes([node_id])
-    try:
-        return view.tree.node(node_id)
-    except UnknownNodeError:
-        return None
-
-
-def link_resolver(view: View, node_id: str, visit: Visit) -> Resolver:
-    """Where the links of a loaded node's document lead on this page: exactly where the index says."""
-    targets = link_ids(view.connection, view.tree.document_key(node_id))
-
-    def resolve(kind: str, path: str, anchor: str) -> str | None:
-        target = targets.get((str(kind), path, anchor))
-        return None if target is None else visit.read(target)
-
-    return resolve
+    def outline(self, view: View) -> Outline:
+        """The outline of a state of the index, read once."""
+        wanted = str(view.index), view.number
+        known = self._outline
+        if known is None or known[0] != wanted:
+            known = self._outline = wanted, read_outline(view.connection)
+        return known[1]

@@ -1,0 +1,242 @@
+"""What programs use: open a retriever over folders of Markdown, ask it, read what it cites.
+
+from retriever.api import open_retriever
+
+with open_retriever(["docs"]) as retriever:
+    for hit in retriever.search("how are the two rankings fused?").hits:
+        print(hit.citation, hit.title, hit.snippet)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retriever.errors import NoIndexError, RetrieverError, UsageError
+from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
+from retriever.indexing.request import IndexRequest, absolute, find_index, remember
+from retriever.indexing.update import update_index
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.store import reading
+from retriever.store.database import damaged, is_index, open_database, translate_sqlite_errors
+from retriever.trace import NoProgress
+from retriever.types import Encoder, IndexReport, Progress
+
+if TYPE_CHECKING:
+    from retriever.archive import Manifest
+    from retriever.doctor import CheckUp
+    from retriever.history import History
+    from retriever.indexing.forget import ForgetReport
+    from retriever.retriever import Retriever
+    from retriever.watch import Run
+
+
+def open_retriever(
+    docs: Sequence[str | Path] = (),
+    index: str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    encoder: Encoder | None = None,
+) -> "Retriever":
+    """A retriever over an index; a context manager.
+
+    Args:
+        docs: folders of Markdown: they are indexed first, only what changed. Empty for those of an index.
+        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs` in the user's
+            data folder, else the one used last.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file.
+        progress: told how far indexing has come.
+        encoder: the caller's own embedding model, in place of the profile's.
+
+    Raises:
+        RetrieverError: the kinds in errors.py; the message says what to do.
+    """
+    from retriever.retriever import Retriever  # 100 ms that `index` does not spend
+
+    request = index_request(docs, index, profile, settings, encoder)
+    if request.docs:
+        update_index(replace(request, change_s=0.0), progress or NoProgress())
+        remember(request.index)
+    return Retriever(request, profile)
+
+
+def index_folders(
+    docs: Sequence[str | Path],
+    index: str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    *,
+    everything: bool = False,
+) -> IndexReport:
+    """Indexes folders, only what changed; the arguments are those of `open_retriever`.
+
+    Args:
+        docs: as there.
+        index: as there.
+        profile: as there.
+        settings: as there.
+        progress: as there.
+        everything: the user's home folder, or one that holds it, is meant.
+    """
+    from retriever.indexing.summaries import summarize_index
+
+    request = index_request(docs, index, profile, settings, None, everything=everything)
+    report = update_index(request, progress or NoProgress())
+    remember(request.index)
+    return summarize_index(request, report, progress or NoProgress())
+
+
+def watch_folders(
+    docs: Sequence[str | Path],
+    index: str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> "Iterator[Run | RetrieverError]":
+    """Indexes folders at once and after every change, until the caller ends it; the arguments are those above.
+
+    Yields:
+        Each run, and each failure after the first run, which is tried again.
+    """
+    from retriever.watch import Follower
+
+    return Follower(docs, index, profile, settings, progress).follow()
+
+
+def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "Manifest":
+    """Writes an index, with `index` as in `open_retriever`, into one file."""
+    from retriever.archive import export_index as export
+
+    return export(find_index((), index), absolute(file), replace=replace)
+
+
+def import_index(
+    file: str | Path,
+    index: str | Path | None = None,
+    docs: Sequence[str | Path] = (),
+    *,
+    replace: bool = False,
+    encoder_url: str = "",
+) -> Path:
+    """Makes an index of an exported one; nothing is embedded.
+
+    Args:
+        file: what `export_index` wrote.
+        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
+        docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
+        replace: whether an index that is there may go.
+        encoder_url: the server on another machine that the index may go on sending texts to.
+
+    Returns:
+        The index's folder.
+    """
+    from retriever.archive import Wish, import_archive, open_archive
+
+    folders = tuple(map(absolute, docs))
+    with open_archive(absolute(file)) as archive:
+        known = folders or tuple(map(Path, archive.manifest.folders))
+        if not known and index is None:
+            raise UsageError(f"{file} holds an index of no folders; name its place with --index")
+        place = find_index(known, index)
+        import_archive(archive, Wish(place, folders, replace, encoder_url))
+    remember(place)
+    return place
+
+
+def forget_documents(
+    references: Sequence[str], index: str | Path | None = None, *, undo: bool = False
+) -> "ForgetReport":
+    """Removes documents from every file of an index and keeps them out; with `undo`, lets them be indexed again.
+
+    Args:
+        references: paths of documents or folders; an indexed folder leaves the index altogether.
+        index: as in `open_retriever`.
+        undo: take back what was forgotten.
+    """
+    from retriever.indexing.forget import forget, take_back
+
+    request = index_request((), index, DEFAULT_PROFILE, None, None)
+    return take_back(request, references) if undo else forget(request, references)
+
+
+def check_up(
+    index: str | Path | None = None,
+    *,
+    repair: bool = False,
+    llm: bool = False,
+    progress: Progress | None = None,
+    encoder: Encoder | None = None,
+) -> "CheckUp":
+    """What is well and what is not, of the installation and of an index.
+
+    Args:
+        index: as in `open_retriever`.
+        repair: make broken parts anew first, and save what a damaged database holds.
+        llm: ask the language model as well.
+        progress: told how far a repair has come, where documents are indexed again.
+        encoder: as in `open_retriever`.
+
+    Raises:
+        RetrieverError: a repair failed; the message says what to do.
+    """
+    from retriever.doctor import CheckUp, examine
+    from retriever.doctor import repair as repair_index
+
+    try:
+        place = find_index((), index)
+    except NoIndexError:
+        place = None
+    repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
+    settings = given_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
+    return CheckUp(tuple(examine(place, settings)), repairs)
+
+
+def open_history(index: str | Path | None = None) -> "History":
+    """The questions that were recorded in an index, with `index` as in `open_retriever`.
+
+    Raises:
+        NoIndexError: nothing was named, and nothing has been indexed yet.
+    """
+    from retriever.history import History
+
+    return History(find_index((), index))
+
+
+def index_request(
+    docs: Sequence[str | Path],
+    index: str | Path | None,
+    profile: str,
+    settings: Mapping[str, Any] | None,
+    encoder: Encoder | None = None,
+    *,
+    everything: bool = False,
+) -> IndexRequest:
+    """What `open_retriever` is asked for, resolved: the arguments are its own, and that of `index_folders`."""
+    folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
+    place = find_index(folders, index)
+    if not everything and not is_index(place):
+        check_folders(folders)
+    remembered = _remembered(place)
+    given = given_settings(profile, settings, own_documents(place, remembered))
+    check_server(place, given)
+    if folders:
+        check_documents(place, remembered, given)
+    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder)
+
+
+def _remembered(index: Path) -> dict[str, object]:
+    """The settings that the index was made with; none when there is no index yet."""
+    if not is_index(index):
+        return {}
+    try:
+        with translate_sqlite_errors(index), closing(open_database(index)) as connection:
+            content: object = reading.index_settings(connection)
+    except RecursionError:  # somebody else may have made the index
+        content = None
+    if not isinstance(content, dict):
+        raise damaged(index, "its settings are no mapping")
+    return content

@@ -1,1 +1,0 @@
-"""An index as one file: written, and read with suspicion."""

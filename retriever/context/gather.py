@@ -1,0 +1,160 @@
+"""The sections of an answer with their whole texts from the index, and the context that is made of them."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from pageindex.node import Node, Span
+from retriever.context.budget import Context, build_context, load_token_counter
+from retriever.context.sections import Section
+from retriever.errors import IndexLockedError
+from retriever.indexing.consent import FolderAccess
+from retriever.lexical.tokens import tokenize
+from retriever.searching.citations import anchors_of
+from retriever.searching.open_index import StoredTree, View
+from retriever.store import reading
+from retriever.store.reading import StoredChunk
+from retriever.text import matched_chunk
+from retriever.types import Answer
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerInContext:
+    """An answer, and its sections for a prompt."""
+
+    answer: Answer
+    context: Context
+
+
+def ask_for_context(
+    ask: Callable[[], Answer],
+    open_view: Callable[[], AbstractContextManager[View]],
+    max_tokens: int,
+    access: FolderAccess,
+) -> AnswerInContext:
+    """Searches, and builds the context of what was found, both from one state of the index.
+
+    Args:
+        ask: searches for the question.
+        open_view: opens the index in one state.
+        max_tokens: of the context.
+        access: which of the folders may be looked at, and which of their files are documents.
+
+    Raises:
+        UsageError: `max_tokens` is less than `LEAST_CONTEXT_TOKENS`.
+        IndexLockedError: the index changed again and again meanwhile.
+        RetrieverError: as of the search.
+    """
+    for _ in range(3):  # the index may change between the search and the reading of the texts
+        answer = ask()
+        with open_view() as view:
+            if view.number == answer.index.snapshot:
+                sections = gather_sections(view, answer, access)
+                return AnswerInContext(
+                    answer, build_context(sections, answer.verdict, max_tokens, load_token_counter())
+                )
+    raise IndexLockedError("the index changed again and again while it was read; try again when indexing has finished")
+
+
+def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[Section, ...]:
+    """The sections that a context may quote: the hits, best first, then the sections that complete their families.
+
+    Each has the lines that it has in its file by now.
+
+    Args:
+        view: of the snapshot that answered.
+        answer: of this view.
+        access: which of the folders may be looked at, and which of their files are documents.
+    """
+    tree = view.tree
+    hits = {hit.node_id: hit for hit in answer.hits}
+    tree.load_nodes(hits)
+    ids = [*hits, *complete_families(list(hits), tree)]
+    anchors = anchors_of(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
+    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in hits}
+    for chunk in reading.chunks_of_nodes(view.connection, hits):
+        chunks[chunk.node_id].append(chunk)
+
+    sections = []
+    for node_id in ids:
+        node, key, hit = tree.node(node_id), tree.document_key(node_id), hits.get(node_id)
+        assert node.span is not None, "only nodes with lines are found, or complete a family"
+        anchor = anchors.anchor(key, node.span, node.text)
+        down = anchor.span.first - node.span.first  # how far the text has moved in its file
+        spans: list[Span] = []
+        if hit is not None and (matched := matched_chunk(hit, chunks[node_id], answer.matched_words, tokenize)):
+            # The chunk that matched, then the others, the nearest to it first.
+            start = chunks[node_id].index(matched)
+            order = sorted(range(len(chunks[node_id])), key=lambda place: (abs(place - start), -place))
+            spans = [chunks[node_id][place].span for place in order]
+        sections.append(
+            Section(
+                node_id=node_id,
+                folder=anchors.folders[key],
+                file=node.path,
+                span=anchor.span,
+                titles=(*node.breadcrumb, node.title),
+                text=node.text,
+                heading_id=_top_heading(node, tree),
+                rank=hit.rank if hit else None,
+                passages=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
+                citation_state=anchor.state,
+            )
+        )
+    return tuple(sections)
+
+
+def _top_heading(node: Node, tree: StoredTree) -> str:
+    """The outermost heading above a node; its file where that has one such heading at most."""
+    outermost, above = node, tree.parent(node.id)
+    if above is None:
+        return node.id
+    while (higher := tree.parent(above.id)) is not None:
+        outermost, above = above, higher
+    return outermost.id if len(tree.children(above.id)) > 1 else above.id
+
+
+class Outline(Protocol):
+    """The part of a tree that families are found with."""
+
+    def node(self, node_id: str) -> Node:
+        """A node."""
+
+    def parent(self, node_id: str) -> Node | None:
+        """The node that contains it."""
+
+    def children(self, node_id: str) -> Sequence[Node]:
+        """The nodes that it contains, in document order."""
+
+
+def complete_families(found: Sequence[str], outline: Outline) -> tuple[str, ...]:
+    """The parents of which most children were found, and the children of these that were not. Pure.
+
+    So a parent takes the place of its children: its own text and theirs follow one another and are quoted as one. A
+    completed family counts as found for the family above it.
+
+    Args:
+        found: node ids, best first.
+        outline: their documents.
+
+    Returns:
+        Node ids with lines of their own that are not among the found; those of the best hits first, in document order.
+    """
+
+    def is_to_complete(parent: str, known: Iterable[str]) -> bool:
+        children = [child.id for child in outline.children(parent)]
+        counts = Counter(child in known for child in children)
+        # A parent with one child says little more than the child: two found children are needed, and more than half.
+        is_mostly_found = counts[True] >= 2 and counts[True] > counts[False]
+        return is_mostly_found and not (parent in known and counts[False] == 0)
+
+    known = dict.fromkeys(found)
+    level = list(found)
+    while level:
+        parents = dict.fromkeys(parent.id for parent in map(outline.parent, level) if parent is not None)
+        level = [parent for parent in parents if is_to_complete(parent, known)]
+        for parent in level:
+            known |= dict.fromkeys([parent, *(child.id for child in outline.children(parent))])
+    return tuple(node_id for node_id in known if node_id not in set(found) and outline.node(node_id).span)

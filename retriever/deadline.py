@@ -1,0 +1,113 @@
+"""How long the answer to one question may take, and which of its optional stages that leaves time for.
+
+Looking for changed files, embedding the question, both searches, the tree, the fusion and building the hits always run.
+The time that they leave is for the optional stages: the expansion, late interaction and the reranking. A deadline is no
+promise to the millisecond: a stage that has begun is not interrupted, except for a language model.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from retriever.errors import LanguageModelTimeoutError, OutOfTimeError
+from retriever.types import Stage
+
+EXPECTED_SECONDS: Mapping[str, float] = {  # of each stage in the first search of a process, in their order
+    "change": 0.0,  # embeds for as long as it is given
+    "expand": 0.0,  # a language model: its time is not known before
+    "embed": 0.10,  # opens the embedding model: 57 to 86 ms
+    "dense": 0.90,  # imports ChromaDB where it is needed: 770 to 950 ms
+    "lexical": 0.05,
+    "neighbors": 0.02,
+    "fuse": 0.01,
+    "late": 0.03,
+    "rerank": 0.0,  # a language model; a cross-encoder says itself how long it takes to load
+    "present": 0.02,
+}
+OptionalStage = Literal["change", "expand", "late", "rerank"]
+OPTIONAL = frozenset(get_args(OptionalStage))  # no time is reserved for these
+MODEL_STAGES = frozenset({"change", "expand", "rerank"})  # their last time says nothing of the next: they cache
+RETRY_SECONDS = 60.0  # a language model may be loaded by then
+
+
+class StageTimes:
+    """How long each stage took when it ran last; shared by the searches of one retriever."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, float] = {}
+        self._too_short: dict[str, tuple[float, float]] = {}
+        """By stage: how many seconds were too short for its model, and until when that is believed."""
+
+    def record(self, stages: Iterable[Stage]) -> None:
+        """Notes how long the stages of an answer took."""
+        for stage in stages:
+            if stage.name not in MODEL_STAGES and stage.note != "skipped":
+                self._last[stage.name] = stage.milliseconds / 1000
+
+    def record_timeout(self, stage: OptionalStage, seconds: float, now: float) -> None:
+        """Notes that a model did not finish a stage in `seconds`."""
+        self._too_short[stage] = (seconds, now + RETRY_SECONDS)
+
+    def expected(self, stage: str, now: float) -> float:
+        """How many seconds a stage is expected to take at least."""
+        seconds, until = self._too_short.get(stage, (0.0, -math.inf))
+        return seconds if now <= until else self._last.get(stage, EXPECTED_SECONDS[stage])
+
+    def reserved_after(self, stage: OptionalStage, now: float) -> float:
+        """How many seconds the required stages after this one are expected to take."""
+        order = list(EXPECTED_SECONDS)
+        following = order[order.index(stage) + 1 :]
+        return sum(self.expected(name, now) for name in following if name not in OPTIONAL)
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When the answer to one question is due."""
+
+    total_s: float = math.inf
+    """The time for the whole answer; infinite without a limit."""
+    times: StageTimes = field(default_factory=StageTimes)
+    clock: Callable[[], float] = time.monotonic
+    started: float = 0.0
+    """By the clock."""
+
+    def left(self) -> float:
+        """How many seconds are left; below 0 when the answer is late."""
+        return self.started + self.total_s - self.clock()
+
+    def seconds_for(self, stage: OptionalStage, needs: float = 0.0) -> float | None:
+        """How long an optional stage may take, so that those after it still have their time; None without a limit.
+
+        Args:
+            stage: its name.
+            needs: how many seconds it takes at least.
+
+        Raises:
+            OutOfTimeError: it cannot finish in time.
+        """
+        if self.total_s == math.inf:
+            return None
+        left, now = self.left(), self.clock()
+        reserved, needed = self.times.reserved_after(stage, now), max(needs, self.times.expected(stage, now))
+        if left - reserved > needed:
+            return left - reserved
+        if left <= 0:
+            raise OutOfTimeError("skipped, the budget is used up")
+        raise OutOfTimeError(
+            f"skipped, {1000 * left:,.0f} ms of the budget of {1000 * self.total_s:,.0f} ms were left, "
+            f"and {1000 * (reserved + needed):,.0f} ms are needed"
+        )
+
+    @contextmanager
+    def allow(self, stage: OptionalStage, needs: float = 0.0) -> Iterator[float | None]:
+        """As `seconds_for`; a model that needs longer is not given so little again for a minute."""
+        seconds = self.seconds_for(stage, needs)
+        try:
+            yield seconds
+        except LanguageModelTimeoutError:
+            if seconds is not None:
+                self.times.record_timeout(stage, seconds, self.clock())
+            raise

@@ -1,0 +1,343 @@
+"""Every value that programs get, as JSON: `ask --json`, the web API, MCP and the history give the same objects.
+
+Each class is one object: its fields are the keys, in their order, and are read from the attributes of the value that it
+is made from. `SCHEMA_VERSION` rises when a key goes or changes its meaning; new keys may come at any time. Imports
+pydantic: import this module where JSON is wanted, not above.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
+
+from pageindex.node import NodeKind
+from retriever.trace import Spent
+from retriever.types import Evidence, Signals, Verdict
+
+if TYPE_CHECKING:
+    from retriever.query import ExpansionReport
+    from retriever.types import Answer, Hit
+
+SCHEMA_VERSION = 1
+
+TRACED_RANKS = 10  # of each ranking in a trace
+
+Text: TypeAlias = SkipValidation[str]  # a file name that is not UTF-8 holds lone surrogates, which pydantic refuses
+Milliseconds: TypeAlias = Annotated[float, AfterValidator(lambda value: round(value, 3))]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Line: TypeAlias = Annotated[int, Field(ge=1)]
+CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
+
+
+class JsonObject(BaseModel):
+    """An object that is read from the attributes of a value."""
+
+    model_config = ConfigDict(from_attributes=True, defer_build=True)  # a command builds only what it prints
+
+    @classmethod
+    def dump(cls, value: object, exclude: Mapping[str, Any] | set[str] | None = None) -> dict[str, Any]:
+        """The object of a value, without the keys in `exclude`, nested as in pydantic's `model_dump`."""
+        return cls.model_validate(value).model_dump(exclude=exclude)
+
+
+class FoundJson(JsonObject):
+    """A section that was found, in a line of a run; without lines where a run names files alone."""
+
+    node_id: Text
+    file: Text
+    start_line: Line | None = Field(None, validation_alias=AliasPath("span", "first"))
+    end_line: Line | None = Field(None, validation_alias=AliasPath("span", "last"))
+    score: float
+
+
+class HitJson(JsonObject):
+    """A section that answers; `file` is relative to `folder`, lines are 1-based and inclusive."""
+
+    rank: Count
+    node_id: Text
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    citation: Text
+    citation_state: CitationState
+    title: Text
+    breadcrumb: list[Text]
+    snippet: Text
+    summary: Text
+    text: Text = ""
+    text_cut: bool = False
+    score: float
+    scale: str
+    evidence: list[Evidence]
+
+
+class IndexJson(JsonObject):
+    """What was searched; `fresh` is false while files on disk differ from it, or are not looked at."""
+
+    path: Text
+    folders: list[Text]
+    snapshot: Count
+    documents: Count
+    sections: Count
+    chunks: Count
+    fresh: bool
+    refreshed_files: Count
+    stale_files: Count
+    skipped_files: Count
+    unchecked_folders: Count
+
+
+class DroppedJson(JsonObject):
+    """A text of an expansion that was not searched with."""
+
+    kind: str
+    reason: Text
+    text: Text = ""
+
+
+class ExpansionJson(JsonObject):
+    """What a language model added to the question, and what became of it."""
+
+    used: bool
+    used_hyde: bool
+    note: Text
+    rewordings: list[Text]
+    passages: list[Text] = Field(default_factory=list)
+    dropped: list[DroppedJson]
+    intent: Text
+    entities: list[Text]
+    milliseconds: float | None
+    cached: bool
+
+
+class StageJson(JsonObject):
+    """One step of a search."""
+
+    name: str
+    milliseconds: Milliseconds
+    note: Text
+
+
+class RankedJson(JsonObject):
+    """A section in a ranking."""
+
+    node_id: Text
+    score: float
+    origin: Text
+
+
+class RankingJson(JsonObject):
+    """What one source found, before the fusion: how many sections, and the first of them."""
+
+    arm: str
+    scale: str
+    weight: float
+    found: Annotated[Count, BeforeValidator(len)] = Field(validation_alias="items")
+    first: Annotated[list[RankedJson], BeforeValidator(lambda items: items[:TRACED_RANKS])] = Field(
+        validation_alias="items"
+    )
+
+
+class TraceJson(JsonObject):
+    """The stages in their order, what each source ranked first, and what the verdict was made of."""
+
+    stages: list[StageJson]
+    rankings: list[RankingJson]
+    signals: Signals
+
+
+class AnswerJson(JsonObject):
+    """The sections found for a question, and how sure, fresh and complete that is."""
+
+    schema_version: Literal[1] = 1
+    question: Text
+    profile: Text
+    verdict: Verdict
+    confidence: Annotated[float, Field(ge=0, le=1)]
+    hits: list[HitJson]
+    index: IndexJson
+    degraded: list[Text]
+    expansion: ExpansionJson | None
+    timings_ms: dict[str, float] = Field(default_factory=dict)
+    trace: TraceJson | None = None
+
+
+class NodeJson(JsonObject):
+    """A folder, file or section; the lines are null where it has none of its own."""
+
+    node_id: Text = Field(validation_alias="id")
+    kind: NodeKind
+    file: Text = Field(validation_alias="path")
+    title: Text
+    level: Count
+    start_line: Line | None = Field(None, validation_alias=AliasPath("span", "first"))
+    end_line: Line | None = Field(None, validation_alias=AliasPath("span", "last"))
+    summary: Text
+
+
+class TreeJson(JsonObject):
+    """A part of the outline; `next_offset` says where the next part begins, null after the last one."""
+
+    schema_version: Literal[1] = 1
+    nodes: list[NodeJson]
+    total: Count
+    next_offset: Count | None
+
+
+class PassageJson(JsonObject):
+    """Lines of a document."""
+
+    schema_version: Literal[1] = 1
+    node_id: Text
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    citation: Text
+    citation_state: CitationState
+    title: Text
+    breadcrumb: list[Text]
+    text: Text
+
+
+class SkippedJson(JsonObject):
+    """A file that could not be read, and why."""
+
+    file: Text
+    reason: Text
+
+
+def _name_parts(pairs: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"file": path, "reason": reason} for path, reason in pairs]
+
+
+SkippedFiles: TypeAlias = Annotated[list[SkippedJson], BeforeValidator(_name_parts)]
+
+
+class StatusJson(JsonObject):
+    """What an index holds, and how it stands to its folders."""
+
+    index: IndexJson
+    encoder: Text
+    size_bytes: Count
+    changed_files: list[Text]
+    skipped: SkippedFiles
+    broken_links: Count
+    coverage: float
+    former_encoder: Text
+    former_coverage: float
+
+
+class IndexReportJson(JsonObject):
+    """What indexing did."""
+
+    path: Text
+    folders: list[Text]
+    snapshot: Count
+    added: Count
+    changed: Count
+    moved: Count
+    removed: Count
+    unchanged: Count
+    documents: Count
+    sections: Count
+    chunks: Count
+    embedded: Count
+    reused_vectors: Count
+    summaries: Annotated[dict[str, Any] | None, BeforeValidator(lambda report: asdict(report) if report else None)]
+    skipped: SkippedFiles
+    seconds: Annotated[float, AfterValidator(lambda value: round(value, 3))]
+
+
+class PieceJson(JsonObject):
+    """Lines that a context quotes; `rank` is that of the best hit among them, null when they only complete a family."""
+
+    citation: Text
+    citation_state: CitationState
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    group: list[Text] = Field(default_factory=list)
+    titles: list[Text]
+    node_ids: list[Text]
+    rank: Count | None
+    cut_from: Annotated[list[str], BeforeValidator(lambda spans: [str(span) for span in spans])]
+    text: Text
+
+
+class LeftOutJson(JsonObject):
+    """A hit that a context does not quote; `same_as` cites the piece's section that has the same text."""
+
+    citation: Text = Field(validation_alias=AliasPath("section", "citation"))
+    citation_state: CitationState = Field(validation_alias=AliasPath("section", "citation_state"))
+    folder: Text = Field(validation_alias=AliasPath("section", "folder"))
+    node_id: Text = Field(validation_alias=AliasPath("section", "node_id"))
+    titles: list[Text] = Field(validation_alias=AliasPath("section", "titles"))
+    rank: Count | None = Field(validation_alias=AliasPath("section", "rank"))
+    tokens: Count
+    same_as: Annotated[Text | None, BeforeValidator(lambda citation: citation or None)]
+
+
+def _list_pieces(groups: Sequence[Any]) -> list[PieceJson]:
+    """The pieces of all groups of a context, each with its group's titles."""
+    return [
+        PieceJson.model_validate(piece).model_copy(update={"group": list(group.titles)})
+        for group in groups
+        for piece in group.pieces
+    ]
+
+
+class ContextJson(JsonObject):
+    """An answer as context for a prompt."""
+
+    question: Text = Field(validation_alias=AliasPath("answer", "question"))
+    profile: Text = Field(validation_alias=AliasPath("answer", "profile"))
+    verdict: Verdict = Field(validation_alias=AliasPath("answer", "verdict"))
+    confidence: float = Field(validation_alias=AliasPath("answer", "confidence"))
+    max_tokens: Count = Field(validation_alias=AliasPath("context", "max_tokens"))
+    tokens: Count = Field(validation_alias=AliasPath("context", "tokens"))
+    markdown: Text = Field(validation_alias=AliasPath("context", "markdown"))
+    pieces: Annotated[list[PieceJson], BeforeValidator(_list_pieces)] = Field(
+        validation_alias=AliasPath("context", "groups")
+    )
+    left_out: list[LeftOutJson] = Field(validation_alias=AliasPath("context", "left_out"))
+    index: IndexJson = Field(validation_alias=AliasPath("answer", "index"))
+    degraded: list[Text] = Field(validation_alias=AliasPath("answer", "degraded"))
+    timings_ms: dict[str, float] = Field(default_factory=dict)
+
+
+# What a language model made up stays out where it is not asked for, so that nothing quotes it.
+MADE_UP: Mapping[str, Any] = {"passages": True, "dropped": {"__all__": {"text"}}}
+
+
+def answer_object(
+    answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False, hypothetical: bool = False
+) -> dict[str, Any]:
+    """An answer; with each hit's text if `full`, with the trace if `explain`, with made-up texts if `hypothetical`."""
+    hidden: dict[str, Any] = {} if explain else {"trace": True}
+    if not full:
+        hidden["hits"] = {"__all__": {"text", "text_cut"}}
+    if not hypothetical:
+        hidden["expansion"] = MADE_UP
+    return AnswerJson.dump(answer, hidden) | {"timings_ms": timings(answer, spent)}
+
+
+def expansion_object(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
+    """What became of the expansion; what a model made up only if `hypothetical`."""
+    return ExpansionJson.dump(report, None if hypothetical else MADE_UP)
+
+
+def hit_object(hit: "Hit", *, full: bool) -> dict[str, Any]:
+    """A hit, with its text if `full`."""
+    return HitJson.dump(hit, None if full else {"text", "text_cut"})
+
+
+def timings(answer: "Answer", spent: Spent) -> dict[str, float]:
+    """Milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
+    by_stage: dict[str, float] = {"opening": spent.opening}
+    for stage in answer.trace.stages:
+        by_stage[stage.name] = by_stage.get(stage.name, 0.0) + stage.milliseconds
+    return {name: round(value, 3) for name, value in by_stage.items()} | {"total": round(spent.total, 3)}

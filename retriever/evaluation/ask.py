@@ -1,0 +1,226 @@
+"""Every question through the real retriever, timed, with what each stage made of it."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from retriever.embedding.onnx import OnnxEncoder
+from retriever.evaluation.questions import (
+    Question,
+    QuestionSet,
+    Sections,
+    check_gold,
+    excluded_sections,
+    right_sections,
+)
+from retriever.evaluation.runs import Found, Loss, Outcome, Run, loss_of
+from retriever.llm.check import check_llm
+from retriever.query import Expansion
+from retriever.searching.fusion import fused
+from retriever.settings.schema import Profile, merged
+from retriever.types import Answer, Candidate, Encoder, Progress, Trace
+
+if TYPE_CHECKING:
+    from retriever.retriever import Retriever
+
+
+DEPTH = 30
+"""How many sections are asked for: the largest k of any measure."""
+
+STAGE_NOTES = ("embed", "question", "refresh")
+"""What an answer says of these is a remark: all stages ran. Whatever else it names did not run, or failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A profile, with settings over it, under a name."""
+
+    name: str
+    profile: str
+    settings: Mapping[str, Any]
+    """Nested, as in a profile file."""
+    base: str = ""
+    """The system that this one is a change of; empty for one that stands for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The documents and what was asked of them."""
+
+    questions: QuestionSet
+    docs: tuple[str, ...] = ()
+    """Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`."""
+    index: str | None = None
+    """As for `open_retriever`."""
+    expansions: Mapping[str, Expansion] = field(default_factory=dict)
+    """By question id; empty: nothing is expanded."""
+    depth: int = DEPTH
+
+
+def sections_of(retriever: "Retriever") -> Sections:
+    """All sections of a retriever's index."""
+    return Sections.of(retriever.nodes())
+
+
+def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
+    """The answers of one system to all questions.
+
+    The first question is asked once before the clock runs: it opens the model and the index.
+
+    Raises:
+        RetrieverError: as `Retriever.search`; UsageError also when the index does not hold the gold.
+    """
+    questions = asked.questions.questions
+    with open_system(system, asked, progress) as own:
+        profile = own.profile
+    system, remark = _without_absent_model(system, profile, asked)
+    with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
+        sections = sections_of(retriever)
+        check_gold(questions, sections)
+        texts = {node.id: node.text for node in retriever.nodes()}
+        asker = _Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
+        asker.answer(questions[0])
+        if progress is not None:
+            progress.start(system.name, len(questions), "questions")
+        outcomes = {}
+        for number, question in enumerate(questions, start=1):
+            outcomes[question.id] = asker.outcome(question)
+            if progress is not None:
+                progress.advance(system.name, number)
+        if progress is not None:
+            progress.finish(system.name)
+    return Run(system.name, outcomes, {"profile": system.profile, "settings": dict(system.settings)}, system.base)
+
+
+def open_system(
+    system: System, asked: Asked, progress: Progress | None = None, more: Mapping[str, Any] | None = None
+) -> "Retriever":
+    """The retriever of a system, with `more` settings over its own."""
+    from retriever.api import open_retriever  # here, so that runs from files load no index
+
+    return open_retriever(asked.docs, asked.index, system.profile, merged(system.settings, more or {}), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asker:
+    retriever: "Retriever"
+    profile: Profile
+    """The system's own: its top_k is what a user sees, the retriever's what is measured."""
+    sections: Sections
+    texts: Mapping[str, str]
+    """The own text of every node."""
+    counter: Encoder
+    """Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable."""
+    asked: Asked
+    remark: tuple[str, ...]
+    """On every answer."""
+
+    def answer(self, question: Question) -> Answer:
+        return self.retriever.search(question.text, self.asked.expansions.get(question.id))
+
+    def outcome(self, question: Question) -> Outcome:
+        begun, calls = time.perf_counter(), self.retriever.llm_calls
+        answer = self.answer(question)
+        milliseconds = 1000 * (time.perf_counter() - begun)
+        excluded = excluded_sections(question, self.sections)
+        hits = [hit for hit in answer.hits if hit.node_id not in excluded]
+        # A section that came in meanwhile counts by what is shown of it.
+        tokens = self.counter.count_tokens([self.texts.get(hit.node_id, hit.text) for hit in hits])
+        found = tuple(
+            Found(hit.node_id, hit.file, hit.span, hit.score, count) for hit, count in zip(hits, tokens, strict=True)
+        )
+        return Outcome(
+            question_id=question.id,
+            found=found,
+            abstained=abstained(answer),
+            confidence=answer.confidence,
+            failures=tuple(item for item in answer.degraded if not _is_remark(item)),
+            remarks=(*self.remark, *(item for item in answer.degraded if _is_remark(item))),
+            milliseconds=milliseconds,
+            loss=self.loss(question, answer, excluded),
+            llm_calls=self.retriever.llm_calls - calls,
+        )
+
+    def loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
+        right = right_sections(question, self.sections)
+        if not right:
+            return None
+        candidates = [item for item in fused(answer.trace.rankings, self.profile) if item.node_id not in excluded]
+        candidates = in_last_order(candidates, answer.trace)
+        cap = max(self.profile.candidate_cap, self.profile.top_k)
+        return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
+
+
+def _without_absent_model(system: System, profile: Profile, asked: Asked) -> tuple[System, tuple[str, ...]]:
+    """Recorded expansions stand in for a language model; where there is none, it does not rerank either, and why."""
+    if not (asked.expansions and profile.use_llm and profile.rerank.kind == "llm"):
+        return system, ()
+    absent = next(
+        (item.says for item in check_llm(profile.llm) if item.what != "context window" and not item.is_well), ""
+    )
+    if not absent:
+        return system, ()
+    settings = merged(system.settings, {"rerank": {"kind": "none"}})
+    return replace(system, settings=settings), (f"rerank: {absent}; measured without it",)
+
+
+def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
+    """What was fused, in the order after late interaction, the choice of candidates, and the reranking."""
+    places = {node_id: place for place, node_id in enumerate(trace.order)}
+    return sorted(candidates, key=lambda item: places.get(item.node_id, len(places)))
+
+
+def abstained(answer: Answer) -> bool:
+    """Whether the answer says that the documents hold none."""
+    return answer.verdict == "none" or not answer.hits
+
+
+def _is_remark(sentence: str) -> bool:
+    return sentence.partition(":")[0] in STAGE_NOTES
+
+
+# A profile without one of its parts, for each part in turn: what does it bring?
+
+PARTS: Mapping[str, Mapping[str, Any]] = {
+    "dense arm": {"semantic_weight": 0.0},
+    "lexical arm": {"keyword_weight": 0.0},
+    "late interaction": {"token_match_weight": 0.0},
+    "neighbours": {"neighbor_depth": 0},
+    "file roots": {"candidate_file_roots": 0},
+    "links": {"links_per_node": 0},
+    "evidence weights": {"rank_weighting": "constant"},
+    "page prior": {"page_prior": 0.0},
+    "reranking": {"rerank": {"kind": "none"}},
+    "rewordings": {"rewording_weight": 0.0},
+    "passages": {"hyde_variant_weight": 0.0, "passage_keyword_weight": 0.0},
+    "passages' words": {"passage_keyword_weight": 0.0},
+    "entities": {"entity_boost": 0.0},
+}
+"""What is taken away, and the settings that do it."""
+
+OF_EXPANSION = ("rewordings", "passages", "passages' words", "entities")
+"""Parts that take part only where questions are expanded."""
+
+
+def without_each_part(system: System, profile: Profile, *, expanded: bool) -> Iterator[System]:
+    """The system, then the same without each part that it has.
+
+    Args:
+        system: a profile and settings over it.
+        profile: what they come to; a part that it has off already is left out.
+        expanded: whether the questions come with expansions.
+    """
+    yield system
+    for part, change in PARTS.items():
+        if _differs(profile, change) and (expanded or part not in OF_EXPANSION):
+            yield System(f"{system.name} - {part}", system.profile, merged(system.settings, change), system.name)
+    if expanded:
+        off = {"hyde": {"gate": "never"}}
+        yield System(f"{system.name} - expansion", system.profile, merged(system.settings, off), system.name)
+
+
+def _differs(settings: object, change: Mapping[str, Any]) -> bool:
+    """Whether any of the settings, nested as in a profile file, has another value."""
+    inside = ((getattr(settings, key), value) for key, value in change.items())
+    return any(_differs(now, value) if isinstance(value, Mapping) else now != value for now, value in inside)

@@ -1,0 +1,218 @@
+"""The stage before the search: whether a question is searched with other texts besides it, and with which.
+
+`Expander.expand` decides whether a language model is asked, asks it, and screens its texts by their words. When they
+are embedded, `drop_unrelated` drops those that are not about the question. Whatever fails, the question is searched as
+it is, and the answer says why.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from retriever.deadline import Deadline
+from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
+from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
+from retriever.expansion.gate import count_rare_names, reason_to_skip
+from retriever.expansion.prompt import (
+    Grounding,
+    Vocabulary,
+    build_instructions,
+    build_task,
+    limit_grounding,
+    read_vocabulary,
+)
+from retriever.expansion.screening import count_reasons, find_related, screen
+from retriever.llm.task import Generator
+from retriever.query import Dropped, Expansion, ExpansionReport, Query
+from retriever.searching.open_index import View
+from retriever.searching.queries import normalize_weights, weigh_queries
+from retriever.settings.schema import ExpansionSettings, QueryWeights
+from retriever.trace import Recorder, milliseconds_since
+from retriever.types import Encoder
+
+if TYPE_CHECKING:
+    from retriever.types import FloatMatrix
+
+OpenView = Callable[[], AbstractContextManager[View]]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A question, and what came with it."""
+
+    question: str
+    expansion: Expansion | None = None
+    """Used in place of the language model's answer; None: the model is asked, if it is switched on."""
+    recent_context: str = ""
+    """The conversation so far."""
+    focus: tuple[str, ...] = ()
+    """Kinds of things to write about."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedQuery:
+    """A question, and the texts that may be searched with besides it."""
+
+    question: str
+    expansion: Expansion = field(default_factory=Expansion)
+    report: ExpansionReport | None = None
+    """None where no expansion was asked for."""
+
+
+class Expander:
+    """Expands questions to one index; safe to share between threads."""
+
+    def __init__(
+        self, settings: ExpansionSettings, open_generator: Callable[[], Generator], cache: ExpansionCache
+    ) -> None:
+        self._settings = settings
+        self._open_generator = open_generator
+        self._cache = cache
+        self._vocabulary: tuple[int, Vocabulary] = (0, Vocabulary())  # with the number of its index snapshot
+        self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
+
+    def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
+        """The question with the texts that pass the screening; the recorder has the reason where there are none.
+
+        Args:
+            request: the question.
+            open_view: opens the index in one state; it is not held while the model writes.
+            recorder: of this search.
+        """
+        settings = self._settings
+        if request.expansion is None and not settings.use_llm:
+            if settings.hyde.gate == "always":
+                recorder.degraded.append("expand: the language model is switched off; add --use-llm")
+            return ExpandedQuery(request.question)
+        if not (settings.rewordings or settings.hyde_variants):
+            return ExpandedQuery(request.question)
+        with recorder.stage("expand") as note:
+            expanded = self._expand(request, open_view, recorder)
+            note.text = expanded.report.note if expanded.report else ""
+        return expanded
+
+    def _expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
+        question, settings = request.question, self._settings
+        reason, names, vocabulary = self._look_into_index(question, open_view)
+        if reason:
+            return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}"))
+        grounding = limit_grounding(vocabulary, request.recent_context, request.focus)
+        expansion, report = request.expansion, ExpansionReport("given")
+        if expansion is None:
+            try:
+                entry, is_cached = self._write(question, grounding, recorder.deadline)
+            except (OutOfTimeError, LanguageModelError) as error:
+                recorder.degraded.append(f"expand: {error}")
+                note = "skipped" if isinstance(error, OutOfTimeError) else "failed"
+                return ExpandedQuery(question, report=ExpansionReport(note))
+            note = "cached" if is_cached else f"written in {entry.milliseconds:,.0f} ms"
+            expansion = entry.written.expansion()
+            report = ExpansionReport(note, milliseconds=entry.milliseconds, cached=is_cached)
+
+        # No more than was asked for, and of passages and the whole answer only what the mode searches with.
+        is_answer = settings.hyde.mode == "answer"
+        wanted = replace(
+            expansion,
+            rewordings=expansion.rewordings[: settings.rewordings],
+            passages=() if is_answer else expansion.passages[: settings.hyde_variants],
+            answer=expansion.answer if is_answer else "",
+        )
+        prompt = "\n".join((build_instructions(settings), *map(str, grounding.lines())))
+        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names)
+        nothing = [] if any(usable.texts) else ["nothing to search with"]
+        note = "; ".join((report.note, *count_reasons(dropped), *nothing))
+        report = replace(report, note=note, dropped=dropped, intent=expansion.intent, entities=expansion.entities)
+        return ExpandedQuery(question, usable, report)
+
+    def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Vocabulary]:
+        """Why the question is searched as it is, or ""; its rare names; and the words of the documents."""
+        gate = self._settings.hyde.gate
+        if gate == "never":
+            return "hyde.gate is never", (), Vocabulary()
+        try:
+            with open_view() as view:
+                if not view.number:
+                    return "the index is not finished", (), Vocabulary()
+                names = count_rare_names(question, view)
+                reason = reason_to_skip(question, names, view, self._settings) if gate == "auto" else ""
+                if self._vocabulary[0] != view.number:
+                    self._vocabulary = (view.number, read_vocabulary(view.connection))
+                return reason, tuple(names), self._vocabulary[1]
+        except SnapshotError:  # the search meets it too, and repairs it
+            return "", (), Vocabulary()
+
+    def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
+        """What the model writes, or has written before, and whether it was cached. Failures are not cached.
+
+        Raises:
+            LanguageModelError: the model wrote nothing that can be used.
+            OutOfTimeError: it would not finish.
+        """
+        task = build_task(question, grounding, self._settings)
+        generator = self._open_generator()
+        key = cache_key(generator.name, task)
+        if entry := self._cache.get(key):
+            return entry, True
+        seconds = deadline.seconds_for("expand")
+        if not self._writing.acquire(timeout=-1 if seconds is None else seconds):
+            raise OutOfTimeError("skipped, another question took the time of the budget")
+        try:
+            if entry := self._cache.get(key):
+                return entry, True
+            started = perf_counter()
+            with deadline.allow("expand") as seconds:
+                written = generator.write(replace(task, seconds=seconds))
+            entry = CachedExpansion(written, milliseconds_since(started))
+            self._cache.put(key, entry)
+        finally:
+            self._writing.release()
+        return entry, False
+
+
+def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:
+    """The question first, then the texts that may be searched with besides it."""
+
+    def find_rarity(terms: Sequence[str]) -> dict[str, float]:
+        found = view.lexical.search(terms, 1).terms if terms else ()
+        return {term.term: term.rarity for term in found if term.documents}
+
+    if not any(expanded.expansion.texts):
+        return (Query(expanded.question, 1.0, 1.0),)
+    return weigh_queries(expanded.question, expanded.expansion, weights, find_rarity)
+
+
+def drop_unrelated(
+    queries: Sequence[Query],
+    vectors: "FloatMatrix | None",
+    view: View,
+    encoder: Encoder | None,
+    recorder: Recorder,
+) -> tuple[tuple[Query, ...], list[bool]]:
+    """The queries that are about the question, with their new weights; and which of all they are.
+
+    Args:
+        queries: the question first, which is always kept, and at least one other.
+        vectors: (n, d) float32, of the queries; None when there are none.
+        view: the index.
+        encoder: that made the vectors.
+        recorder: of this search; its report of the expansion learns what was kept and dropped.
+    """
+    with recorder.stage("expand") as note:
+        try:
+            are_kept = [True, *find_related(queries, vectors, view, encoder)]
+        except EncoderError as error:
+            recorder.degraded.append(f"expand: {error}")
+            are_kept = [True] + [False] * (len(queries) - 1)
+        kept = normalize_weights([query for query, is_kept in zip(queries, are_kept, strict=True) if is_kept])
+        dropped = (
+            Dropped(query.kind, query.text, "it is not about the question")
+            for query, is_kept in zip(queries, are_kept, strict=True)
+            if not is_kept
+        )
+        report = recorder.expansion or ExpansionReport("given")
+        recorder.expansion = replace(report, queries=kept[1:], dropped=(*report.dropped, *dropped))
+        note.text = f"{sum(are_kept) - 1} of {len(queries) - 1} texts are about the question"
+    return kept, are_kept

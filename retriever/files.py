@@ -1,0 +1,105 @@
+"""What the disk refuses becomes one error that says what to do."""
+
+import errno
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from retriever.errors import StorageError
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None})
+"""numpy reports a short write as an OSError without a number: the disk took no more."""
+
+_FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """Turn the OSError of a write below `folder` into a StorageError.
+
+    Raises:
+        StorageError: whatever the operating system refused, and what to do about it.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{folder}: {_advice(error)}") from error
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for this user alone, whatever the umask.
+
+    Raises:
+        OSError: as the system gives it.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    for place in reversed(missing):
+        place.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)  # an error when it is a file
+
+
+def sync(path: Path) -> None:
+    """Brings a file, or the names in a folder, to the disk.
+
+    Raises:
+        OSError: as the system gives it.
+    """
+    if os.name == "nt" and path.is_dir():
+        return  # Windows syncs folders by itself
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Check that the disk that holds `folder` (which may not exist yet) has `needed` bytes free.
+
+    Raises:
+        StorageError: it has less; the message says how much is missing.
+    """
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    with writing_to(folder):
+        free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise StorageError(
+            f"{folder}: needs {_megabytes(needed)} MB, the disk has {_megabytes(free)} MB free; "
+            "free some space, or keep the index on another disk (--index)"
+        )
+
+
+def _advice(error: OSError) -> str:
+    if error.errno in _FULL:
+        return "the disk is full; free some space, or keep the index on another disk (--index)"
+    if error.errno in _FORBIDDEN:
+        return f"cannot be written ({error.strerror}); change its permissions, or keep the index elsewhere (--index)"
+    return f"cannot be written ({error.strerror or error}); check the disk, or keep the index elsewhere (--index)"
+
+
+def _megabytes(size: int) -> int:
+    return -(-size // 1_000_000)
+
+
+# What is closed at the end of a `with` block.
+
+
+class Closing(ABC):
+    """A context manager that closes itself."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of what is open."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,146 @@
+"""What questions find that have nothing to do with the documents: the scale on which a cosine says something.
+
+How near is near? It depends on the model (some put all texts within .7 and 1) and on how much there is to search: the
+best of 100,000 cosines is higher than the best of ten. So a fixed list of everyday questions is asked when an index is
+made, and every later question is compared with what they find. docs/confidence.md has what else was tried.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from retriever.store import reading, text_vectors
+from retriever.store.model_change import former_model
+from retriever.types import Encoder, FloatMatrix
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+DRIFT = 1.25
+"""Measured anew when there are so many times more or fewer chunks: by then the best cosine has moved by about .005."""
+CHUNKS_AT_ONCE = 8192
+
+UNRELATED_QUESTIONS = (
+    "how long does sourdough have to rise in the fridge?",
+    "which bus goes from the station to the harbour on Sundays?",
+    "why do my tomato plants get yellow leaves?",
+    "what are the symptoms of an iron deficiency?",
+    "who won the hundred metres at the last Olympic Games?",
+    "how do I change the tyre of a bicycle?",
+    "what is the capital of Mongolia?",
+    "how is a string quartet different from a quintet?",
+    "when was the printing press invented?",
+    "can I deduct the rent of my office from my taxes?",
+    "how far away is the nearest star?",
+    "what should I feed a kitten of six weeks?",
+    "which glue holds leather on wood?",
+    "how do glaciers shape a valley?",
+    "who painted the ceiling of the Sistine Chapel?",
+    "what is the difference between a viola and a violin?",
+    "how many players are on a volleyball team?",
+    "why does bread go stale faster in the fridge?",
+    "how do I get red wine out of a white tablecloth?",
+    "what does a notary do when a house is sold?",
+    "which vaccinations do I need for a trip to Kenya?",
+    "how do bees find their way back to the hive?",
+    "what is a mortgage with a fixed rate?",
+    "when do the swallows fly south?",
+    "how much does it cost to send a parcel to Canada?",
+    "what is the best time to prune an apple tree?",
+    "how do I calm a baby that cries at night?",
+    "which spices belong in a curry?",
+    "who wrote the Brothers Karamazov?",
+    "why is the sea salty?",
+    "how do I sew a button on a coat?",
+    "what is the speed limit on Italian motorways?",
+    "how are diamonds formed?",
+    "what are the rules of offside in football?",
+    "how do I write a letter of condolence?",
+    "how long can cooked rice be kept?",
+    "what causes thunder?",
+    "how high is Mount Kilimanjaro?",
+    "which exercises help against back pain?",
+    "how do I train a dog to come when it is called?",
+    "what is the plot of Romeo and Juliet?",
+    "how do vaccines work?",
+    "what was the cause of the French Revolution?",
+    "how do I remove limescale from a kettle?",
+    "which trees keep their leaves in winter?",
+    "what do I wear to a wedding in summer?",
+    "how is cheese made?",
+    "why do we yawn?",
+)
+"""Of so many fields that no folder of documents is about more than a few of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrelated:
+    """What the unrelated questions find."""
+
+    best: float
+    """The median of their best cosines; documents about one of the fields do not move it."""
+    deviation: float
+    """The standard deviation of all their cosines, above 0."""
+    fingerprint: str
+    """Of the encoder."""
+    chunks: int
+    """How many were searched."""
+
+    def margin(self, cosine: float) -> float:
+        """How far a cosine is above what they find, in deviations; an affine change of all cosines leaves it as is."""
+        return (cosine - self.best) / self.deviation
+
+
+def unrelated_of(connection: sqlite3.Connection) -> Unrelated | None:
+    """As the index keeps it; None without vectors."""
+    content = json.loads(reading.meta(connection, "unrelated") or "null")
+    return None if content is None else Unrelated(**content)
+
+
+def renewed(connection: sqlite3.Connection, encoder: Encoder | None) -> str:
+    """What the index is to keep: what it has, or a new measurement when that is of another model or size.
+
+    Raises:
+        EncoderError: the embedding model failed.
+    """
+    if encoder is None:
+        return "null"
+    kept = unrelated_of(connection)
+    if former_model(connection) is not None:  # its cosines are what questions are judged by
+        return reading.meta(connection, "unrelated") or "null"
+    chunks = reading.counts(connection).chunks
+    if kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
+        kept = measured(encoder, text_vectors.chunk_vectors(connection, encoder.fingerprint)[2]) if chunks else None
+    return "null" if kept is None else json.dumps(asdict(kept))
+
+
+def measured(encoder: Encoder, chunks: FloatMatrix) -> Unrelated | None:
+    """Asks the questions.
+
+    Args:
+        encoder: of the chunks.
+        chunks: (n, d) float32, unit rows.
+
+    Returns:
+        None without chunks, and for an encoder to which all texts are one.
+    """
+    if not len(chunks):
+        return None
+    cosines = list(_cosines(encoder.encode_queries(UNRELATED_QUESTIONS), chunks))
+    count = len(UNRELATED_QUESTIONS) * len(chunks)
+    mean = sum(float(block.sum()) for block in cosines) / count
+    deviation = (sum(float(((block - mean) ** 2).sum()) for block in cosines) / count) ** 0.5
+    best = [max(float(row) for row in rows) for rows in zip(*(block.max(axis=1) for block in cosines), strict=True)]
+    # Six digits: the same on machines that sum in another order.
+    rounded = round(median(best), 6), round(deviation, 6)
+    return Unrelated(*rounded, encoder.fingerprint, len(chunks)) if rounded[1] else None
+
+
+def _cosines(questions: FloatMatrix, chunks: FloatMatrix) -> "Iterator[np.typing.NDArray[np.float64]]":
+    """(questions, some chunks) each."""
+    for start in range(0, len(chunks), CHUNKS_AT_ONCE):
+        yield (questions @ chunks[start : start + CHUNKS_AT_ONCE].T).astype("float64")

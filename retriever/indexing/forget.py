@@ -1,0 +1,216 @@
+"""Documents out of an index: their texts and vectors leave every file of it. The files on disk are not touched.
+
+SQLite and ChromaDB keep what was deleted until its place is used again. So index.sqlite is written anew, its log is
+emptied, and the next snapshot is made from scratch. What was forgotten stays out until it is taken back.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from retriever.embedding import open_encoder
+from retriever.errors import EncoderError, NoIndexError, UsageError
+from retriever.files import writing_to
+from retriever.indexing.background import renewed
+from retriever.indexing.request import IndexRequest, absolute
+from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
+from retriever.indexing.summaries import remove_unread_summaries
+from retriever.store import queries, reading, writing
+from retriever.store.database import (
+    FILE_NAME,
+    create_database,
+    is_index,
+    remove_aside,
+    transaction,
+    translate_sqlite_errors,
+)
+from retriever.store.locks import writer_lock
+from retriever.store.reading import StoredFolder
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReport:
+    """What was forgotten."""
+
+    path: str
+    """The index's folder."""
+    forgotten: tuple[str, ...]
+    """As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder."""
+    documents: int
+    """How many documents left the index; 0 for what had been forgotten before."""
+    remaining: tuple[str, ...]
+    """Files of the index that may still hold the text, because another process reads them."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What a reference names."""
+
+    folder: StoredFolder
+    path: str
+    """Of a document, or of a folder with a slash at its end; empty for the indexed folder itself."""
+
+    @property
+    def name(self) -> str:
+        return self.folder.prefix + self.path if self.path else self.folder.path
+
+
+def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
+    """Removes documents from an index, and keeps them out of it.
+
+    Args:
+        request: names the index.
+        references: paths of documents or of folders of them, as the index has them or as the current folder sees
+            them; an indexed folder leaves the index altogether.
+
+    Raises:
+        UsageError: one of them is not in the index, or could mean two; nothing was forgotten.
+        IndexUnusableError: the index is locked, damaged, or cannot be written.
+    """
+    started = time.perf_counter()
+    with _writing(request) as connection:
+        targets = [_target(connection, reference) for reference in references]
+        with transaction(connection):
+            removed = sum(_remove(connection, target) for target in targets)
+            _remove_orphans(connection)
+            number = _renew(connection, request)
+        remaining = tuple(_purge(connection, request, number))
+    names = tuple(target.name for target in targets)
+    return ForgetReport(str(request.index), names, removed, remaining, time.perf_counter() - started)
+
+
+def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
+    """Lets what was forgotten be indexed again: the next `index` reads it.
+
+    Raises:
+        UsageError: one of them was not forgotten; nothing was taken back.
+        IndexUnusableError: the index is locked, damaged, or cannot be written.
+    """
+    started = time.perf_counter()
+    with _writing(request) as connection:
+        targets = [_target(connection, reference) for reference in references]
+        for reference, target in zip(references, targets, strict=True):
+            if target.path not in target.folder.forgotten:
+                raise UsageError(f"{reference!r} was not forgotten; `hybrid_retrieve.py status` names what was")
+        with transaction(connection):
+            rows = [(target.folder.key, target.path) for target in targets]
+            connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
+    names = tuple(target.name for target in targets)
+    return ForgetReport(str(request.index), names, 0, (), time.perf_counter() - started)
+
+
+def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """What was forgotten, each with how to take it back."""
+    for folder in reading.folders(connection):
+        for path in folder.forgotten:
+            yield _Target(folder, path).name, "forgotten, and kept out; `forget --undo` takes it back"
+
+
+@contextmanager
+def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
+    """The one writer's connection to an index that is there.
+
+    Raises:
+        NoIndexError: there is none.
+        IndexUnusableError: or one of its other kinds.
+    """
+    if not is_index(request.index):
+        raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
+    with (
+        writer_lock(request.index, request.wait_s),
+        translate_sqlite_errors(request.index),
+        closing(create_database(request.index)) as connection,
+    ):
+        yield connection
+
+
+def _target(connection: sqlite3.Connection, reference: str) -> _Target:
+    """What a reference names; forgetting is not for guessing."""
+    folders = reading.folders(connection)
+    meant = {_known(connection, folder, path) for folder, path in _possible(folders, reference)} - {None}
+    match sorted(filter(None, meant), key=lambda target: target.name):
+        case [target]:
+            return target
+        case []:
+            raise UsageError(f"{reference!r} is not in the index; `hybrid_retrieve.py tree` shows what is")
+        case [first, second, *_]:
+            places = [f"{Path(target.folder.path) / target.path}" for target in (first, second)]
+            raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
+    raise AssertionError
+
+
+def _possible(folders: Sequence[StoredFolder], reference: str) -> Iterator[tuple[StoredFolder, str]]:
+    """Read as a path that the current folder sees, and as one in each of the indexed folders."""
+    place = absolute(reference)
+    for folder in folders:
+        if place.is_relative_to(folder.path):
+            inside = place.relative_to(folder.path).as_posix()
+            yield folder, "" if inside == "." else inside
+        if reference.startswith(folder.prefix) and (path := reference.removeprefix(folder.prefix).strip("/")):
+            yield folder, path
+
+
+def _known(connection: sqlite3.Connection, folder: StoredFolder, path: str) -> _Target | None:
+    """A document, a folder that holds some, or what was forgotten before; None for anything else."""
+    below = f"{path}/"
+    known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
+    if not path or path in known or path in folder.forgotten:
+        return _Target(folder, path)
+    if below in folder.forgotten or any(name.startswith(below) for name in known):
+        return _Target(folder, below)
+    return None
+
+
+def _remove(connection: sqlite3.Connection, target: _Target) -> int:
+    """Removes the rows of a target, and notes that it was forgotten; how many documents it was."""
+    folder = replace(target.folder, forgotten=(target.path,))
+    documents = reading.documents(connection, folder.key).values()
+    if not target.path:
+        connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder.key,))
+        queries.remove_citing(connection, folder.path, lambda _: True)
+        return len(documents)
+    keys = [document.key for document in documents if folder.forgets(document.path)]
+    writing.remove_documents(connection, keys)
+    skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
+    rows = [row for row in skipped if folder.forgets(row[1])]
+    connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
+    row = (folder.key, target.path)
+    connection.execute("INSERT OR IGNORE INTO forgotten (folder_key, path) VALUES (?, ?)", row)
+    queries.remove_citing(connection, folder.path, folder.forgets)
+    writing.set_link_targets(connection, folder)
+    return len(keys)
+
+
+def _remove_orphans(connection: sqlite3.Connection) -> None:
+    """What was made of texts that no document has any more: earlier versions of what is forgotten may be among them."""
+    for table in ("vectors", "tokens"):
+        connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
+    remove_unread_summaries(connection)
+
+
+def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
+    """The number of a new snapshot, made from scratch; 0 when nothing was ever searched here."""
+    if not reading.snapshot_number(connection):
+        return 0
+    with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
+        encoder = request.encoder or open_encoder(request.profile.encoder)
+        writing.set_meta(connection, "unrelated", renewed(connection, encoder))
+    return renew_snapshot(connection, request.index)
+
+
+def _purge(connection: sqlite3.Connection, request: IndexRequest, number: int) -> Iterator[str]:
+    """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
+    remove_old_snapshots(request.index, number)
+    with writing_to(request.index):
+        remove_aside(request.index)
+    connection.execute("VACUUM")
+    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        yield f"{request.index / FILE_NAME}-wal"
+    yield from (
+        str(folder) for folder in sorted(request.index.glob("snapshot-*")) if folder.name != f"snapshot-{number}"
+    )

@@ -1,0 +1,176 @@
+"""What is to be indexed and how, and whether an index was made just so."""
+
+import json
+import math
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pageindex.files import read_file
+from retriever.embedding.onnx import card_digest
+from retriever.errors import NoIndexError, UsageError
+from retriever.files import writing_to
+from retriever.settings.schema import Profile
+from retriever.store import reading
+from retriever.types import Encoder
+
+RECIPE_VERSION = 3
+"""Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
+only texts that the encoder has never read are embedded."""
+WAIT_FOR_WRITER_S = 10.0
+_MODEL = 1
+"""The place of the embedding model in a recipe."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """What is to be indexed, where, and how."""
+
+    index: Path
+    docs: tuple[Path, ...]
+    """Folders to index, absolute; those that the index holds already are looked at too."""
+    profile: Profile
+    settings: Mapping[str, Any]
+    """The index sections of the settings that were given; the index remembers them."""
+    encoder: Encoder | None = None
+    """The caller's own; None for the one of the profile."""
+    wait_s: float = WAIT_FOR_WRITER_S
+    """How long to wait for another writer, in seconds."""
+    change_s: float = math.inf
+    """How long to embed what a change of the embedding model has left, in seconds."""
+
+    @property
+    def recipe(self) -> str:
+        """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
+        model = self.encoder.fingerprint if self.encoder else _model(self.profile)
+        return json.dumps([RECIPE_VERSION, model, asdict(self.profile.chunks), self.profile.summaries.kind])
+
+    @property
+    def kept(self) -> dict[str, str]:
+        """What the index keeps of it: questions that come later begin with the same settings."""
+        return {
+            "settings": json.dumps(self.settings, sort_keys=True),
+            "recipe": self.recipe,
+            "documents": json.dumps(asdict(self.profile.documents)),
+        }
+
+
+def matches_config(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+    """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
+    kept = request.kept
+    return all(reading.meta(connection, key) == kept[key] for key in ("recipe", "documents"))
+
+
+def is_other_model(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+    """Whether a request differs from how the index was made in its embedding model, and in nothing else of weight."""
+    kept, wished = (json.loads(recipe or "[]") for recipe in (reading.meta(connection, "recipe"), request.recipe))
+    if not kept or kept[_MODEL] == wished[_MODEL]:
+        return False
+    return all(kept[place] == wished[place] for place in range(len(wished)) if place != _MODEL)
+
+
+def _model(profile: Profile) -> tuple[str | int, ...]:
+    """Names the model; another one may stand behind its name, which only a local one's files tell without asking."""
+    chosen = profile.encoder
+    named = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
+    return (*named, card_digest(chosen.model)) if chosen.kind == "onnx" else named
+
+
+# Where an index is when nobody says: one for each set of folders, in the user's data folder.
+
+INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
+LAST_NAME = "last"
+MAX_LAST_BYTES = 4096
+
+
+def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
+    """The index's folder, absolute; it need not exist.
+
+    Args:
+        docs: the folders to be searched, absolute; empty for those of the index used last.
+        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs`.
+
+    Raises:
+        NoIndexError: nothing was named, and nothing has been indexed yet.
+        UsageError: nothing was named, and this user has no home folder.
+    """
+    named = index if index is not None else os.environ.get(INDEX_VARIABLE)
+    if named is not None and str(named):
+        return absolute(named)
+    if docs:
+        return _home() / _name(docs)
+    try:
+        return _home() / read_file(_home() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        raise NoIndexError("nothing has been indexed yet; begin with: hybrid_retrieve.py index FOLDER") from None
+
+
+def remember(index: Path) -> None:
+    """Makes an index in the user's data folder the one that is meant when nothing is named.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    last = _home() / LAST_NAME
+    if index.parent != _home():
+        return
+    with writing_to(last):
+        if last.is_file() and last.read_bytes() == os.fsencode(index.name):
+            return
+        draft = last.with_suffix(f".{os.getpid()}")
+        draft.touch(mode=0o600)
+        draft.write_text(index.name, encoding="utf-8")
+        draft.replace(last)
+
+
+def is_own(index: Path) -> bool:
+    """Whether an index is in the user's data folder, where nobody else puts one."""
+    try:
+        return index.parent == _home()
+    except UsageError:
+        return False
+
+
+def named_file(index: Path) -> Path:
+    """Where it is kept, beside the indexes and not in them, which folders of an index this user has named.
+
+    Raises:
+        UsageError: this user has no home folder.
+    """
+    return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
+
+
+def absolute(path: str | Path) -> Path:
+    """The path without `~`, links and `..`.
+
+    Raises:
+        UsageError: it is no path.
+    """
+    try:
+        return Path(path).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise UsageError(f"{str(path)!r} is no folder: {error}") from error
+
+
+def _home() -> Path:
+    from platformdirs import user_data_path
+
+    try:
+        data = user_data_path("hybrid-retrieve", appauthor=False)
+    except RuntimeError:
+        data = Path()
+    if not data.is_absolute():  # older versions of platformdirs give a path in the current folder
+        raise UsageError(f"this user has no home folder; name the index with --index or {INDEX_VARIABLE}")
+    return data / "indexes"
+
+
+def _name(docs: Sequence[Path]) -> str:
+    """The name of one folder, for people, and a digest of all of them; the same in any order."""
+    paths = sorted(map(str, docs))
+    readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]
+    digest = sha256(os.fsencode("\n".join(paths))).hexdigest()[:8]
+    return f"{readable or 'root'}-{digest}"

@@ -1,0 +1,122 @@
+"""What a language model is asked to write, and how its answer is read.
+
+The documents' texts are given to it as data: JSON, one object a line, between two lines that hold a nonce. No text
+inside can end this fence: it does not know the nonce, it cannot begin a line, and its `<` are escaped.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from retriever.errors import WrongAnswerError
+
+Written = TypeVar("Written", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[Written]):
+    """One JSON object that a language model is to write."""
+
+    instructions: str
+    """What to do, in words of this program alone: nothing of a document or a question stands here."""
+    material: str
+    """What to do it with: the question, and pieces of documents as data."""
+    answer: type[Written]
+    """The shape of the object; the model is given its JSON schema, and its answer is checked against it."""
+    max_tokens: int
+    """The most that is written."""
+    temperature: float = 0.0
+    """0: the likeliest words; the same task then gives the same object from most models."""
+    seconds: float | None = None
+    """The longest wait, where it is less than the generator's own."""
+
+
+class Generator(Protocol):
+    """A task in, an object out."""
+
+    @property
+    def name(self) -> str:
+        """The model, as its server names it; part of the key of a cache."""
+
+    def write(self, task: Task[Written]) -> Written:
+        """The object that the model wrote.
+
+        Raises:
+            LanguageModelError: or one of its kinds: it is not there, has no such model, took too long, stopped in the
+                middle, wrote something else, or the task is longer than it can read.
+        """
+
+    def room(self, instructions: str, max_tokens: int) -> int:
+        """How much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0."""
+
+
+def size(text: str) -> int:
+    """The bytes of a text in UTF-8, which tell of its tokens in every script.
+
+    A lone surrogate, which the name of a file may hold, is three bytes.
+    """
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def new_nonce() -> str:
+    """16 hex digits that no document can know."""
+    return secrets.token_hex(8)
+
+
+def json_line(content: Mapping[str, object]) -> str:
+    """The content as one line of JSON. Lone surrogates, which no request can carry, are replaced."""
+    text = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
+    for end in ("\u2028", "\u2029", "\x85"):  # to some readers they end a line; JSON does not escape them
+        text = text.replace(end, f"\\u{ord(end):04x}")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def fence_lines(lines: Iterable[str], nonce: str) -> str:
+    """The lines of data within their fence."""
+    return "\n".join([f"<data {nonce}>", *lines, f"</data {nonce}>"])
+
+
+def read_answer(text: str, kind: type[Written]) -> Written:
+    """The first JSON object of a text, as the type that was asked for.
+
+    Models think aloud, put code fences around an object, and talk before and after it.
+
+    Raises:
+        WrongAnswerError: there is none, or it is of another shape; the message says what is wrong with it.
+    """
+    found = find_object(drop_thoughts(text))
+    if found is None:
+        raise WrongAnswerError("no JSON object" if text.strip() else "nothing")
+    try:
+        return kind.model_validate_json(found)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the object"
+        raise WrongAnswerError(f"a wrong shape ({place}: {first['msg']})") from error
+
+
+def drop_thoughts(text: str) -> str:
+    """The text behind the thinking; some models' templates leave out the tag that opens it, some never close it."""
+    text = re.sub(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", "", text, flags=re.DOTALL | re.IGNORECASE)
+    return re.split(r"</think(?:ing)?>", text, flags=re.IGNORECASE)[-1]
+
+
+def find_object(text: str) -> str | None:
+    """The first part of a text that is a JSON object."""
+    decoder = json.JSONDecoder()
+    start = -1
+    for _ in range(8):  # each brace costs a look through the rest of the text
+        start = text.find("{", start + 1)
+        if start < 0:
+            return None
+        try:
+            _, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        return text[start:end]
+    return None

@@ -1,0 +1,281 @@
+"""The JSON API: the objects that the command line prints with --json, checked parameters, and their description.
+
+The parameters of an address are the fields of a pydantic model: what it refuses is answered with every mistake, and
+openapi.json is made of the same fields.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
+from pydantic.json_schema import models_json_schema
+
+from retriever.browse import find_node
+from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, answer_object
+from retriever.errors import ParametersError
+from retriever.searching.question import MAX_QUESTION_CHARS
+from retriever.serving.web.site import Site
+from retriever.store.reading import summaries
+
+MAX_NODES = 1_000  # of one part of the outline
+MAX_DEPTH = 10_000  # deeper than any outline
+MAX_NUMBER = 1_000_000_000
+MAX_TEXT_CHARS = 4_096  # of every parameter but the question: the longest path of a file on Linux
+
+SWITCHES = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _read_switch(given: object) -> bool:
+    if given not in SWITCHES:
+        raise ValueError("must be true or false")
+    return SWITCHES[str(given)]
+
+
+def _read_digits(given: object) -> int:
+    text = str(given)
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_NUMBER))):
+        raise ValueError("is no whole number")
+    return int(text)
+
+
+# A name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
+ShortText: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_TEXT_CHARS)]
+QuestionText: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_QUESTION_CHARS)]
+Number: TypeAlias = Annotated[int, BeforeValidator(_read_digits)]  # its field has the bounds
+Switch: TypeAlias = Annotated[bool, BeforeValidator(_read_switch)]
+
+
+class Parameters(BaseModel):
+    """What a query string may hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class QuestionParameters(Parameters):
+    """A question, where there is one, and the profile to answer it with: what every page keeps."""
+
+    question: QuestionText = ""
+    profile: ShortText = Field("", description="The recall mode.")
+
+
+class SearchParameters(QuestionParameters):
+    """Of /api/search."""
+
+    question: QuestionText = Field(
+        description="In any words.",
+        # At least one character that is neither a space nor a control character.
+        json_schema_extra={"minLength": 1, "pattern": r"[^\s\x00-\x1f\x7f-\x9f]"},
+    )
+    full: Switch = Field(False, description="Whether each hit has its section's text.")
+    explain: Switch = Field(False, description="Whether the answer has its trace: every stage and every ranking.")
+    hypothetical: Switch = Field(
+        False, description="Whether the answer has the texts that a language model made up to search with."
+    )
+
+
+class TreeParameters(Parameters):
+    """Of /api/tree."""
+
+    reference: ShortText = Field("", description="A node id, a path of a file or a folder; all documents when empty.")
+    depth: Number = Field(MAX_DEPTH, ge=0, le=MAX_DEPTH, description="How many levels down; all of them by default.")
+    offset: Number = Field(0, ge=0, le=MAX_NUMBER, description="How many nodes to leave out first.")
+    limit: Number = Field(200, ge=1, le=MAX_NODES, description="How many nodes at most.")
+
+
+class NodeParameters(Parameters):
+    """Of /api/node."""
+
+    reference: ShortText = Field(
+        description="A node id, a path, `path:line` or `path:first-last`.", json_schema_extra={"minLength": 1}
+    )
+
+
+Query = TypeVar("Query", bound=Parameters)
+PageQuery = TypeVar("PageQuery", bound=QuestionParameters)
+
+
+def with_profiles(site: Site, model: type[PageQuery]) -> type[PageQuery]:
+    """The model, where `profile` is one of the site's: its own unless another is named."""
+
+    def read(given: object) -> object:
+        if given not in site.profiles:
+            raise ValueError(f"must be one of {', '.join(site.profiles)}{_nearest(str(given), site.profiles)}")
+        return given
+
+    choices = Annotated[ShortText, BeforeValidator(read)]
+    described = model.model_fields["profile"].description
+    field = Field(site.library.profile, description=described, json_schema_extra={"enum": list(site.profiles)})
+    return create_model(model.__name__, __base__=model, profile=(choices, field))
+
+
+def read_parameters(query: bytes, model: type[Query]) -> Query:
+    """The parameters of a query string; those that are not given have their defaults.
+
+    Args:
+        query: as it came, percent-encoded; bytes that are no UTF-8 become what Python makes of such file names.
+        model: all that there may be.
+
+    Raises:
+        ParametersError: every mistake in it.
+    """
+    mistakes: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
+        if name in given:
+            mistakes[name] = "is given twice"
+        given.setdefault(name, value)
+    try:
+        parameters = model.model_validate(given)
+    except ValidationError as error:
+        for item in error.errors(include_url=False):
+            name = str(item["loc"][0])
+            mistakes.setdefault(name, _describe(model, name, item["type"], item.get("ctx", {})))
+    if mistakes:
+        raise ParametersError(mistakes)
+    return parameters
+
+
+def _describe(model: type[Parameters], name: str, kind: str, context: Mapping[str, Any]) -> str:
+    """A mistake, and what to give instead."""
+    known = model.model_fields
+    if name not in known:
+        return f"is no parameter{_nearest(name, known)}; there are: {', '.join(known) or 'none'}"
+    if kind == "missing":
+        return "is missing"
+    if kind == "too_long":
+        return f"must have at most {context['max_length']:,} characters, not {context['actual_length']:,}"
+    if kind == "literal_error":
+        return f"must be {context['expected']}"
+    if known[name].annotation is int:
+        bounds = {type(bound).__name__: bound for bound in known[name].metadata}
+        return f"must be a whole number from {bounds['Ge'].ge:,} to {bounds['Le'].le:,}"
+    return str(context["error"])
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(given[:100], list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint(Generic[Query]):
+    """One address of the API."""
+
+    path: str
+    summary: str
+    parameters: type[Query]
+    answer: Callable[[Query], dict[str, Any]]
+    """Called in a thread."""
+    schema: str
+    """What it gives, by its name in openapi.json."""
+
+
+def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
+    """All that need the index."""
+
+    def search(given: SearchParameters) -> dict[str, Any]:
+        timed = site.search(given.question, given.profile)
+        return answer_object(
+            timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
+        )
+
+    def tree(given: TreeParameters) -> dict[str, Any]:
+        with site.library.retriever() as retriever, retriever.view() as view:
+            outline = site.outline(view).tree
+            start = find_node(view.connection, outline, given.reference) if given.reference else None
+            nodes = list(outline.walk(start, given.depth))
+            end = given.offset + given.limit
+            shown = nodes[given.offset : end]
+            known = summaries(view.connection, (node.id for node in shown))
+        parts = [NodeJson.model_validate(replace(node, summary=known.get(node.id, ""))) for node in shown]
+        following = end if end < len(nodes) else None
+        return TreeJson(nodes=parts, total=len(nodes), next_offset=following).model_dump()
+
+    def node(given: NodeParameters) -> dict[str, Any]:
+        with site.library.retriever() as retriever:
+            return PassageJson.dump(retriever.read(given.reference))
+
+    searching = with_profiles(site, SearchParameters)
+    return (
+        Endpoint("/api/search", "Answer a question with sections.", searching, search, "AnswerJson"),
+        Endpoint("/api/tree", "The outline of the documents, or of a part.", TreeParameters, tree, "TreeJson"),
+        Endpoint("/api/node", "The text of a section, a file, or lines of it.", NodeParameters, node, "PassageJson"),
+    )
+
+
+class ErrorJson(BaseModel):
+    """What went wrong, and what to do; `parameters` has each wrong parameter."""
+
+    error: str
+    parameters: dict[str, str] = Field(default_factory=dict)
+
+
+class HealthJson(BaseModel):
+    """This process answers."""
+
+    status: str = Field(json_schema_extra={"const": "ok"})
+
+
+FAILURES = {
+    "404": "The documents hold no such node, path or line.",
+    "422": "A parameter is wrong; the message says which, and what to give instead.",
+    "503": "The index cannot be used now; the message says what to do.",
+}
+
+
+def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
+    """The API in OpenAPI 3.1."""
+    models = (AnswerJson, TreeJson, PassageJson, ErrorJson, HealthJson)
+    template = "#/components/schemas/{model}"
+    _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
+    health = {
+        "operationId": "health",
+        "summary": "Whether this process answers; it waits for no search.",
+        "responses": {
+            "200": _response("It does.", "HealthJson"),
+            "422": _response("It takes no parameters.", "ErrorJson"),
+        },
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hybrid Retrieve",
+            "version": "1",
+            "description": "Sections of a folder of Markdown that answer a question, each cited as file:first-last.",
+        },
+        "paths": {**{item.path: {"get": _operation(item)} for item in described}, "/health": {"get": health}},
+        "components": {"schemas": schemas["$defs"]},
+    }
+
+
+def _operation(endpoint: Endpoint[Any]) -> dict[str, Any]:
+    schema = endpoint.parameters.model_json_schema()
+    parameters = [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "description": field.pop("description"),
+            "schema": field,
+        }
+        for name, field in schema["properties"].items()
+    ]
+    failures = {
+        status: _response(text, "ErrorJson")
+        for status, text in FAILURES.items()
+        if status != "404" or endpoint.schema != "AnswerJson"
+    }
+    return {
+        "operationId": endpoint.path.rpartition("/")[2],
+        "summary": endpoint.summary,
+        "parameters": parameters,
+        "responses": {"200": _response("It was found.", endpoint.schema), **failures},
+    }
+
+
+def _response(description: str, schema: str) -> dict[str, Any]:
+    reference = {"$ref": f"#/components/schemas/{schema}"}
+    return {"description": description, "content": {"application/json": {"schema": reference}}}

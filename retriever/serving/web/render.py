@@ -1,0 +1,250 @@
+"""A document's Markdown as HTML that can do nothing: no raw HTML, no address but those that are checked, no pictures.
+
+What is HTML in a document is shown as the text that it is. A link leads to this page's own view of a section, to
+http, https or mail, or nowhere. Everything else is CommonMark with tables, as markdown-it reads it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.rules_block import StateBlock, blockquote, list_block
+from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from markupsafe import Markup
+
+from pageindex.links import LinkKind
+from pageindex.markdown import split_attributes
+from retriever.display.phrases import find_highlights
+from retriever.display.sanitize import sanitize
+
+if TYPE_CHECKING:
+    from markdown_it.parser_block import RuleFuncBlockType
+
+MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
+MAX_NESTING = 20  # lists and quotes in one another; deeper ones are read as paragraphs: markdown-it would drop them
+SAFE_SCHEMES = ("http:", "https:", "mailto:")
+LONG_CODE_LINE = 60  # characters; longer lines may have to be scrolled, so the keyboard must reach them
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_WIKILINK = re.compile(r"\[\[([^\[\]\n|]{1,999}+)(?:\|([^\[\]\n]{0,999}+))?\]\]")
+_TAG_NAME = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*")
+_ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
+
+Resolver = Callable[[LinkKind, str, str], str | None]
+"""(kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere."""
+
+
+def resolve_nothing(kind: LinkKind, path: str, anchor: str) -> None:
+    """A Resolver for a text that is in no index."""
+
+
+@dataclass(slots=True)
+class RenderOptions:
+    """How one text is rendered; belongs to one call of `render_markdown`."""
+
+    resolve: Resolver = resolve_nothing
+    words: frozenset[str] = frozenset()
+    """Stems of the question's words, which are marked."""
+    title: str = ""
+    """What stands above the text already: a first heading that says the same is left out."""
+    top_level: int = 2
+    """The level that the text's highest heading gets."""
+    shift: int = 0
+    open_links: list[str] = field(default_factory=list)
+    """The names of the elements of links that are not closed yet."""
+
+
+def render_markdown(markdown: str, options: RenderOptions) -> Markup:
+    """The text (LF line ends, without front matter) as HTML."""
+    parser = _parser()
+    env = {"options": options}
+    tokens = _without_title(parser.parse(markdown, env), options.title)
+    levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
+    options.shift = options.top_level - min(levels, default=options.top_level)
+    return Markup(parser.renderer.render(tokens, parser.options, env))  # its texts are escaped below
+
+
+def highlight(value: str, words: frozenset[str]) -> Markup:
+    """The text, sanitized and escaped, with the question's words (stems) marked."""
+    return Markup(_highlight(value, words))
+
+
+def _highlight(value: str, words: frozenset[str]) -> str:
+    """Plain `str`: markdown-it adds it to other text, and `Markup` would escape what it is added to."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in find_highlights(value, words) if words else ():
+        if start >= position:
+            pieces.append(f"{_text(value[position:start])}<mark>{_text(value[start:end])}</mark>")
+            position = end
+    return "".join(pieces) + _text(value[position:])
+
+
+def _text(value: str) -> str:
+    """The value as it may stand in an element or an attribute."""
+    return escape(sanitize(value))
+
+
+def _without_title(tokens: Sequence[Token], title: str) -> list[Token]:
+    """The tokens without a first heading that repeats the title; attributes of headings are taken off."""
+    for place, token in enumerate(tokens):
+        if token.type == "inline" and tokens[place - 1].type == "heading_open" and token.children:
+            last = token.children[-1]
+            last.content = split_attributes(last.content)[0] if last.type == "text" else last.content
+    if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
+        texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
+        if "".join(texts).split() == title.split():
+            return list(tokens[3:])
+    return list(tokens)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    # HTML is recognised, so that it can be shown as what it is; the renderer below never sends any.
+    parser = MarkdownIt("commonmark", {"html": True}, renderer_cls=_Renderer).enable(["table", "strikethrough"])
+    parser.options["maxNesting"] = MAX_NESTING + 2
+    parser.block.ruler.at("list", _limit_nesting(list_block), {"alt": ["paragraph", "reference", "blockquote"]})
+    parser.block.ruler.at(
+        "blockquote", _limit_nesting(blockquote), {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    parser.core.ruler.at("inline", _parse_inline)
+    parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
+    return parser
+
+
+def _limit_nesting(rule: "RuleFuncBlockType") -> "RuleFuncBlockType":
+    """The rule, but not deeper than MAX_NESTING."""
+
+    def limited(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+        return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)
+
+    return limited
+
+
+def _parse_inline(state: StateCore) -> None:
+    """As markdown-it's rule, but paragraphs that are too long stay text."""
+    for token in state.tokens:
+        if token.type == "inline":
+            token.children = token.children or []
+            if len(token.content) <= MAX_INLINE_CHARS:
+                state.md.inline.parse(token.content, state.md, state.env, token.children)
+            else:
+                token.children.append(Token("text", "", 0, content=token.content))
+
+
+def _parse_wikilink(state: StateInline, silent: bool) -> bool:
+    found = _WIKILINK.match(state.src, state.pos)
+    if found is None:
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        token.content, token.meta = found[2] or found[1], {"target": found[1]}
+    state.pos = found.end()
+    return True
+
+
+class _Renderer(RendererHTML):
+    """Every rule that markdown-it has for something which could reach outside, or holds text, is replaced here."""
+
+    def text(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401 - as declared
+        return _highlight(tokens[place].content, env["options"].words)
+
+    def code_inline(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f"<code>{_highlight(tokens[place].content, env['options'].words)}</code>"
+
+    def fence(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        language = (tokens[place].info.split() or [""])[0].strip("{}.")
+        label = f'<span class="language">{_text(language)}</span>' if language.replace("-", "").isalnum() else ""
+        return f'<div class="code">{label}{_code(tokens[place].content, env["options"].words)}</div>'
+
+    def code_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f'<div class="code">{_code(tokens[place].content, env["options"].words)}</div>'
+
+    def html_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        content = tokens[place].content.strip("\n")
+        return f'<pre class="raw"><code>{_highlight(content, env["options"].words)}</code></pre>'
+
+    def html_inline(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        content = tokens[place].content
+        name = _TAG_NAME.match(content)
+        shown = f"{name[0]}>" if name else content
+        title = f' title="{_text(content)}"' if shown != content else ""
+        return f'<span class="tag"{title}>{_text(shown)}</span>'
+
+    def image(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        described = self.renderInlineAsText(tokens[place].children, options, env)
+        source = str(tokens[place].attrGet("src") or "")
+        name = unquote(source.partition("?")[0].rstrip("/").rpartition("/")[2])[:80]
+        return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {_text(described or name)}</span>'
+
+    def link_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        opening, name = _open_link(str(tokens[place].attrGet("href") or ""), env["options"].resolve)
+        env["options"].open_links.append(name)
+        return opening
+
+    def link_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f"</{env['options'].open_links.pop()}>"
+
+    def wikilink(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        path, _, anchors = tokens[place].meta["target"].removesuffix("\\").partition("#")
+        address = env["options"].resolve(LinkKind.WIKILINK, path.strip(), anchors.rpartition("#")[2].strip())
+        shown = _highlight(tokens[place].content, env["options"].words)
+        return f'<a href="{_text(address)}">{shown}</a>' if address else f'<span class="nowhere">{shown}</span>'
+
+    def heading_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f"<h{_level(tokens[place], env)}>"
+
+    def heading_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f"</h{_level(tokens[place], env)}>\n"
+
+    def table_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return "</table></div>\n"
+
+    def th_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f'<th{_alignment(tokens[place])} scope="col">'
+
+    def td_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f"<td{_alignment(tokens[place])}>"
+
+
+def _alignment(token: Token) -> str:
+    """A cell's alignment as a class: the page allows no style attributes."""
+    aligned = _ALIGNED.get(str(token.attrGet("style") or ""))
+    return f' class="{aligned}"' if aligned else ""
+
+
+def _level(token: Token, env: Any) -> int:  # noqa: ANN401 - markdown-it's
+    options: RenderOptions = env["options"]
+    return min(6, max(2, int(token.tag[1]) + options.shift))
+
+
+def _code(content: str, words: frozenset[str]) -> str:
+    wide = any(len(line) > LONG_CODE_LINE for line in content.split("\n"))
+    focus = ' tabindex="0" role="group" aria-label="Code"' if wide else ""
+    shown = _highlight(content.removesuffix("\n"), words)
+    return f"<pre{focus}><code>{shown}</code></pre>"
+
+
+def _open_link(href: str, resolve: Resolver) -> tuple[str, str]:
+    """The opening tag of a link, and the name of its element."""
+    if href.lower().startswith(SAFE_SCHEMES) or href.startswith("//"):
+        address = f"https:{href}" if href.startswith("//") else href
+        return f'<a href="{_text(address)}" rel="noreferrer noopener" class="outside">', "a"
+    path, _, anchor = href.partition("#")
+    found = None
+    if href and not _SCHEME.match(href):
+        found = resolve(LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor))
+    if found:
+        return f'<a href="{_text(found)}">', "a"
+    return f'<span class="nowhere" title="{_text(unquote(href)[:300])}">', "span"

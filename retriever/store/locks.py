@@ -1,0 +1,132 @@
+"""Who may write to an index, and which snapshots are being read. Locks die with the process that held them."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pageindex.files import open_regular, read_file, require_regular
+from retriever.errors import IndexLockedError, StorageError
+from retriever.files import make_private_folder
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+
+LOCK_NAME = "writer.lock"
+HOLDER_NAME = "writer.pid"
+READERS_NAME = "readers.lock"
+MAX_HOLDER_BYTES = 100
+
+
+@contextmanager
+def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
+    """Only one process writes to an index at a time.
+
+    Args:
+        index: the index's folder; made when it is not there.
+        wait_s: how long to wait for another writer, in seconds.
+
+    Yields:
+        Whether there was another writer to wait for: what was seen of the documents before is old by now.
+
+    Raises:
+        IndexLockedError: another process still writes; the message has its pid.
+        StorageError: the folder cannot be written.
+    """
+    lock, waited = _acquired(index, wait_s)
+    try:
+        yield waited
+    finally:
+        lock.release()
+
+
+def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
+    """The lock, and whether another process had it."""
+    from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
+
+    lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
+    try:
+        make_private_folder(index)
+        with contextlib.suppress(FileNotFoundError):
+            require_regular(index / LOCK_NAME)  # a pipe would block filelock
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            waited = True
+            lock.acquire(timeout=wait_s)
+        with FileIO(open_regular(index / HOLDER_NAME, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), "w") as file:
+            file.write(str(os.getpid()).encode("ascii"))
+    except Timeout as error:
+        raise IndexLockedError(
+            f"process {_holder(index)} is writing to the index {index}; try again when it has finished"
+        ) from error
+    except OSError as error:
+        lock.release()
+        raise StorageError(
+            f"the index {index} cannot be written: {_blamed(index)}{error.strerror}; name another with --index"
+        ) from error
+    return lock, waited
+
+
+def _blamed(index: Path) -> str:
+    """The lock's file that is none, to be named in a message; empty when both are."""
+    for name in (LOCK_NAME, HOLDER_NAME):
+        try:
+            require_regular(index / name)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return f"{name} is to be removed: "
+    return ""
+
+
+def writer_of(index: Path) -> str:
+    """The id of the process that writes to an index now; empty when none does."""
+    with contextlib.suppress(OSError), FileIO(open_regular(index / LOCK_NAME), "r") as file:
+        return "" if _flock(file, shared=False) else _holder(index)
+    return ""
+
+
+def _holder(index: Path) -> str:
+    with contextlib.suppress(OSError):
+        return read_file(index / HOLDER_NAME, MAX_HOLDER_BYTES).decode("ascii", "replace").strip() or "?"
+    return "?"
+
+
+def share_snapshot(snapshot: Path) -> FileIO:
+    """Marks a snapshot as being read until the file is closed.
+
+    Raises:
+        FileNotFoundError: the snapshot is gone.
+    """
+    file = FileIO(open_regular(snapshot / READERS_NAME), "r")
+    if not _flock(file, shared=True):
+        file.close()
+        raise FileNotFoundError(snapshot)
+    return file
+
+
+def is_read(snapshot: Path) -> bool:
+    """Whether some process reads this snapshot."""
+    try:
+        with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
+            return not _flock(file, shared=False)
+    except OSError:
+        return False
+
+
+def _flock(file: FileIO, *, shared: bool) -> bool:
+    """Takes the lock if it is free. Windows has no flock, and does not remove what is open."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        return True
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
