@@ -28,7 +28,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from retriever import errors
-from retriever.browse import read_excerpt, whole_tree
 from retriever.errors import NotReadyError, RetrieverError, UsageError
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
 from retriever.store import reading
@@ -189,6 +188,8 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
     Raises:
         UsageError: there is no such resource, or it is too large to be sent whole.
     """
+    from retriever.browse import read_excerpt, whole_tree
+
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
         raise UsageError("there is no such resource; list them first")
     with index.retriever() as retriever, retriever.view() as view:

@@ -1,4 +1,7 @@
-"""The tools that an agent sees, each a model of its arguments; agents read its docstring and its fields."""
+"""The tools that an agent sees, each a model of its arguments; agents read its docstring and its fields.
+
+What loads numpy is imported by the first call that needs it, so that a client does not wait for its `initialize`.
+"""
 
 import difflib
 from collections.abc import Mapping
@@ -7,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from retriever.browse import find_node, places, read_excerpt, relations, whole_tree
 from retriever.errors import UsageError
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import (
@@ -138,6 +140,8 @@ class Outline(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
+        from retriever.browse import find_node, whole_tree
+
         with index.retriever() as retriever, retriever.view() as view:
             tree, snapshot = whole_tree(view.connection), view.number
             top = find_node(view.connection, tree, self.node_or_path) if self.node_or_path else None
@@ -157,6 +161,8 @@ class Read(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
+        from retriever.browse import read_excerpt
+
         with index.retriever() as retriever, retriever.view() as view:
             excerpt = read_excerpt(view.connection, self.node_id, retriever.access)
             snapshot = view.number
@@ -177,6 +183,8 @@ class Related(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
+        from retriever.browse import places, relations
+
         with index.retriever() as retriever, retriever.view() as view:
             found = relations(view, self.node_id)
             place = places(view, found, retriever.access)
