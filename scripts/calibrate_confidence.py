@@ -41,7 +41,7 @@ from pageindex.node import Span
 from retriever.api import open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.retriever import Retriever
-from retriever.searching.confidence import BOTH_ARMS, WORDS_ALONE, judge
+from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess
 from retriever.types import Hit, Signals, Verdict
 
 UNANSWERABLE = Path(__file__).resolve().parents[1] / "tests" / "eval_unanswerable"
@@ -63,7 +63,7 @@ TARGETS = (
     ("topic", "answered", 0.95, 1.0),
     ("title", "answered", 0.95, 1.0),
 )
-"""Kind, verdict, and the least and the largest share of it, with both arms."""
+"""Kind, verdict, and the least and the largest share of it, with vectors."""
 FRAMES = (
     "how do I configure {}", "what is {}", "why does {} fail", "what is the {} timeout", "how do I install {}",
     "why does my {} not work?", "what does {} do?", "where is {} documented?", "{} error", "can I disable {}?",
@@ -97,7 +97,7 @@ def asked(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callab
     answer = retriever.search(row["question"])
     right = any(is_right(hit) for hit in answer.hits[:FIRST])
     style = row.get("style", row["kind"])
-    return Asked(kind, style, answer.trace.signals, right, judge(answer.trace.signals).verdict)
+    return Asked(kind, style, answer.trace.signals, right, assess(answer.trace.signals).verdict)
 
 
 def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
@@ -296,7 +296,7 @@ def main(evaluation: Path, indexes: Path | None) -> None:
     """Calibrate on the sets fastapi and rustbook in the folder EVALUATION."""
     with TemporaryDirectory(prefix="calibrate-") as folder:
         place = indexes or Path(folder)
-        for kind, now in (("onnx", BOTH_ARMS), ("none", WORDS_ALONE)):
+        for kind, now in (("onnx", MEANING_AND_WORDS), ("none", WORDS_ALONE)):
             print(f"\nencoder {kind}; now {now}")
             results = {}
             for name in SETS:

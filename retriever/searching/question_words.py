@@ -6,7 +6,7 @@ stand side by side in some section as well; random words do not.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 Word = tuple[str, ...]
 """The terms of one word as it was typed: an identifier gives itself and its parts."""
 
-MOST_LOOKED_UP = 20
-"""Words that the documents do not have, of one question: to look for what one may be a slip of costs 0.1 ms."""
-MOST_READ = 50_000
-"""Characters of a section: a longer one is a table or a log."""
-
+MOST_LOOKED_UP = 20  # words of a question that the documents do not have: to look for a slip costs 0.1 ms each
+MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -33,7 +30,7 @@ def split_words(question: str) -> tuple[Word, ...]:
 
     In a script without spaces each pair of neighbouring characters is a word.
     """
-    words = []
+    words: list[Word] = []
     for typed in question.split():
         terms = tokenize(typed)
         words += [tuple(terms)] if typed.isascii() else [(term,) for term in terms]
@@ -86,29 +83,25 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node]) -> float:
     apart = set(pairs)
     for section in sections:
         titles = "\n".join((*section.breadcrumb, section.title))
-        for passage in (titles, *_BLANK_LINE.split(section.text[:MOST_READ])):
-            apart -= _find_together(apart, passage)
+        for paragraph in (titles, *_BLANK_LINE.split(section.text[:MOST_READ])):
+            # To stem all words of five sections costs a new process 10 ms. A stem differs from its word at the end only.
+            folded = paragraph.lower()
+            possible = [
+                pair for pair in apart if all(any(_beginning(term) in folded for term in word) for word in pair)
+            ]
+            if not possible:
+                continue
+            places: dict[str, set[int]] = {term: set() for pair in possible for word in pair for term in word}
+            for place, term in enumerate(tokenize(paragraph)):
+                if term in places:
+                    places[term].add(place)
+            for first, second in possible:
+                after_first = {place + 1 for term in first for place in places[term]}
+                if any(after_first & places[term] for term in second):
+                    apart.remove((first, second))
             if not apart:
                 return 1.0
     return sum(pair not in apart for pair in pairs) / len(pairs)
-
-
-def _find_together(pairs: Collection[tuple[Word, Word]], passage: str) -> set[tuple[Word, Word]]:
-    folded = passage.lower()
-    # To stem all words of five sections costs a new process 10 ms. A stem differs from its word at the end only.
-    possible = [pair for pair in pairs if all(any(_beginning(term) in folded for term in word) for word in pair)]
-    if not possible:
-        return set()
-    places: dict[str, set[int]] = {term: set() for pair in possible for word in pair for term in word}
-    for place, term in enumerate(tokenize(passage)):
-        if term in places:
-            places[term].add(place)
-    return {
-        (first, second)
-        for first, second in possible
-        if {place + 1 for term in first for place in places[term]}
-        & {place for term in second for place in places[term]}
-    }
 
 
 def _beginning(term: str) -> str:
