@@ -1,4 +1,4 @@
-r"""Ranking quality on questions with gold lines: each profile, each arm alone, and expansions; overall and by kind.
+r"""Ranking quality on questions with gold lines: each profile, each search alone, and expansions; overall and by kind.
 
     uv run python benchmarks/quality.py ../shared/eval/fastapi.jsonl:../shared/eval/corpora/fastapi \
         ../shared/eval/rustbook.jsonl:../shared/eval/corpora/rustbook
@@ -27,7 +27,7 @@ SYSTEMS = (
     System("fast", "fast", {}),
     System("recall", "recall", {}),
     System("classic", "classic", {}),
-    System("dense alone", "fast", {"keyword_weight": 0.0, "token_match_weight": 0.0}),
+    System("semantic alone", "fast", {"keyword_weight": 0.0, "token_match_weight": 0.0}),
     System("BM25 alone", "fast", {"semantic_weight": 0.0, "token_match_weight": 0.0, "rank_weighting": "constant"}),
 )
 EXPANDED = System("balanced, expanded", "balanced", {})

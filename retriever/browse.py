@@ -11,7 +11,7 @@ from pageindex.tree import DocumentTree
 from retriever.errors import UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import absolute
-from retriever.searching.citations import Anchor, CitationState, anchors_of
+from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.reading import StoredNode
@@ -104,7 +104,7 @@ def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderA
         found, lines = _find(connection, match["path"]), (int(match["first"]), int(match["last"] or match["first"]))
     if found is None:
         raise _not_there(reference)
-    anchors = anchors_of(connection, [found.document_key], access)
+    anchors = open_anchors(connection, [found.document_key], access)
     state, now = anchors.look_at(found.document_key)
     if state == "stale" and (lines or found.place == 0):
         return _as_it_is(found, now, lines)
@@ -264,7 +264,7 @@ def places(view: View, found: Relations, access: FolderAccess) -> Callable[[Node
     above = [found.parent] if found.parent else []
     nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
     keys = {view.tree.document_key(node.id) for node in nodes}
-    anchors = anchors_of(view.connection, keys, access)
+    anchors = open_anchors(view.connection, keys, access)
 
     def place(node: Node) -> Anchor | None:
         return anchors.anchor(view.tree.document_key(node.id), node.span, node.text) if node.span else None

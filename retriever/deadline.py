@@ -10,26 +10,23 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from retriever.errors import LanguageModelTimeoutError, OutOfTimeError
-from retriever.types import Stage
+from retriever.types import Stage, StageName
 
-EXPECTED_SECONDS: Mapping[str, float] = {  # of each stage in the first search of a process, in their order
-    "change": 0.0,  # embeds for as long as it is given
-    "expand": 0.0,  # a language model: its time is not known before
-    "embed": 0.10,  # opens the embedding model: 57 to 86 ms
-    "dense": 0.90,  # imports ChromaDB where it is needed: 770 to 950 ms
-    "lexical": 0.05,
-    "neighbors": 0.02,
-    "fuse": 0.01,
-    "late": 0.03,
-    "rerank": 0.0,  # a language model; a cross-encoder says itself how long it takes to load
-    "present": 0.02,
+EXPECTED_SECONDS: Mapping[StageName, float] = {  # of each stage in the first search of a process, in their order
+    StageName.EXPAND: 0.0,  # a language model: its time is not known before
+    StageName.EMBED: 0.10,  # opens the embedding model: 57 to 86 ms
+    StageName.SEMANTIC: 0.90,  # imports ChromaDB where it is needed: 770 to 950 ms
+    StageName.KEYWORD: 0.05,
+    StageName.NEIGHBORS: 0.02,
+    StageName.FUSE: 0.01,
+    StageName.TOKEN_MATCH: 0.03,
+    StageName.RERANK: 0.0,  # a language model; a cross-encoder says itself how long it takes to load
+    StageName.HITS: 0.02,
 }
-OptionalStage = Literal["change", "expand", "late", "rerank"]
-OPTIONAL = frozenset(get_args(OptionalStage))  # no time is reserved for these
-MODEL_STAGES = frozenset({"change", "expand", "rerank"})  # their last time says nothing of the next: they cache
+OPTIONAL = frozenset({StageName.EXPAND, StageName.TOKEN_MATCH, StageName.RERANK})  # no time is reserved for these
+MODEL_STAGES = frozenset({StageName.EXPAND, StageName.RERANK})  # their last time says nothing of the next: they cache
 RETRY_SECONDS = 60.0  # a language model may be loaded by then
 
 
@@ -44,19 +41,19 @@ class StageTimes:
     def record(self, stages: Iterable[Stage]) -> None:
         """Notes how long the stages of an answer took."""
         for stage in stages:
-            if stage.name not in MODEL_STAGES and stage.note != "skipped":
+            if stage.name not in MODEL_STAGES and not stage.skipped:
                 self._last[stage.name] = stage.milliseconds / 1000
 
-    def record_timeout(self, stage: OptionalStage, seconds: float, now: float) -> None:
+    def record_timeout(self, stage: StageName, seconds: float, now: float) -> None:
         """Notes that a model did not finish a stage in `seconds`."""
         self._too_short[stage] = (seconds, now + RETRY_SECONDS)
 
-    def expected(self, stage: str, now: float) -> float:
+    def expected(self, stage: StageName, now: float) -> float:
         """How many seconds a stage is expected to take at least."""
         seconds, until = self._too_short.get(stage, (0.0, -math.inf))
         return seconds if now <= until else self._last.get(stage, EXPECTED_SECONDS[stage])
 
-    def reserved_after(self, stage: OptionalStage, now: float) -> float:
+    def reserved_after(self, stage: StageName, now: float) -> float:
         """How many seconds the required stages after this one are expected to take."""
         order = list(EXPECTED_SECONDS)
         following = order[order.index(stage) + 1 :]
@@ -78,11 +75,11 @@ class Deadline:
         """How many seconds are left; below 0 when the answer is late."""
         return self.started + self.total_s - self.clock()
 
-    def seconds_for(self, stage: OptionalStage, needs: float = 0.0) -> float | None:
+    def seconds_for(self, stage: StageName, needs: float = 0.0) -> float | None:
         """How long an optional stage may take, so that those after it still have their time; None without a limit.
 
         Args:
-            stage: its name.
+            stage: one of `OPTIONAL`.
             needs: how many seconds it takes at least.
 
         Raises:
@@ -102,7 +99,7 @@ class Deadline:
         )
 
     @contextmanager
-    def allow(self, stage: OptionalStage, needs: float = 0.0) -> Iterator[float | None]:
+    def allow(self, stage: StageName, needs: float = 0.0) -> Iterator[float | None]:
         """As `seconds_for`; a model that needs longer is not given so little again for a minute."""
         seconds = self.seconds_for(stage, needs)
         try:

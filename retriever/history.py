@@ -20,7 +20,7 @@ from retriever.store import queries
 from retriever.store.database import create_database, open_database, remove_aside, transaction, translate_sqlite_errors
 from retriever.store.locks import writer_lock
 from retriever.store.queries import StoredQuery
-from retriever.types import Answer
+from retriever.types import Answer, Degradation, StageName
 
 WAIT_S = 0.2
 """How long an answer waits for another writer before it goes unrecorded, in seconds."""
@@ -42,7 +42,7 @@ def kept(index: Path, answer: Answer) -> Answer:
         with _writing(index) as connection:
             queries.put_query(connection, query, _record(answer, now))
     except IndexUnusableError as error:
-        return replace(answer, degraded=(*answer.degraded, f"record: {error}"))
+        return replace(answer, degraded=(*answer.degraded, Degradation(StageName.RECORD, str(error))))
     return answer
 
 
@@ -147,7 +147,7 @@ def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
         "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
         "hits": [hit_object(hit, full=True) for hit in answer.hits],
         "index": IndexJson.dump(answer.index),
-        "degraded": list(answer.degraded),
+        "degraded": list(map(str, answer.degraded)),
         "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
     }
 

@@ -27,17 +27,17 @@ from retriever.indexing.snapshot import mark_unusable
 from retriever.indexing.update import update_index
 from retriever.llm import open_generator
 from retriever.query import Expansion
-from retriever.rerank.stage import Reranker, RerankRequest, open_reranker
+from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import search
-from retriever.searching.confidence import judge
-from retriever.searching.encode import OpenModels, former_of, named
+from retriever.searching.confidence import assess
+from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.question import readable
+from retriever.searching.question import clean_question
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, Profile, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, IndexState
+from retriever.types import Answer, IndexState, StageName
 
 if TYPE_CHECKING:
     from retriever.llm.ollama import OllamaGenerator
@@ -73,10 +73,9 @@ def status_of(view: View, watch: Watch, profile: Profile) -> Status:
     suspects, problems = watch.changed(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    former, former_coverage = former_of(view)
     return Status(
         index=state_of(view, Freshness(stale=sum(map(len, suspects)))),
-        encoder=named(profile.encoder),
+        encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
         size_bytes=_size(view.index),
         changed_files=tuple(path for item in suspects for path in item.paths),
         skipped=(
@@ -87,8 +86,6 @@ def status_of(view: View, watch: Watch, profile: Profile) -> Status:
         ),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else 1.0,
-        former_encoder=former,
-        former_coverage=former_coverage,
     )
 
 
@@ -176,13 +173,12 @@ class Retriever(Closing):
         """
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
-        request = SearchRequest(readable(question, recorder), expansion, recent_context, tuple(focus))
+        request = SearchRequest(clean_question(question, recorder), expansion, recent_context, tuple(focus))
         with self._lock:
-            with recorder.stage("refresh") as note:
+            with recorder.stage(StageName.REFRESH) as note:
                 fresh = self._watch.refresh(self._index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-            self._models.read_on(self._index, request.question, recorder)
         expanded = self._expander.expand(request, self.view, recorder)
         with self._lock:
             answer = self._answered(expanded, fresh, recorder)
@@ -293,9 +289,9 @@ class Retriever(Closing):
                     self._unusable = Unusable(number, str(error), time.monotonic())
                     break
                 rebuilt = True
-                recorder.degraded.append(f"index: {error}; it was rebuilt")
+                recorder.degrade(StageName.INDEX, f"{error}; it was rebuilt")
         if self._unusable is not None:
-            recorder.degraded.append(f"index: {self._unusable.reason}; answered without it, slower")
+            recorder.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
         return self._answer(expanded, fresh, recorder, substitute=True)
 
     def _answer(self, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
@@ -305,16 +301,15 @@ class Retriever(Closing):
                 raise NoIndexError(
                     f"the index {self._index.path} is not finished ({share}); run: hybrid_retrieve.py index FOLDER"
                 )
-            reranking = RerankRequest(expanded.question, self._reranker, expanded.expansion.entities)
-            hits, words = search(view, self._models.of(view), expanded, self.profile, reranking, recorder)
+            hits, words = search(view, self._models, expanded, self.profile, self._reranker, recorder)
             state = state_of(view, fresh)
-        judgement = judge(recorder.signals)
+        assessment = assess(recorder.signals)
         return Answer(
             question=expanded.question,
             profile=self.profile_name,
             hits=hits,
-            verdict=judgement.verdict,
-            confidence=judgement.confidence,
+            verdict=assessment.verdict,
+            confidence=assessment.confidence,
             matched_words=words,
             index=state,
             degraded=tuple(recorder.degraded),

@@ -1,177 +1,143 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
 from retriever.query import Query
-from retriever.rerank.stage import RerankRequest, rerank
-from retriever.searching.confidence import agreement
-from retriever.searching.encode import Embedded, Models, dense_of, embedded_by, late_of
-from retriever.searching.fusion import as_weighed, cap_candidates, fused
-from retriever.searching.hits import build_hits
-from retriever.searching.neighbors import Neighborhood, file_roots, merge, neighbors
+from retriever.rerank.stage import Reranker, RerankRequest, rerank
+from retriever.searching.confidence import measure_agreement
+from retriever.searching.encode import EncodedQueries, OpenModels, encode
+from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
+from retriever.searching.hits import HitSettings, build_hits
+from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
-from retriever.searching.sources import DenseEvidence, LexicalEvidence, lexical_evidence, temporal_ranking
+from retriever.searching.sources import (
+    KeywordResult,
+    KeywordSettings,
+    SemanticResult,
+    SemanticSettings,
+    TokenMatchSettings,
+    rank_keyword,
+    rank_recency,
+    rank_semantic,
+    rank_token_match,
+)
 from retriever.settings.schema import Profile, QueryWeights, RerankStageSettings
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Ranked, Ranking, Signals
+from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
 
 
 def search(
     view: View,
-    models: Models,
+    models: OpenModels,
     expanded: ExpandedQuery,
     profile: Profile,
-    reranking: RerankRequest,
+    reranker: Reranker | None,
     recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest.
 
-    `expanded` is the question with the texts that may be searched with besides it.
+    Args:
+        view: the index in one state.
+        models: the encoders for questions to it.
+        expanded: the question with the texts that may be searched with besides it.
+        profile: the settings of every stage.
+        reranker: puts the candidates into their last order; None where the profile has none.
+        recorder: of this search.
     """
-    queries, texts = _queries(view, models, expanded, profile, recorder)
-    with recorder.stage("dense") as note:
-        dense = dense_of(texts, queries, profile) if texts else ()
-        note.text = _found([item.ranking for item in dense]) if dense else "skipped"
-    with recorder.stage("lexical") as note:
-        lexical = lexical_evidence(view, queries, profile)
-        covered = f"one covers {lexical[0].coverage:.0%} of the question"
-        note.text = f"{_found([item.ranking for item in lexical])}, {covered}"
-    direct = [*(item.ranking for item in dense), *(item.ranking for item in lexical)]
+    fusion = profile.part(Fusion)
+    cap = max(profile.candidate_cap, profile.top_k)
+    queries, encoded = encode_queries(view, models, expanded, profile, recorder)
+
+    with recorder.stage(StageName.SEMANTIC) as note:
+        semantic = SemanticResult()
+        if encoded is None:
+            note.skip()
+        else:
+            semantic = rank_semantic(view, encoded, queries, profile.part(SemanticSettings))
+            note.text = _count_sections(semantic.rankings)
+    with recorder.stage(StageName.KEYWORD) as note:
+        keyword = rank_keyword(view, queries, profile.part(KeywordSettings))
+        note.text = f"{_count_sections(keyword.rankings)}, one covers {keyword.coverage:.0%} of the question"
+    recorder.signals = gather_signals(view, semantic, keyword)
+
+    direct = [*semantic.rankings, *keyword.rankings]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
-        direct.append(temporal_ranking(view, direct, profile))
-    recorder.signals = _signals(texts.judged_in if texts else view, dense[0] if dense else None, lexical[0])
-    with recorder.stage("neighbors") as note:
-        rankings = _with_neighbors(view, direct, profile)
-        note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
-    candidates, late = _candidates(view, texts, queries[0], rankings, profile, recorder)
-    with recorder.stage("rerank") as note:
-        candidates, note.text = rerank(view, reranking, candidates, profile.part(RerankStageSettings), recorder)
-    recorder.order = tuple(candidate.node_id for candidate in candidates)
-    with recorder.stage("present") as note:
-        hits = build_hits(view, candidates[: profile.top_k], lexical[0].words, profile)
+        direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
+    with recorder.stage(StageName.NEIGHBORS) as note:
+        rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
+        note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])
+    with recorder.stage(StageName.FUSE) as note:
+        # The token match finds what the others rank low, so it is given more than are kept.
+        fused = fuse(rankings, fusion, max(profile.token_match_candidates, cap))
+        note.text = f"{len(fused)} candidates"
+    rankings += match_tokens(view, encoded, queries[0], fused, profile.part(TokenMatchSettings), recorder)
+    candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
+
+    request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)
+    candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
+    with recorder.stage(StageName.HITS) as note:
+        hits = build_hits(view, candidates[: profile.top_k], keyword.words, profile.part(HitSettings))
         note.text = f"{len(hits)} hits"
-    recorder.rankings.extend(as_weighed([*rankings, *late], profile))
-    return hits, lexical[0].words
+    recorder.order = tuple(candidate.node_id for candidate in candidates)
+    recorder.rankings.extend(weigh_rankings(rankings, fusion))
+    return hits, keyword.words
 
 
-def _queries(
-    view: View, models: Models, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
-) -> tuple[tuple[Query, ...], Embedded | None]:
-    """The texts to search with, the question first; of its expansion, those that are about it."""
+def encode_queries(
+    view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
+) -> tuple[tuple[Query, ...], EncodedQueries | None]:
+    """The texts to search with, the question first, and their vectors; of its expansion, those that are about it."""
     queries = build_queries(expanded, view, profile.part(QueryWeights))
-    with recorder.stage("embed") as note:
-        texts = embedded_by(view, models, queries, recorder)
-        note.text = "skipped" if texts is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
+    with recorder.stage(StageName.EMBED) as note:
+        encoder = models.encoder_for(view, recorder)
+        encoded = encode(encoder, queries, recorder) if encoder else None
+        note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
+        if encoded is None:
+            note.skip()
     recorder.expansion = expanded.report
-    if len(queries) == 1:
-        return queries, texts
-    vectors, encoder = (texts.vectors, texts.encoder) if texts else (None, None)
-    queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
-    return queries, texts.only(are_kept) if texts else None
+    if len(queries) > 1:
+        vectors, encoder = (encoded.vectors, encoded.encoder) if encoded else (None, None)
+        queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
+        encoded = encoded.select(are_kept) if encoded else None
+    return queries, encoded
 
 
-def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) -> Signals:
+def match_tokens(
+    view: View,
+    encoded: EncodedQueries | None,
+    question: Query,
+    candidates: Sequence[Candidate],
+    settings: TokenMatchSettings,
+    recorder: Recorder,
+) -> list[Ranking]:
+    """The candidates' ranking by late interaction; none where it is off, has no time, or the encoder gives no tokens."""
+    with recorder.stage(StageName.TOKEN_MATCH) as note:
+        if encoded is None or encoded.tokens is None or not settings.token_match_weight:
+            note.skip()
+            return []
+        try:
+            recorder.deadline.seconds_for(StageName.TOKEN_MATCH)
+        except OutOfTimeError as error:
+            recorder.degrade(StageName.TOKEN_MATCH, error)
+            note.skip()
+            return []
+        # It reads the question alone, so beside other wordings it weighs what the question weighs among them.
+        ranking = rank_token_match(view, encoded.tokens, candidates, settings, question.semantic_weight)
+        note.text = f"{len(ranking.items)} sections"
+        return [ranking]
+
+
+def gather_signals(view: View, semantic: SemanticResult, keyword: KeywordResult) -> Signals:
     """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
-    margin = agreed = None
-    if dense is not None and dense.cosine is not None and view.unrelated is not None:
-        margin = view.unrelated.margin(dense.cosine)
-        agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
-    return Signals(lexical.coverage, lexical.known, lexical.together, lexical.form, margin, agreed)
+    margin = agreement = None
+    if semantic.cosine is not None and view.unrelated is not None:
+        margin = view.unrelated.margin(semantic.cosine)
+        agreement = measure_agreement(semantic.rankings[0], keyword.rankings[0], view.counts.sections)
+    return Signals(keyword.coverage, keyword.known, keyword.together, keyword.form, margin, agreement)
 
 
-def _found(rankings: Sequence[Ranking]) -> str:
+def _count_sections(rankings: Sequence[Ranking]) -> str:
     sections = {item.node_id for ranking in rankings for item in ranking.items}
     return f"{len(sections)} sections" + (f" for {len(rankings)} texts" if len(rankings) > 1 else "")
-
-
-def _candidates(
-    view: View,
-    texts: Embedded | None,
-    question: Query,
-    rankings: Sequence[Ranking],
-    profile: Profile,
-    recorder: Recorder,
-) -> tuple[tuple[Candidate, ...], list[Ranking]]:
-    """The candidates, best first, and their ranking by late interaction, if any."""
-    with recorder.stage("fuse") as note:
-        # Late interaction finds what the arms rank low, so it is given more than are kept.
-        fused_first = fused(rankings, profile, max(profile.token_match_candidates, _candidate_count(profile)))
-        note.text = f"{len(fused_first)} candidates"
-    with recorder.stage("late") as note:
-        late = _late(texts, question, fused_first, profile, recorder)
-        again = fused([*rankings, *late], profile, len(fused_first))
-        candidates = cap_candidates(again, _candidate_count(profile), profile.neighbor_share)
-        note.text = f"{len(late[0].items)} sections, {len(candidates)} kept" if late else "skipped"
-    return candidates, late
-
-
-def _late(
-    texts: Embedded | None, question: Query, candidates: Sequence[Candidate], profile: Profile, recorder: Recorder
-) -> list[Ranking]:
-    """The candidates' ranking by late interaction; none where it is off, has no time, or the encoder gives no tokens.
-
-    It reads the question alone, so beside other wordings it weighs what the question weighs among them.
-    """
-    if texts is None or not texts.has_tokens or not profile.token_match_weight:
-        return []
-    try:
-        recorder.deadline.seconds_for("late")
-    except OutOfTimeError as error:
-        recorder.degraded.append(f"late: {error}")
-        return []
-    ranking = late_of(texts, candidates, profile)
-    if ranking is None:
-        recorder.degraded.append("late: skipped while the embedding model is changed, one of the two gives no tokens")
-        return []
-    return [replace(ranking, weight=ranking.weight * question.semantic_weight)]
-
-
-def _with_neighbors(view: View, direct: Sequence[Ranking], profile: Profile) -> list[Ranking]:
-    """The rankings and what the tree adds to them: a list of its own, or more of the dense list."""
-    if not profile.neighbor_depth and not profile.candidate_file_roots:
-        return list(direct)
-    if profile.neighbors == "merged":
-        return [_merged(view, ranking, profile) if ranking.arm == "dense" else ranking for ranking in direct]
-    hits = [_as_ranked(item) for item in fused(direct, profile, profile.candidate_cap)]
-    around = _around(view, hits, profile)
-    known = {item.node_id for ranking in direct for item in ranking.items}
-    # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
-    # may have ten thousand children.
-    items = tuple(item for item in around if item.node_id not in known)[: _candidate_count(profile)]
-    return [*direct, Ranking("neighbors", f"decayed {profile.fusion.method}", profile.neighbor_weight, items)]
-
-
-def _candidate_count(profile: Profile) -> int:
-    return max(profile.candidate_cap, profile.top_k)
-
-
-def _merged(view: View, dense: Ranking, profile: Profile) -> Ranking:
-    items = merge([dense.items, _around(view, dense.items, profile)])
-    return Ranking(dense.arm, dense.scale, dense.weight, items)
-
-
-def _around(view: View, hits: Sequence[Ranked], profile: Profile) -> tuple[Ranked, ...]:
-    view.tree.load_nodes(hit.node_id for hit in hits)
-    view.tree.load_links(hit.node_id for hit in hits)
-    near = neighbors(hits, view.tree, _neighborhood(profile))
-    roots = file_roots(hits, view.tree, profile.candidate_file_roots, profile.parent_decay)
-    return merge([near, roots])
-
-
-def _as_ranked(candidate: Candidate) -> Ranked:
-    return Ranked(candidate.node_id, candidate.score)
-
-
-def _neighborhood(profile: Profile) -> Neighborhood:
-    return Neighborhood(
-        depth=profile.neighbor_depth,
-        parent_decay=profile.parent_decay,
-        child_decay=profile.child_decay,
-        sibling_decay=profile.sibling_decay,
-        link_decay=profile.link_decay,
-        siblings_per_node=profile.siblings_per_node,
-        links_per_node=profile.links_per_node,
-    )

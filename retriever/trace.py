@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from retriever.deadline import Deadline
 from retriever.query import ExpansionReport
-from retriever.types import Ranking, Signals, Stage, Trace
+from retriever.types import Degradation, Ranking, Signals, Stage, StageName, Trace
 
 
 @dataclass(slots=True)
@@ -15,6 +15,13 @@ class Note:
     """What a stage says of itself."""
 
     text: str = ""
+    skipped: bool = False
+    """Whether it is switched off, or has nothing to do."""
+
+    def skip(self, reason: str = "") -> None:
+        """Note that the stage does nothing, and why where that is not plain."""
+        self.text = f"skipped: {reason}" if reason else "skipped"
+        self.skipped = True
 
 
 @dataclass(slots=True)
@@ -23,7 +30,7 @@ class Recorder:
 
     stages: list[Stage] = field(default_factory=list)
     rankings: list[Ranking] = field(default_factory=list)
-    degraded: list[str] = field(default_factory=list)
+    degraded: list[Degradation] = field(default_factory=list)
     signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
     deadline: Deadline = field(default_factory=Deadline)
@@ -31,14 +38,18 @@ class Recorder:
     """The candidates in their last order."""
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[Note]:
+    def stage(self, name: StageName) -> Iterator[Note]:
         """Times what happens inside; a stage that raises is noted too."""
         note = Note()
         started = time.perf_counter()
         try:
             yield note
         finally:
-            self.stages.append(Stage(name, (time.perf_counter() - started) * 1000, note.text))
+            self.stages.append(Stage(name, (time.perf_counter() - started) * 1000, note.text, note.skipped))
+
+    def degrade(self, stage: StageName, reason: object) -> None:
+        """Note what a stage could not do; `reason` is a sentence, or an error that says it."""
+        self.degraded.append(Degradation(stage, str(reason)))
 
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
@@ -72,11 +83,8 @@ def milliseconds_since(begun: float) -> float:
     return 1000 * (time.perf_counter() - begun)
 
 
-# Who is not asked how far it is says nothing.
-
-
 class NoProgress:
-    """A Progress that tells nobody."""
+    """A progress reporter that does nothing."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
         """A stage begins."""

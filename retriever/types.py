@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
@@ -71,13 +72,56 @@ class TokenEncoder(Encoder, Protocol):
             EncoderError: as `encode_documents`.
         """
 
-    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits]:
-        """As `encode_queries`, of one question, (1, d), with its tokens."""
+    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits, int]:
+        """As `encode_queries`, of one question, (1, d), with its tokens, and how many at its end are not read."""
 
 
 def as_token_encoder(encoder: Encoder) -> TokenEncoder | None:
     """The encoder if it gives tokens. Asked by name: to look at a remote one's properties would call its server."""
     return cast(TokenEncoder, encoder) if hasattr(encoder, "encode_query_and_tokens") else None
+
+
+class Source(StrEnum):
+    """What found a section, or moved it: the rankings that are fused, and the reranking."""
+
+    SEMANTIC = "semantic"
+    """The chunks whose vectors are nearest to the question's."""
+    KEYWORD = "keyword"
+    """The question's words, by BM25."""
+    TOKEN_MATCH = "token_match"
+    """Late interaction: the question's tokens beside those of each candidate, by MaxSim."""
+    NEIGHBORS = "neighbors"
+    """The tree around what the others found."""
+    RECENCY = "recency"
+    """How new a section is, and how often it was opened."""
+    RERANK = "rerank"
+    """The language model or cross-encoder that reads the candidates."""
+
+
+class RelationKind(StrEnum):
+    """How a section stands to another one."""
+
+    PARENT = "parent"
+    CHILD = "child"
+    SIBLING = "sibling"
+    LINK = "link"
+    """The other one links to it."""
+    FILE = "file"
+    """It is the top section of the other one's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The way on which the tree brought a section in."""
+
+    kind: RelationKind
+    """What the section is to the other one."""
+    node_id: str
+    """The other one."""
+
+    def __str__(self) -> str:
+        """`parent of guide.md#install`."""
+        return f"{self.kind} of {self.node_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +132,20 @@ class Ranked:
     score: float
     """On the ranking's scale; higher is better."""
     evidence: float = 1.0
-    """How much its arm found for it, 0 to 1: the weight of its rank in the fusion."""
-    origin: str = ""
-    """What brought it in: the lines of the chunk that matched, or the hit whose neighbour it is."""
+    """How much its source found for it, 0 to 1: the weight of its rank in the fusion."""
+    matched: Span | None = None
+    """The lines of the chunk that matched; None where no single chunk did."""
+    via: Relation | None = None
+    """The hit whose neighbor it is; None where it was found by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What one arm found: each node once, best first, ties by node id."""
+    """What one source found: each node once, best first, ties by node id."""
 
-    arm: str
-    """`dense`, `lexical`, `temporal`, `late` or `neighbors`."""
+    source: Source
     scale: str
-    """What the scores are: `cosine`, `bm25`, `decayed cosine` ..."""
+    """What the scores are: `cosine`, `bm25`, `decayed rrf` ..."""
     weight: float
     """Its weight in the fusion, at least 0."""
     items: tuple[Ranked, ...]
@@ -110,17 +155,21 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one arm says for one node."""
+    """What one source says for one node."""
 
-    arm: str
+    source: Source
     rank: int
-    """In that arm's ranking, from 1."""
+    """In that source's ranking, from 1."""
     score: float
     scale: str
     share: float
     """The part of the fused score that came from here; the shares of a candidate add up to its score."""
-    origin: str = ""
+    matched: Span | None = None
     """As in `Ranked`."""
+    via: Relation | None = None
+    """As in `Ranked`."""
+    note: str = ""
+    """What else the source says, in a few words: `2 of 3 entities`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,14 +251,47 @@ class IndexState:
         return not self.stale_files and not self.unchecked_folders
 
 
+class StageName(StrEnum):
+    """A part of a search, as the trace, the budget and the notes of an answer name it; in the order of the flow."""
+
+    QUESTION = "question"
+    REFRESH = "refresh"
+    INDEX = "index"
+    EXPAND = "expand"
+    EMBED = "embed"
+    SEMANTIC = "semantic"
+    KEYWORD = "keyword"
+    NEIGHBORS = "neighbors"
+    FUSE = "fuse"
+    TOKEN_MATCH = "token_match"
+    RERANK = "rerank"
+    HITS = "hits"
+    RECORD = "record"
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of a search."""
+    """One step of a search, timed."""
 
     name: str
     milliseconds: float
     note: str
     """What it found, or why it was skipped, in a few words."""
+    skipped: bool = False
+    """Whether it was switched off, or had nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """A part of a search that did less than it should."""
+
+    stage: StageName
+    reason: str
+    """Why, as a sentence; what to do about it where something can be done."""
+
+    def __str__(self) -> str:
+        """`semantic: the index has no vectors`."""
+        return f"{self.stage}: {self.reason}"
 
 
 Verdict: TypeAlias = Literal["answered", "weak", "none"]
@@ -235,7 +317,7 @@ class Signals:
     margin: float | None
     """How far the nearest chunk's cosine is above that of unrelated questions, in deviations; None without vectors."""
     agreement: float | None
-    """How well each arm ranks the other's best section, beyond chance, 0 to 1; None without vectors."""
+    """x, beyond chance, 0 to 1; None without vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +327,7 @@ class Trace:
     stages: tuple[Stage, ...]
     """In the order in which they ran."""
     rankings: tuple[Ranking, ...]
-    """What each arm found, before the fusion."""
+    """What each source found, before the fusion."""
     signals: Signals
     """What the verdict was made of."""
     order: tuple[str, ...] = ()
@@ -264,10 +346,10 @@ class Answer:
     confidence: float
     """The estimated probability that a right section is among the first five hits, 0 to 1."""
     matched_words: tuple[str, ...]
-    """The question's words as its lexical arm reads them (stems), for marking them in a text."""
+    """The question's words as the keyword search reads them (stems), for marking them in a text."""
     index: IndexState
-    degraded: tuple[str, ...]
-    """One sentence for each stage that was skipped or failed, with its reason; empty when all went well."""
+    degraded: tuple[Degradation, ...]
+    """What was skipped or failed, and why; empty when all went well."""
     trace: Trace
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""

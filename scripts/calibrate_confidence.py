@@ -41,7 +41,7 @@ from pageindex.node import Span
 from retriever.api import open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.retriever import Retriever
-from retriever.searching.confidence import BOTH_ARMS, WORDS_ALONE, judge
+from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess
 from retriever.types import Hit, Signals, Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,7 +104,7 @@ def ask(retriever: Retriever, row: dict[str, Any], kind: str, is_right: Callable
     answer = retriever.search(row["question"])
     right = any(is_right(hit) for hit in answer.hits[:FIRST])
     style = row.get("style", row["kind"])
-    return Asked(kind, style, answer.trace.signals, right, judge(answer.trace.signals).verdict)
+    return Asked(kind, style, answer.trace.signals, right, assess(answer.trace.signals).verdict)
 
 
 def ask_all(retriever: Retriever, evaluation: Path, name: str) -> list[Asked]:
@@ -311,7 +311,7 @@ def main(evaluation: Path, indexes: Path | None) -> None:
     """Calibrate on the sets fastapi and rustbook in the folder EVALUATION."""
     with TemporaryDirectory(prefix="calibrate-") as folder:
         place = indexes or Path(folder)
-        for kind, now in (("onnx", BOTH_ARMS), ("none", WORDS_ALONE)):
+        for kind, now in (("onnx", MEANING_AND_WORDS), ("none", WORDS_ALONE)):
             print(f"\nencoder {kind}; now {now}")
             results = {}
             for name in (*SETS, OWN):

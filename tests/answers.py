@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pageindex.node import Span
-from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Signals, Stage, Trace
+from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Signals, Source, Stage, Trace
 
 HIT = Hit(
     rank=1,
@@ -21,18 +21,20 @@ HIT = Hit(
     score=0.0312,
     scale="rrf",
     evidence=(
-        Evidence("dense", 1, 0.7134, "cosine", 0.0164, "12-20"),
-        Evidence("lexical", 3, 12.41, "bm25", 0.0148),
+        Evidence(Source.SEMANTIC, 1, 0.7134, "cosine", 0.0164, Span(12, 20)),
+        Evidence(Source.KEYWORD, 3, 12.41, "bm25", 0.0148),
     ),
 )
 
 STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)
 
 TRACE = Trace(
-    stages=(Stage("dense", 4.25, "40 chunks of 23 sections"), Stage("lexical", 1.5, "100 sections")),
+    stages=(Stage("semantic", 4.25, "40 chunks of 23 sections"), Stage("keyword", 1.5, "100 sections")),
     rankings=(
-        Ranking("dense", "cosine", 1.0, (Ranked(HIT.node_id, 0.7134, origin="12-20"), Ranked("other.md", 0.5))),
-        Ranking("lexical", "bm25", 0.8, (Ranked("other.md", 14.0),)),
+        Ranking(
+            Source.SEMANTIC, "cosine", 1.0, (Ranked(HIT.node_id, 0.7134, matched=Span(12, 20)), Ranked("other.md", 0.5))
+        ),
+        Ranking(Source.KEYWORD, "bm25", 0.8, (Ranked("other.md", 14.0),)),
     ),
     signals=Signals(coverage=0.75, known=1.0, together=0.5, form="sentence", margin=6.5, agreement=0.25),
 )

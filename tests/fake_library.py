@@ -168,7 +168,7 @@ RECORD = {
     "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
     "hits": [hit_object(HIT, full=True)],
     "index": {"snapshot": 7},
-    "degraded": ["dense: no model"],
+    "degraded": ["semantic: no model"],
     "stages": [{"name": "dense", "milliseconds": 4.25, "note": ""}],
 }
 

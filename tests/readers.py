@@ -45,7 +45,7 @@ def _read(shelf: Shelf, states: list[object], until: float) -> tuple[int, list[s
             answer = lasting.search(QUESTION)
             hits = json.loads(json.dumps([(node, round(score, 9)) for node, score in found(answer)]))
             wrong += [f"an answer of no state: {hits}"] if hits not in states else []
-            wrong += list(answer.degraded)
+            wrong += list(map(str, answer.degraded))
             seen.add(answer.index.snapshot)
             if asked % 10 == 0 and json.loads(json.dumps(_answer(shelf))) not in states:
                 wrong.append("a new reader saw no state")

@@ -116,7 +116,7 @@ def asked(shelf: Shelf) -> tuple[Answers, list[str]]:
     with shelf.open(refresh_max_files=0, change_seconds=0, top_k=8) as reader:
         answers = [reader.search(question) for question in ASKED]
     hits = [[(node, round(score, 9)) for node, score in found(answer)] for answer in answers]
-    return json.loads(json.dumps(hits)), [sentence for answer in answers for sentence in answer.degraded]
+    return json.loads(json.dumps(hits)), [sentence for answer in answers for sentence in map(str, answer.degraded)]
 
 
 def problems(shelf: Shelf) -> list[str]:

@@ -37,7 +37,7 @@ def metadata(answer: Answer, hit: Hit) -> dict[str, Any]:
         "text_cut": hit.text_cut,
         "verdict": answer.verdict,
         "confidence": answer.confidence,
-        "degraded": list(answer.degraded),
+        "degraded": list(map(str, answer.degraded)),
     }
 
 

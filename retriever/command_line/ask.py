@@ -134,7 +134,7 @@ class AskCommand(WithExamples):
 @options.index_option
 @options.profile_option
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
-@click.option("--explain", is_flag=True, help="Show every stage with its time, and what each arm found.")
+@click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
 @options.json_option
 @click.option(
@@ -286,7 +286,7 @@ def answer_batch(request: "Request", notes: "Notes") -> ExitCode:
             answer = retriever.search(question.text)
             out.write(f"{json_line(run_object(question, answer))}\n")
             unanswered += answer.verdict == "none"
-            for sentence in answer.degraded:
+            for sentence in map(str, answer.degraded):
                 degraded[sentence] = degraded.get(sentence, 0) + 1
             if progress is not None:
                 progress.advance("answering", number)

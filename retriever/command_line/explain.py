@@ -1,4 +1,4 @@
-"""How an answer was made: every stage with its time, what each arm found, and what became of it."""
+"""How an answer was made: every stage with its time, what each source found, and what became of it."""
 
 import sys
 import time
@@ -11,32 +11,33 @@ from rich.text import Text
 from retriever.command_line import options
 from retriever.command_line.console import CITED, QUIET, Page
 from retriever.command_line.options import ExitCode, WithExamples
-from retriever.display.phrases import SIGNALS, doubt
+from retriever.display.phrases import SIGNALS, SOURCES, doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import QuestionError
 from retriever.settings.schema import merged
 from retriever.trace import Spent, milliseconds_since
+from retriever.types import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from retriever.command_line.console import Notes
-    from retriever.evaluation.why_not import Bar, InArm, WhyNot
+    from retriever.evaluation.why_not import Bar, InRanking, WhyNot
     from retriever.types import Answer, Ranking
 
 
 FIRST_RANKS = 5
-"""How many of an arm's ranks are shown."""
+"""How many ranks of each source are shown."""
 
 
 def show_explanation(page: Page, answer: "Answer", spent: Spent) -> None:
-    """The stages, the verdict, each arm's first ranks with the part that each has in the answer, the fused sums."""
+    """The stages, the verdict, each source's first ranks with the part that each has in the answer, the fused sums."""
     page.blank()
     _show_stages(page, answer, spent)
     page.blank()
     _show_verdict(page, answer)
     parts = {
-        (item.arm, hit.node_id): f"{item.share:.5f} of hit {hit.rank}" for hit in answer.hits for item in hit.evidence
+        (item.source, hit.node_id): f"{item.share:.5f} of hit {hit.rank}"
+        for hit in answer.hits
+        for item in hit.evidence
     }
     for ranking in answer.trace.rankings:
         page.blank()
@@ -60,20 +61,20 @@ def _row(page: Page, milliseconds: float, name: str, note: str) -> None:
     page.line(Text.assemble(f"{milliseconds:>9.1f}  ", name, "  ", (sanitize_line(note), QUIET)))
 
 
-def _show_ranking(page: Page, ranking: "Ranking", parts: dict[tuple[str, str], str]) -> None:
+def _show_ranking(page: Page, ranking: "Ranking", parts: dict[tuple[Source, str], str]) -> None:
     found = f"{len(ranking.items):,} found, by {ranking.scale}, weight {ranking.weight:.3g}"
-    _heading(page, ranking.arm, f"{found}; rank, score, part in the answer")
+    _heading(page, SOURCES[ranking.source], f"{found}; rank, score, part in the answer")
     for rank, item in enumerate(ranking.items[:FIRST_RANKS], start=1):
-        part = parts.get((ranking.arm, item.node_id), "-")
+        part = parts.get((ranking.source, item.node_id), "-")
         page.line(Text.assemble(f"{rank:>4}  {item.score:>8.4g}  {part:<16}  ", (sanitize_line(item.node_id), CITED)))
-        if item.origin:
-            page.line(Text(f"{'':36}{sanitize_line(item.origin)}", QUIET))
+        if item.matched or item.via:
+            page.line(Text(f"{'':36}{sanitize_line(str(item.matched or item.via))}", QUIET))
 
 
 def _show_sums(page: Page, answer: "Answer") -> None:
     _heading(page, "fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
-        parts = " + ".join(f"{item.share:.5f} {item.arm}" for item in hit.evidence)
+        parts = " + ".join(f"{item.share:.5f} {SOURCES[item.source]}" for item in hit.evidence)
         cited = (sanitize_line(hit.citation), CITED)
         page.line(
             Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {parts}  ", cited, (doubt(hit.citation_state), QUIET))
@@ -127,10 +128,10 @@ def _heading(page: Page, title: str, explanation: str) -> None:
 @options.json_option
 @options.voice_options
 def explain(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the profile's settings, whatever they are
-    """Show how the answer to QUESTION was made: every stage with its time, and what each arm found.
+    """Show how the answer to QUESTION was made: every stage with its time, and what each source found.
 
     With --why-not: at which stage that section (of a file, the one that came furthest) was lost, where it stands in
-    each arm, and the scores that it would have needed.
+    each ranking, and the scores that it would have needed.
     """
     notes = options.taken_notes(given)
     settings = options.taken_settings(given)
@@ -215,13 +216,13 @@ def why_not_object(found: "WhyNot") -> dict[str, Any]:
             "top_k": asdict(found.top) if found.top else None,
             "candidate_cap": asdict(found.cap) if found.cap else None,
         },
-        "arms": [{**asdict(arm), "lacks": arm.lacks} for arm in found.arms],
-        "degraded": list(found.degraded),
+        "sources": [{**asdict(item), "lacks": item.lacks} for item in found.sources],
+        "degraded": list(map(str, found.degraded)),
     }
 
 
 def show_why_not(page: "Page", found: "WhyNot") -> None:
-    """The verdict in a line, then the fused list and each arm."""
+    """The verdict in a line, then the fused list and each ranking."""
     from rich.text import Text
 
     from retriever.command_line.console import CITED
@@ -229,10 +230,10 @@ def show_why_not(page: "Page", found: "WhyNot") -> None:
 
     page.line(Text.assemble((sanitize_line(found.node.citation), CITED), f"  {sanitize_line(found.node.id)}"))
     page.paragraph(Text(verdict(found)), 2)
-    width = max(map(len, ["fused", *(arm.arm for arm in found.arms)]))
+    width = max(map(len, ["fused", *(SOURCES[item.source] for item in found.sources)]))
     reranked = [("rerank", f"#{found.reranked:,} after the reranking")] if found.reranked else []
-    arms = [(arm.arm, arm_text(arm)) for arm in found.arms]
-    for name, text in [*reranked, ("fused", fused_text(found)), *arms]:
+    sources = [(SOURCES[item.source], describe_source(item)) for item in found.sources]
+    for name, text in [*reranked, ("fused", fused_text(found)), *sources]:
         page.line(Text(f"{name:<{width}}  {sanitize_line(text)}"), 2)
 
 
@@ -243,8 +244,8 @@ def verdict(found: "WhyNot") -> str:
     rank = found.reranked or found.rank
     if found.stage is Stage.RETURNED:
         return f"It is a hit: #{rank}."
-    if found.stage is Stage.NO_ARM:
-        return "Lost in the arms: none of them listed it, and it is no neighbour of what they listed."
+    if found.stage is Stage.NOT_FOUND:
+        return "Lost in the rankings: none of them listed it, and it is no neighbor of what they listed."
     if found.stage is Stage.CUT:
         return f"Lost after the fusion: #{rank}, and {_place('candidate_cap', found.cap)}."
     return f"Lost at the end: #{rank} of the candidates, and {_place('top_k', found.top)}."
@@ -266,23 +267,21 @@ def fused_text(found: "WhyNot") -> str:
     return "; ".join([f"#{found.rank:,} of {found.fused:,}, score {found.score:.5f}", *needed])
 
 
-_ABSENT = {"neighbors": "not a neighbour of a hit", "late": "was no candidate, so it was not read"}
-"""Why an arm that does not look at every section did not look at this one."""
+# Why a ranking that does not look at every section did not look at this one.
+_ABSENT = {Source.NEIGHBORS: "not a neighbor of a hit", Source.TOKEN_MATCH: "was no candidate, so it was not read"}
 
 
-def arm_text(arm: "InArm") -> str:
-    """Where it stands in an arm, and what it lacks."""
-    return "; ".join(_arm_facts(arm))
-
-
-def _arm_facts(arm: "InArm") -> "Iterator[str]":
-    if arm.rank is None or arm.score is None:
-        yield _ABSENT.get(arm.arm, "sees nothing in it")
+def describe_source(found: "InRanking") -> str:
+    """Where it stands in a ranking, and what it lacks."""
+    facts = []
+    if found.rank is None or found.score is None:
+        facts.append(_ABSENT.get(found.source, "sees nothing in it"))
     else:
-        yield f"#{arm.rank:,}, {arm.scale} {arm.score:.4g}"
-    if arm.first_score is None or arm.last_score is None:
-        yield "lists nothing"
-    elif arm.rank != 1:
-        yield f"its {arm.listed:,} go from {arm.first_score:.4g} to {arm.last_score:.4g}"
-    if arm.lacks is not None:
-        yield f"{arm.lacks:.4g} more would have listed it"
+        facts.append(f"#{found.rank:,}, {found.scale} {found.score:.4g}")
+    if found.first_score is None or found.last_score is None:
+        facts.append("lists nothing")
+    elif found.rank != 1:
+        facts.append(f"its {found.listed:,} go from {found.first_score:.4g} to {found.last_score:.4g}")
+    if found.lacks is not None:
+        facts.append(f"{found.lacks:.4g} more would have listed it")
+    return "; ".join(facts)

@@ -8,7 +8,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import write_line
 from retriever.command_line.options import ExitCode, WithExamples
-from retriever.display.phrases import counted, doubt
+from retriever.display.phrases import SOURCES, counted, doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
@@ -97,10 +97,10 @@ def record_lines(record: dict[str, Any]) -> "Iterator[str]":
     for sentence in record["degraded"]:
         yield f"degraded    {sanitize_line(sentence)}"
     for hit in record["hits"]:
-        arms = ", ".join(f"{item['arm']} #{item['rank']}" for item in hit["evidence"])
+        sources = ", ".join(f"{SOURCES[item['source']]} #{item['rank']}" for item in hit["evidence"])
         state = sanitize_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
         cited = f"{sanitize_line(hit['citation'])}{doubt(state)}"
-        yield f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({arms})"
+        yield f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({sources})"
         yield f"     {sanitize_line(hit['snippet'])}"
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     yield f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms"

@@ -55,11 +55,11 @@ def marked(text: str, stems: frozenset[str]) -> Text:
 
 
 def reasons(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
-    """Why a hit was found: each arm with its rank and score, the largest share first."""
+    """Why a hit was found: each source with its rank and score, the largest share first."""
     for item in evidence:
         score = f"{item.scale} {item.score:.3g}"
-        origin = f", {sanitize_line(item.origin)}" if item.arm == "neighbors" and item.origin else ""
-        yield f"{SOURCES.get(item.arm, item.arm)} #{item.rank} ({score}{origin})"
+        via = f", {sanitize_line(str(item.via))}" if item.via else ""
+        yield f"{SOURCES[item.source]} #{item.rank} ({score}{via})"
 
 
 # What a reader should know about an answer, on standard error: its gaps, its age, what was searched.

@@ -11,12 +11,9 @@ from retriever.context.budget import Context, build_context, load_token_counter
 from retriever.context.sections import Section
 from retriever.errors import IndexLockedError
 from retriever.indexing.consent import FolderAccess
-from retriever.lexical.tokens import tokenize
-from retriever.searching.citations import anchors_of
+from retriever.searching.citations import open_anchors
+from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import StoredTree, View
-from retriever.store import reading
-from retriever.store.reading import StoredChunk
-from retriever.text import matched_chunk
 from retriever.types import Answer
 
 
@@ -72,10 +69,8 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
     ids = [*hits, *complete_families(list(hits), tree)]
-    anchors = anchors_of(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
-    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in hits}
-    for chunk in reading.chunks_of_nodes(view.connection, hits):
-        chunks[chunk.node_id].append(chunk)
+    anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
+    chunks = read_chunks(view.connection, hits)
 
     sections = []
     for node_id in ids:
@@ -84,7 +79,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
         anchor = anchors.anchor(key, node.span, node.text)
         down = anchor.span.first - node.span.first  # how far the text has moved in its file
         spans: list[Span] = []
-        if hit is not None and (matched := matched_chunk(hit, chunks[node_id], answer.matched_words, tokenize)):
+        if hit is not None and (matched := find_matched_chunk(hit, chunks[node_id], answer.matched_words)):
             # The chunk that matched, then the others, the nearest to it first.
             start = chunks[node_id].index(matched)
             order = sorted(range(len(chunks[node_id])), key=lambda place: (abs(place - start), -place))

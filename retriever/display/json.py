@@ -13,13 +13,13 @@ from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, Conf
 
 from pageindex.node import NodeKind
 from retriever.trace import Spent
-from retriever.types import Evidence, Signals, Verdict
+from retriever.types import RelationKind, Signals, Source, Verdict
 
 if TYPE_CHECKING:
     from retriever.query import ExpansionReport
     from retriever.types import Answer, Hit
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TRACED_RANKS = 10  # of each ranking in a trace
 
@@ -27,6 +27,7 @@ Text: TypeAlias = SkipValidation[str]  # a file name that is not UTF-8 holds lon
 Milliseconds: TypeAlias = Annotated[float, AfterValidator(lambda value: round(value, 3))]
 Count: TypeAlias = Annotated[int, Field(ge=0)]
 Line: TypeAlias = Annotated[int, Field(ge=1)]
+Sentences: TypeAlias = Annotated[list[Text], BeforeValidator(lambda items: [str(item) for item in items])]
 CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 
 
@@ -51,6 +52,33 @@ class FoundJson(JsonObject):
     score: float
 
 
+class LinesJson(JsonObject):
+    """Lines of a file, 1-based and inclusive."""
+
+    start_line: Line = Field(validation_alias="first")
+    end_line: Line = Field(validation_alias="last")
+
+
+class RelationJson(JsonObject):
+    """How the tree brought a section in: it is the `kind` of the section `node_id`."""
+
+    kind: RelationKind
+    node_id: Text
+
+
+class EvidenceJson(JsonObject):
+    """What one source says for a section; `matched` are the lines of the chunk that matched, `via` a neighbor's hit."""
+
+    source: Source
+    rank: Count
+    score: float
+    scale: str
+    share: float
+    matched: LinesJson | None
+    via: RelationJson | None
+    note: Text
+
+
 class HitJson(JsonObject):
     """A section that answers; `file` is relative to `folder`, lines are 1-based and inclusive."""
 
@@ -70,7 +98,7 @@ class HitJson(JsonObject):
     text_cut: bool = False
     score: float
     scale: str
-    evidence: list[Evidence]
+    evidence: list[EvidenceJson]
 
 
 class IndexJson(JsonObject):
@@ -125,13 +153,14 @@ class RankedJson(JsonObject):
 
     node_id: Text
     score: float
-    origin: Text
+    matched: LinesJson | None
+    via: RelationJson | None
 
 
 class RankingJson(JsonObject):
     """What one source found, before the fusion: how many sections, and the first of them."""
 
-    arm: str
+    source: Source
     scale: str
     weight: float
     found: Annotated[Count, BeforeValidator(len)] = Field(validation_alias="items")
@@ -151,14 +180,14 @@ class TraceJson(JsonObject):
 class AnswerJson(JsonObject):
     """The sections found for a question, and how sure, fresh and complete that is."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     question: Text
     profile: Text
     verdict: Verdict
     confidence: Annotated[float, Field(ge=0, le=1)]
     hits: list[HitJson]
     index: IndexJson
-    degraded: list[Text]
+    degraded: Sentences
     expansion: ExpansionJson | None
     timings_ms: dict[str, float] = Field(default_factory=dict)
     trace: TraceJson | None = None
@@ -180,7 +209,7 @@ class NodeJson(JsonObject):
 class TreeJson(JsonObject):
     """A part of the outline; `next_offset` says where the next part begins, null after the last one."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     nodes: list[NodeJson]
     total: Count
     next_offset: Count | None
@@ -189,7 +218,7 @@ class TreeJson(JsonObject):
 class PassageJson(JsonObject):
     """Lines of a document."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     node_id: Text
     folder: Text
     file: Text
@@ -305,7 +334,7 @@ class ContextJson(JsonObject):
     )
     left_out: list[LeftOutJson] = Field(validation_alias=AliasPath("context", "left_out"))
     index: IndexJson = Field(validation_alias=AliasPath("answer", "index"))
-    degraded: list[Text] = Field(validation_alias=AliasPath("answer", "degraded"))
+    degraded: Sentences = Field(validation_alias=AliasPath("answer", "degraded"))
     timings_ms: dict[str, float] = Field(default_factory=dict)
 
 

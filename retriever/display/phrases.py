@@ -37,16 +37,17 @@ SIGNALS = (
     ("agreement", "how far meaning and words agree on the best section, beyond chance"),
 )
 
-# What each ranking found a section by, by the ranking's name.
+# What found a section, by `Source`.
 SOURCES = {
-    "dense": "near in meaning",
-    "lexical": "words",
-    "late": "word by word",
-    "neighbors": "near in the tree",
-    "temporal": "recent",
+    "semantic": "semantic",
+    "keyword": "keyword",
+    "token_match": "token match",
+    "neighbors": "neighbors",
+    "recency": "recency",
+    "rerank": "rerank",
 }
 
-# How a section that the tree brought in stands to the hit that it stands near.
+# How a section that the tree brought in stands to the hit that it stands near, by `RelationKind`.
 RELATIONS = {
     "parent": "the parent of",
     "child": "a child of",
@@ -108,7 +109,7 @@ def refresh_command(state: "IndexState", index: str | None) -> str:
 
 
 def find_highlights(text: str, stems: frozenset[str]) -> list[tuple[int, int]]:
-    """The (start, end) of each word in the text that the lexical ranking counts as one of the stems, in order."""
+    """The (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
     return [place for word in _WORD.finditer(text) for place in _places(word, stems)]
 
 

@@ -56,6 +56,6 @@ def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
     return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count
 
 
-def unread_tokens(encoder: Encoder, question: str) -> int:
-    """How many tokens at the end of a question the encoder does not read; 0 for all but the longest."""
-    return max(0, encoder.count_tokens([question])[0] - encoder.max_tokens)
+def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
+    """How many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
+    return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]

@@ -198,14 +198,13 @@ class OnnxEncoder:
         Raises:
             EncoderError: the model cannot be used.
         """
-        questions = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
-        return self._vectors(self._tokens.ids(questions))[0]
+        return self._vectors([self._tokens.cut(self._prefixes.query + text, self._limit).ids for text in texts])[0]
 
-    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits]:
-        """As `encode_queries` for one question, (1, d), with the signs of its tokens' vectors."""
+    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits, int]:
+        """As `encode_queries` for one question, (1, d), with its tokens' signs, and how many tokens are not read."""
         question = self._tokens.cut(self._prefixes.query + text, self._limit)
-        vectors, tokens = self._vectors(self._tokens.ids([question]))
-        return vectors, tokens[0]
+        vectors, tokens = self._vectors([question.ids])
+        return vectors, tokens[0], question.unread
 
     def verify(self) -> None:
         """Compare the model's files with their SHA-256, once; `encode_documents` does it by itself.

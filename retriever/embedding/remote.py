@@ -132,7 +132,7 @@ class RemoteEncoder:
         Raises:
             EncoderError: as `encode_documents`.
         """
-        questions = [self._tokens.cut(self._prefixes.query + text, self._limit) for text in texts]
+        questions = [self._tokens.cut(self._prefixes.query + text, self._limit).text for text in texts]
         return self._batches(questions, self._for_questions)
 
     def _batches(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:

@@ -79,7 +79,7 @@ class SentenceTransformersEncoder:
         Raises:
             EncoderError: the model cannot be used.
         """
-        return self._encode([self._tokens.cut(text, self.max_tokens) for text in texts], self._prefixes.query)
+        return self._encode([self._tokens.cut(text, self.max_tokens).text for text in texts], self._prefixes.query)
 
     @cached_property
     def _model(self) -> "SentenceTransformer":

@@ -23,6 +23,17 @@ _TEXTS_AT_ONCE = 256
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """A text that a model can read as a whole."""
+
+    text: str
+    ids: Sequence[int]
+    """Its tokens, special ones included."""
+    unread: int
+    """How many tokens were cut off its end."""
+
+
 class Tokens:
     """Counts and cuts texts by the tokens of one model; safe to share between threads."""
 
@@ -52,27 +63,25 @@ class Tokens:
         """The number of tokens of each text, special ones included, without any cut."""
         return [len(encoding) for encoding in self._encodings(texts)]
 
-    def cut(self, text: str, max_tokens: int) -> str:
+    def cut(self, text: str, max_tokens: int) -> "CutText":
         """The longest beginning of the text that has at most `max_tokens` tokens, special ones included.
 
         Raises:
             ValueError: `max_tokens` leaves no room beside the special tokens.
         """
-        room = max_tokens - self.count([""])[0]
+        (encoding,) = self._encodings([text])
+        unread = max(0, len(encoding) - max_tokens)
+        room = max_tokens - sum(encoding.special_tokens_mask)
         if room < 1:
             raise ValueError(f"no text fits into {max_tokens} tokens")
-        while self.count([text])[0] > max_tokens:
+        while len(encoding) > max_tokens:
             # A word that was cut inside may need more tokens than its whole did: rare, and one less each time.
-            text = text[: self._end_of_token(text, room)]
+            pairs = zip(self._tokenizer.encode(_readable(text)).offsets, encoding.special_tokens_mask, strict=True)
+            ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
+            text = text[: ends[room - 1]]
+            (encoding,) = self._encodings([text])
             room -= 1
-        return text
-
-    def _end_of_token(self, text: str, number: int) -> int:
-        """Where the text's token of that number (1-based, special ones aside) ends, in characters."""
-        encoding = self._tokenizer.encode(_readable(text))
-        pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
-        ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
-        return ends[number - 1]
+        return CutText(text, encoding.ids, unread)
 
     def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
         for start in range(0, len(texts), _TEXTS_AT_ONCE):

@@ -17,9 +17,9 @@ from retriever.evaluation.questions import (
 from retriever.evaluation.runs import Found, Loss, Outcome, Run, loss_of
 from retriever.llm.check import check_llm
 from retriever.query import Expansion
-from retriever.searching.fusion import fused
+from retriever.searching.fusion import Fusion, fuse
 from retriever.settings.schema import Profile, merged
-from retriever.types import Answer, Candidate, Encoder, Progress, Trace
+from retriever.types import Answer, Candidate, Encoder, Progress, StageName, Trace
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 DEPTH = 30
 """How many sections are asked for: the largest k of any measure."""
 
-STAGE_NOTES = ("embed", "question", "refresh")
-"""What an answer says of these is a remark: all stages ran. Whatever else it names did not run, or failed."""
+# What an answer says of these is a remark: all stages ran. What else it names did not run, or failed.
+REMARK_STAGES = frozenset({StageName.EMBED, StageName.QUESTION, StageName.REFRESH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,8 @@ class _Asker:
             found=found,
             abstained=abstained(answer),
             confidence=answer.confidence,
-            failures=tuple(item for item in answer.degraded if not _is_remark(item)),
-            remarks=(*self.remark, *(item for item in answer.degraded if _is_remark(item))),
+            failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
+            remarks=(*self.remark, *(str(item) for item in answer.degraded if item.stage in REMARK_STAGES)),
             milliseconds=milliseconds,
             loss=self.loss(question, answer, excluded),
             llm_calls=self.retriever.llm_calls - calls,
@@ -146,7 +146,9 @@ class _Asker:
         right = right_sections(question, self.sections)
         if not right:
             return None
-        candidates = [item for item in fused(answer.trace.rankings, self.profile) if item.node_id not in excluded]
+        candidates = [
+            item for item in fuse(answer.trace.rankings, self.profile.part(Fusion)) if item.node_id not in excluded
+        ]
         candidates = in_last_order(candidates, answer.trace)
         cap = max(self.profile.candidate_cap, self.profile.top_k)
         return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
@@ -166,7 +168,7 @@ def _without_absent_model(system: System, profile: Profile, asked: Asked) -> tup
 
 
 def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
-    """What was fused, in the order after late interaction, the choice of candidates, and the reranking."""
+    """What was fused, in the order after the token match, the choice of candidates, and the reranking."""
     places = {node_id: place for place, node_id in enumerate(trace.order)}
     return sorted(candidates, key=lambda item: places.get(item.node_id, len(places)))
 
@@ -176,17 +178,13 @@ def abstained(answer: Answer) -> bool:
     return answer.verdict == "none" or not answer.hits
 
 
-def _is_remark(sentence: str) -> bool:
-    return sentence.partition(":")[0] in STAGE_NOTES
-
-
 # A profile without one of its parts, for each part in turn: what does it bring?
 
 PARTS: Mapping[str, Mapping[str, Any]] = {
-    "dense arm": {"semantic_weight": 0.0},
-    "lexical arm": {"keyword_weight": 0.0},
-    "late interaction": {"token_match_weight": 0.0},
-    "neighbours": {"neighbor_depth": 0},
+    "semantic search": {"semantic_weight": 0.0},
+    "keyword search": {"keyword_weight": 0.0},
+    "token match": {"token_match_weight": 0.0},
+    "neighbors": {"neighbor_depth": 0},
     "file roots": {"candidate_file_roots": 0},
     "links": {"links_per_node": 0},
     "evidence weights": {"rank_weighting": "constant"},

@@ -46,7 +46,7 @@ STAGES = {
     Stage.RETURNED: Band("best", "returned"),
     Stage.BELOW: Band("fair", "a candidate, below top_k"),
     Stage.CUT: Band("poor", "found, below the candidate limit"),
-    Stage.NO_ARM: Band("lost", "in no ranking"),
+    Stage.NOT_FOUND: Band("lost", "in no ranking"),
 }
 
 
@@ -264,13 +264,13 @@ OTHER_FIGURES: Mapping[str, Callable[[SystemSummary], str]] = {
 def describe_loss(loss: Loss) -> str:
     """`a.md#b: fused #12, a candidate, below top_k; words #2 (bm25 3); near in meaning: found nothing`."""
     parts = []
-    for source in loss.arms:
-        name = SOURCES.get(source.arm, source.arm)
+    for source in loss.sources:
+        name = SOURCES[source.source]
         if source.rank is not None:
             parts.append(f"{name} #{source.rank} ({source.scale} {source.score:.3g})")
         elif source.last_score is None:
             parts.append(f"{name}: found nothing")
         else:
             parts.append(f"{name}: not in its list, which ends at {source.last_score:.3g}")
-    fused = "" if loss.stage is Stage.NO_ARM else f"fused #{loss.rank}, "
+    fused = "" if loss.stage is Stage.NOT_FOUND else f"fused #{loss.rank}, "
     return f"{loss.node_id}: {fused}{'; '.join([STAGES[loss.stage].label, *parts])}"

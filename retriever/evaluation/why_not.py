@@ -9,8 +9,8 @@ from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
 from retriever.evaluation.runs import Loss, Stage, loss_of
 from retriever.rerank.stage import SCALE as RERANKED
-from retriever.searching.fusion import fused
-from retriever.types import Candidate, Ranking
+from retriever.searching.fusion import Fusion, fuse
+from retriever.types import Candidate, Degradation, Ranking, Source
 
 if TYPE_CHECKING:
     from retriever.query import Expansion
@@ -20,18 +20,18 @@ MAX_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class InArm:
-    """How a section stands in one arm."""
+class InRanking:
+    """How a section stands in one ranking."""
 
-    arm: str
+    source: Source
     scale: str
     listed: int
-    """How many sections the arm listed."""
+    """How many sections it lists."""
     rank: int | None
-    """Among all sections, were the list without an end; None: the arm sees nothing of the question in it."""
+    """Among all sections, were the list without an end; None: it sees nothing of the question in the section."""
     score: float | None
     is_listed: bool
-    """Whether it is in the list that the arm gave."""
+    """Whether it is in the list that there was."""
     first_score: float | None
     last_score: float | None
     """The list's ends; None when it is empty."""
@@ -61,7 +61,7 @@ class WhyNot:
     node: Node
     stage: Stage
     rank: int | None
-    """In the fused list; None when no arm found it."""
+    """In the fused list; None when no ranking has it."""
     fused: int
     """How many sections were fused."""
     score: float | None
@@ -69,15 +69,15 @@ class WhyNot:
     """The last hit; None when there are fewer."""
     cap: Bar | None
     """The last candidate, likewise."""
-    arms: tuple[InArm, ...]
-    degraded: tuple[str, ...]
+    sources: tuple[InRanking, ...]
+    degraded: tuple[Degradation, ...]
     """What of the search was skipped or failed."""
     reranked: int | None = None
     """Its rank after the reranking; None when nothing was reranked, or it was no candidate."""
 
 
 def limitless(sections: int, chunks: int) -> dict[str, Any]:
-    """Settings under which both arms list everything that they see, and nothing else is added."""
+    """Settings under which both searches list everything that they see, and nothing else is added."""
     return {
         "vector_top_n": max(1, chunks),
         "keyword_top_n": max(1, sections),
@@ -107,12 +107,12 @@ def why_not(
     nodes = {node.id: node for node in meant(retriever, reference)}
     answer = retriever.search(question, expansion)
     profile = retriever.profile
-    candidates = fused(answer.trace.rankings, profile)
+    candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
     last = in_last_order(candidates, answer.trace)
     loss = loss_of(nodes, answer.trace.rankings, last, profile.top_k, cap)
     whole = deep.search(question, expansion).trace.rankings
-    if loss.stage is Stage.NO_ARM:
+    if loss.stage is Stage.NOT_FOUND:
         loss = _nearest(nodes, whole, loss)
     ranks = {candidate.node_id: rank for rank, candidate in enumerate(candidates, start=1)}
     scores = {candidate.node_id: candidate.score for candidate in candidates}
@@ -126,14 +126,14 @@ def why_not(
         score=scores.get(loss.node_id),
         top=_bar(candidates, profile.top_k),
         cap=_bar(candidates, cap),
-        arms=tuple(_in_arm(loss.node_id, ranking, _whole(ranking, whole)) for ranking in answer.trace.rankings),
+        sources=tuple(_in_ranking(loss.node_id, ranking, _whole(ranking, whole)) for ranking in answer.trace.rankings),
         degraded=answer.degraded,
         reranked=loss.rank if is_reranked else None,
     )
 
 
 def _nearest(nodes: dict[str, Node], whole: Sequence[Ranking], loss: Loss) -> Loss:
-    """Of sections that no arm listed, the one that came nearest in any."""
+    """Of sections that no ranking has, the one that came nearest in any."""
     ranked = [(rank, item.node_id) for ranking in whole for rank, item in enumerate(ranking.items)]
     _, node_id = min((pair for pair in ranked if pair[1] in nodes), default=(0, loss.node_id))
     return Loss(loss.stage, node_id, None, ())
@@ -144,17 +144,17 @@ def _bar(candidates: Sequence[Candidate], rank: int) -> Bar | None:
 
 
 def _whole(ranking: Ranking, whole: Sequence[Ranking]) -> Ranking:
-    """The same arm without an end; an arm that has no such list, as it stands."""
-    return next((item for item in whole if item.arm == ranking.arm), ranking)
+    """The same ranking without an end; one that has no such list, as it stands."""
+    return next((item for item in whole if item.source == ranking.source), ranking)
 
 
-def _in_arm(node_id: str, ranking: Ranking, whole: Ranking) -> InArm:
+def _in_ranking(node_id: str, ranking: Ranking, whole: Ranking) -> InRanking:
     rank, score = _place(node_id, ranking)
     is_listed = rank is not None
     if rank is None:
         rank, score = _place(node_id, whole)
-    return InArm(
-        arm=ranking.arm,
+    return InRanking(
+        source=ranking.source,
         scale=ranking.scale,
         listed=len(ranking.items),
         rank=rank,

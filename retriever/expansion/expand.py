@@ -31,7 +31,7 @@ from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights, weigh_queries
 from retriever.settings.schema import ExpansionSettings, QueryWeights
 from retriever.trace import Recorder, milliseconds_since
-from retriever.types import Encoder
+from retriever.types import Encoder, StageName
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
@@ -85,11 +85,11 @@ class Expander:
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
-                recorder.degraded.append("expand: the language model is switched off; add --use-llm")
+                recorder.degrade(StageName.EXPAND, "the language model is switched off; add --use-llm")
             return ExpandedQuery(request.question)
         if not (settings.rewordings or settings.hyde_variants):
             return ExpandedQuery(request.question)
-        with recorder.stage("expand") as note:
+        with recorder.stage(StageName.EXPAND) as note:
             expanded = self._expand(request, open_view, recorder)
             note.text = expanded.report.note if expanded.report else ""
         return expanded
@@ -105,7 +105,7 @@ class Expander:
             try:
                 entry, is_cached = self._write(question, grounding, recorder.deadline)
             except (OutOfTimeError, LanguageModelError) as error:
-                recorder.degraded.append(f"expand: {error}")
+                recorder.degrade(StageName.EXPAND, error)
                 note = "skipped" if isinstance(error, OutOfTimeError) else "failed"
                 return ExpandedQuery(question, report=ExpansionReport(note))
             note = "cached" if is_cached else f"written in {entry.milliseconds:,.0f} ms"
@@ -156,14 +156,14 @@ class Expander:
         key = cache_key(generator.name, task)
         if entry := self._cache.get(key):
             return entry, True
-        seconds = deadline.seconds_for("expand")
+        seconds = deadline.seconds_for(StageName.EXPAND)
         if not self._writing.acquire(timeout=-1 if seconds is None else seconds):
             raise OutOfTimeError("skipped, another question took the time of the budget")
         try:
             if entry := self._cache.get(key):
                 return entry, True
             started = perf_counter()
-            with deadline.allow("expand") as seconds:
+            with deadline.allow(StageName.EXPAND) as seconds:
                 written = generator.write(replace(task, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)
@@ -200,11 +200,11 @@ def drop_unrelated(
         encoder: that made the vectors.
         recorder: of this search; its report of the expansion learns what was kept and dropped.
     """
-    with recorder.stage("expand") as note:
+    with recorder.stage(StageName.EXPAND) as note:
         try:
             are_kept = [True, *find_related(queries, vectors, view, encoder)]
         except EncoderError as error:
-            recorder.degraded.append(f"expand: {error}")
+            recorder.degrade(StageName.EXPAND, error)
             are_kept = [True] + [False] * (len(queries) - 1)
         kept = normalize_weights([query for query, is_kept in zip(queries, are_kept, strict=True) if is_kept])
         dropped = (

@@ -12,6 +12,7 @@ from retriever.indexing.update import update_index
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
 from retriever.trace import NoProgress
+from retriever.types import Degradation, StageName
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class Freshness:
     """Files that were indexed anew because of it."""
     stale: int = 0
     """Files that changed and were not."""
-    degraded: tuple[str, ...] = ()
-    """What stood in the way, a sentence each."""
+    degraded: tuple[Degradation, ...] = ()
+    """What stood in the way."""
 
 
 class Watch:
@@ -46,7 +47,7 @@ class Watch:
             as_wished = matches_config(view.connection, self._request)
         certain = self._certain(suspects)
         changed = sum(map(len, certain))
-        found = Freshness(0, changed, tuple(f"refresh: {problem}" for _, problem in problems))
+        found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
         if changed <= self._profile.refresh_max_files and any(item.count for item in certain):
             found = self._indexed(found) if as_wished else _refused(found)
         self._freshness = found
@@ -88,11 +89,13 @@ class Watch:
         try:
             report = update_index(self._request, NoProgress())
         except RetrieverError as error:
-            return replace(found, degraded=(*found.degraded, f"refresh: {error}")) if found.stale else found
+            trouble = Degradation(StageName.REFRESH, str(error))
+            return replace(found, degraded=(*found.degraded, trouble)) if found.stale else found
         return replace(found, refreshed=report.added + report.changed + report.removed - report.moved, stale=0)
 
 
 def _refused(found: Freshness) -> Freshness:
     """A question does not make an index anew because it was asked with other settings."""
-    reason = "refresh: the index was made with other settings, or by another version; index the documents again"
-    return replace(found, degraded=(*found.degraded, reason)) if found.stale else found
+    reason = "the index was made with other settings, or by another version; index the documents again"
+    trouble = Degradation(StageName.REFRESH, reason)
+    return replace(found, degraded=(*found.degraded, trouble)) if found.stale else found

@@ -13,13 +13,13 @@ from retriever.display.phrases import counted
 from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator
+from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import View
 from retriever.settings.schema import RerankStageSettings
-from retriever.store import reading
 from retriever.store.reading import StoredChunk
-from retriever.text import cut, cut_around, matched_chunk
+from retriever.text import cut, cut_around
 from retriever.trace import Recorder
-from retriever.types import Candidate, Evidence
+from retriever.types import Candidate, Evidence, Source, StageName
 
 SCALE = "reranked"
 
@@ -90,56 +90,67 @@ def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Ge
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """A question, and who reranks its candidates."""
+    """A question whose candidates are reranked."""
 
     question: str
-    reranker: Reranker | None
-    """None: the profile has none, or its language model is switched off."""
+    words: tuple[str, ...]
+    """The question's, as BM25 reads them."""
     entities: tuple[str, ...] = ()
     """Names that an answer speaks of, from the question's expansion."""
 
 
 def rerank(
     view: View,
+    reranker: Reranker | None,
     request: RerankRequest,
     candidates: tuple[Candidate, ...],
     settings: RerankStageSettings,
     recorder: Recorder,
-) -> tuple[tuple[Candidate, ...], str]:
-    """The candidates, best first, and what was done, in a few words.
+) -> tuple[Candidate, ...]:
+    """The candidates, best first.
 
     The first `candidate_cap` are reranked; those behind them stay there. When the reranker fails, the candidates are
-    exactly those that came, and the recorder has the reason.
+    exactly those that came, and the recorder has the reason. There is no reranker where the profile has none, or where
+    its language model is switched off.
     """
-    question, reranker = request.question, request.reranker
-    if settings.rerank.kind == "none":
-        return candidates, "skipped"
-    if reranker is None:
-        recorder.degraded.append("rerank: the language model is switched off (use_llm)")
-        return candidates, "skipped"
     pool = candidates[: settings.candidate_cap]
-    if len(pool) < 2:
-        return candidates, f"skipped: {counted(len(pool), 'candidate')}"
-    try:
-        inputs = build_inputs(view, pool, tokenize(question), settings)
-        with recorder.deadline.allow("rerank", reranker.start_s) as seconds:
-            output = reranker.score(question, inputs, seconds)
-    except (OutOfTimeError, LanguageModelError, RerankerError) as error:
-        recorder.degraded.append(f"rerank: {error}")
-        return candidates, "skipped" if isinstance(error, OutOfTimeError) else "failed"
+    with recorder.stage(StageName.RERANK) as note:
+        if settings.rerank.kind == "none":
+            note.skip()
+            return candidates
+        if reranker is None:
+            recorder.degrade(StageName.RERANK, "the language model is switched off (use_llm)")
+            note.skip()
+            return candidates
+        if len(pool) < 2:
+            note.skip(counted(len(pool), "candidate"))
+            return candidates
+        try:
+            inputs = build_inputs(view, pool, request.words, settings)
+            with recorder.deadline.allow(StageName.RERANK, reranker.start_s) as seconds:
+                output = reranker.score(request.question, inputs, seconds)
+        except OutOfTimeError as error:
+            recorder.degrade(StageName.RERANK, error)
+            note.skip()
+            return candidates
+        except (LanguageModelError, RerankerError) as error:
+            recorder.degrade(StageName.RERANK, error)
+            note.text = "failed"
+            return candidates
 
-    scores = []
-    for candidate, score in zip(pool, output.scores, strict=True):
-        boost, origin = 0.0, ""
-        if request.entities and settings.entity_boost:
-            node = view.tree.node(candidate.node_id)
-            named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.text)))
-            boost = named * settings.entity_boost
-            origin = f"{named} of {len(request.entities)} entities" if named else ""
-        scores.append(RerankScore(candidate, score, boost, origin))
-    blend = settings.rerank.blend
-    best = blend_orders(scores, blend, reranker.scale)
-    return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend)), output.note
+        scores = []
+        for candidate, score in zip(pool, output.scores, strict=True):
+            boost, remark = 0.0, ""
+            if request.entities and settings.entity_boost:
+                node = view.tree.node(candidate.node_id)
+                named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.text)))
+                boost = named * settings.entity_boost
+                remark = f"{named} of {len(request.entities)} entities" if named else ""
+            scores.append(RerankScore(candidate, score, boost, remark))
+        blend = settings.rerank.blend
+        note.text = output.note
+        best = blend_orders(scores, blend, reranker.scale)
+        return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
 
 
 # What a reranker reads
@@ -158,13 +169,11 @@ def build_inputs(
     """
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
-    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in ids}
-    for chunk in reading.chunks_of_nodes(view.connection, ids):
-        chunks[chunk.node_id].append(chunk)
+    chunks = read_chunks(view.connection, ids)
     inputs = []
     for candidate in candidates:
         node = view.tree.node(candidate.node_id)
-        matched = matched_chunk(candidate, chunks[node.id], words, tokenize)
+        matched = find_matched_chunk(candidate, chunks[node.id], words)
         text = cut_passage(node, matched, settings.final_text_chars)
         if settings.rerank.kind == "cross-encoder" and len(node.body) < settings.rerank.short_chars:
             sections = view.tree.sections(view.tree.document_key(node.id))
@@ -213,7 +222,7 @@ class RerankScore:
     """0 to 1."""
     boost: float = 0.0
     """What it gains for entities of the question, at least 0."""
-    origin: str = ""
+    note: str = ""
     """What the boost is for."""
 
 
@@ -247,7 +256,7 @@ def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tup
     reranked = []
     for place, item in enumerate(scores):
         share = (1.0 - blend) * (item.score + item.boost)
-        evidence = Evidence("rerank", rank_of[place], item.score, scale, share, item.origin)
+        evidence = Evidence(Source.RERANK, rank_of[place], item.score, scale, share, note=item.note)
         reranked.append(_rescale(item.candidate, blend * rank_value(place + 1), evidence))
     return tuple(sorted(reranked, key=lambda candidate: -candidate.score))
 

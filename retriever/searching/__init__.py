@@ -1,1 +1,1 @@
-"""A question to hits: the two arms, the sections of what they found, the tree around them, one ranking."""
+"""A question to hits, stage by stage: what is searched with, the rankings, their fusion, the hits."""

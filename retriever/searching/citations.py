@@ -13,7 +13,7 @@ from retriever.store.reading import StoredDocument, documents_by_key
 
 CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
 """`exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
-several others; `gone`: there is no such document, or it cannot be read; `unchecked`: nobody has named its folder for
+several others; `gone`: there is no such document, or it cannot be read; `unchecked`: its folder has not been named for
 this index, so it was not looked at."""
 
 
@@ -52,33 +52,32 @@ class Anchors:
             text: exactly these lines.
         """
         state, now = self.look_at(document_key)
-        return anchored(span, text, now) if state == "stale" else Anchor(span, state)
+        return find_anchor(span, text, now) if state == "stale" else Anchor(span, state)
 
     def look_at(self, document_key: int) -> tuple[CitationState, str]:
         """`exact`, `stale`, `gone` or `unchecked` for the file as a whole, and its text where it is `stale`."""
-        if document_key not in self._seen:
-            self._seen[document_key] = self._look(document_key)
-        return self._seen[document_key]
-
-    def _look(self, document_key: int) -> tuple[CitationState, str]:
+        if document_key in self._seen:
+            return self._seen[document_key]
         known, folder = self._documents[document_key], self.folders[document_key]
-        if folder not in self._access.folders:
-            return "unchecked", ""
-        try:
-            file = find_document(folder, known.path, self._access.options)
-            now = read_document(file, self._access.options.max_file_bytes)
-        except UnreadableDocumentError:
-            return "gone", ""
-        return ("exact", "") if now.digest == known.digest else ("stale", now.text)
+        state: tuple[CitationState, str] = ("unchecked", "")
+        if folder in self._access.folders:
+            try:
+                file = find_document(folder, known.path, self._access.options)
+                now = read_document(file, self._access.options.max_file_bytes)
+                state = ("exact", "") if now.digest == known.digest else ("stale", now.text)
+            except UnreadableDocumentError:
+                state = ("gone", "")
+        self._seen[document_key] = state
+        return state
 
 
-def anchors_of(connection: sqlite3.Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
+def open_anchors(connection: sqlite3.Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
     """Looks at the files of these documents."""
     folders = reading.folder_of(connection, document_keys)
     return Anchors(documents_by_key(connection, document_keys), folders, access)
 
 
-def anchored(span: Span, text: str, now: str) -> Anchor:
+def find_anchor(span: Span, text: str, now: str) -> Anchor:
     """Where a section's lines are in a document that has changed.
 
     Args:
@@ -89,15 +88,12 @@ def anchored(span: Span, text: str, now: str) -> Anchor:
     whole, lines = now.removesuffix("\n").split("\n"), text.removesuffix("\n").split("\n")
     if whole[span.first - 1 : span.first - 1 + len(lines)] == lines:
         return Anchor(span, "exact")
-    places = _places(lines, whole) if text.strip() else []
-    if len(places) != 1:
+    if not text.strip():
         return Anchor(span, "stale")
-    return Anchor(Span(places[0], places[0] + span.last - span.first), "moved")
-
-
-def _places(lines: list[str], whole: list[str]) -> list[int]:
-    """The first two places where these lines begin in a document's: a third one would say no more."""
-    sought, now = "\n".join(["", *lines, ""]), "\n".join(["", *whole, ""])
-    first = now.find(sought)
-    second = now.find(sought, first + 1) if first >= 0 else -1
-    return [1 + now.count("\n", 0, start) for start in (first, second) if start >= 0]
+    # The first two places where these lines begin by now: at a third one they would not be cited either.
+    sought, searched = "\n".join(["", *lines, ""]), "\n".join(["", *whole, ""])
+    first = searched.find(sought)
+    if first < 0 or searched.find(sought, first + 1) >= 0:
+        return Anchor(span, "stale")
+    line = 1 + searched.count("\n", 0, first)
+    return Anchor(Span(line, line + span.last - span.first), "moved")

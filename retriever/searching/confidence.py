@@ -1,10 +1,10 @@
-"""Whether the documents answer a question at all: what the arms found -> answered, weak or none, and how sure. Pure.
+"""Whether the documents answer a question at all: what the searches found -> answered, weak or none, and how sure. Pure.
 
 Four signals make the confidence, by a logistic model: a section covers the question's words, the documents use those
-words at all, a chunk is much nearer than chunks are to unrelated questions, and the two arms name the same sections.
-Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents do
+words at all, a chunk is much nearer than chunks are to unrelated questions, and meaning and words name the same
+sections. Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents do
 not have is `none`, however well they know the rest of it. And a question is `answered` only if it hangs together:
-random words of the documents are all covered, but no section has them side by side, and the arms find different
+random words of the documents are all covered, but no section has them side by side, and the two find different
 sections. The numbers come from
 
     uv run scripts/calibrate_confidence.py
@@ -35,7 +35,7 @@ class Coefficients:
 
 
 # `none` takes 2 % of the questions whose answer is among the first five hits; nine in ten of the `answered` are right.
-BOTH_ARMS = Coefficients(-6.15, 3.51, 2.07, 1.26, 1.42, none_below=0.04, answered_from=0.5)
+MEANING_AND_WORDS = Coefficients(-6.15, 3.51, 2.07, 1.26, 1.42, none_below=0.04, answered_from=0.5)
 # For a search without vectors; `none` takes 1 % of the same.
 WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.5)
 
@@ -49,36 +49,36 @@ TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand 
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What is to be thought of an answer."""
+class Assessment:
+    """How sure an answer is."""
 
     verdict: Verdict
     confidence: float
     """0 to 1: the estimated probability that a right section is among the first five hits."""
 
 
-def judge(signals: Signals) -> Judgement:
+def assess(signals: Signals) -> Assessment:
     """Weighs what was found.
 
     Whatever the words say, the verdict is `none` when the nearest chunk is no nearer than an unrelated question's:
     then the words are found by chance.
     """
-    model = WORDS_ALONE if signals.margin is None else BOTH_ARMS
+    model = WORDS_ALONE if signals.margin is None else MEANING_AND_WORDS
     confidence = probability(signals, model)
     is_far = signals.margin is not None and signals.margin <= 0
     is_strange = signals.known < KNOWN_FROM and (signals.margin is None or signals.margin < NEAR_FROM)
     if confidence < model.none_below or is_strange or is_far:
-        return Judgement("none", min(confidence, model.none_below))
+        return Assessment("none", min(confidence, model.none_below))
     if confidence < model.answered_from or coherence(signals) < COHERENT_FROM:
-        return Judgement("weak", min(confidence, model.answered_from))
-    return Judgement("answered", confidence)
+        return Assessment("weak", min(confidence, model.answered_from))
+    return Assessment("answered", confidence)
 
 
 def coherence(signals: Signals) -> float:
     """Whether the question's words belong together in the documents, or are any words of theirs; at least 0.
 
-    Words that stand side by side say it; so do, for a question in a wording of its own, two arms that name the same
-    section, a near chunk, and a sentence's build. Without vectors the first says it alone. Numbers belong to nothing:
+    Words that stand side by side say it; so do, for a question in a wording of its own, meaning and words that name the
+    same section, a near chunk, and a sentence's build. Without vectors the first says it alone. Numbers belong to nothing:
     every folder of some size has them.
     """
     if signals.form == "numbers":
@@ -105,29 +105,23 @@ def probability(signals: Signals, model: Coefficients) -> float:
     return 1 / (1 + exp(-evidence))
 
 
-def agreement(dense: Ranking, lexical: Ranking, sections: int) -> float:
-    """How well each arm ranks the other's best section, beyond chance, 0 to 1.
+def measure_agreement(semantic: Ranking, keyword: Ranking, sections: int) -> float:
+    """How well each ranking ranks the other's best section, beyond chance, 0 to 1.
 
-    It is the mean of two reciprocal ranks, 0 for a section that the other arm does not list, corrected as Cohen's
-    kappa is: in a folder of one section the arms agree by necessity, and that says nothing.
+    It is the mean of two reciprocal ranks, 0 for a section that the other one does not list, corrected as Cohen's
+    kappa is: in a folder of one section the two agree by necessity, and that says nothing.
 
     Args:
-        dense: by meaning.
-        lexical: by words.
+        semantic: by meaning.
+        keyword: by words.
         sections: how many there are to rank.
     """
-    if not dense.items or not lexical.items:
+    if not semantic.items or not keyword.items:
         return 0.0
-    observed = (_reciprocal_rank(dense, lexical) + _reciprocal_rank(lexical, dense)) / 2
-    chance = _mean_reciprocal_rank(sections)
+    observed = 0.0
+    for first, other in ((semantic, keyword), (keyword, semantic)):
+        best = first.items[0].node_id
+        observed += next((1 / rank for rank, item in enumerate(other.items, 1) if item.node_id == best), 0.0) / 2
+    # Of a rank drawn at random: the harmonic number H(n) over n, with H(n) = ln n + gamma + 1/2n (1.4 % off at 2).
+    chance = (log(sections) + EULER_GAMMA + 0.5 / sections) / sections if sections > 1 else 1.0
     return max(0.0, (observed - chance) / (1 - chance)) if chance < 1 else 0.0
-
-
-def _reciprocal_rank(first_of: Ranking, ranking: Ranking) -> float:
-    best = first_of.items[0].node_id
-    return next((1 / rank for rank, item in enumerate(ranking.items, start=1) if item.node_id == best), 0.0)
-
-
-def _mean_reciprocal_rank(sections: int) -> float:
-    """Of a rank drawn at random: the harmonic number H(n) over n, with H(n) = ln n + gamma + 1/2n (1.4 % off at 2)."""
-    return (log(sections) + EULER_GAMMA + 0.5 / sections) / sections if sections > 1 else 1.0

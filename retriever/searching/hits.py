@@ -1,69 +1,89 @@
 """Candidates become hits: their texts, snippets and citations."""
 
-from collections.abc import Collection, Mapping, Sequence
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
-from retriever.searching.citations import Anchors, anchors_of
+from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
-from retriever.settings.schema import Profile
+from retriever.settings.schema import DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
-from retriever.text import cut, matched_chunk, snippet
-from retriever.types import Candidate, Hit
+from retriever.text import cut, snippet
+from retriever.types import Candidate, Hit, Source
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all hits of an answer are made with."""
+class HitSettings:
+    """How hits are shown: fields of a profile, by their names there."""
 
-    view: View
-    profile: Profile
-    words: Collection[str]
-    """The question's, as BM25 reads them."""
-    anchors: Anchors
-    """What the disk says of the citations."""
-    chunks: Mapping[str, Sequence[StoredChunk]]
-    """By node id, in the order of the text."""
+    final_text_chars: int
+    final_summary_chars: int
+    documents: DocumentSettings
+    fusion: FusionSettings
 
 
 def build_hits(
-    view: View, candidates: Sequence[Candidate], words: Collection[str], profile: Profile
+    view: View, candidates: Sequence[Candidate], words: Collection[str], settings: HitSettings
 ) -> tuple[Hit, ...]:
-    """The hits of the candidates, in their order."""
+    """The hits of the candidates, in their order.
+
+    Args:
+        view: the index.
+        candidates: best first.
+        words: the question's, as BM25 reads them.
+        settings: how much of a section is shown.
+    """
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
-    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in ids}
-    for chunk in reading.chunks_of_nodes(view.connection, ids):
+    chunks = read_chunks(view.connection, ids)
+    keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
+    anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
+    hits = []
+    for rank, candidate in enumerate(candidates, start=1):
+        node = view.tree.node(candidate.node_id)
+        assert node.span is not None, "only nodes with lines are ranked"
+        anchor = anchors.anchor(keys[node.id], node.span, node.text)
+        chunk = find_matched_chunk(candidate, chunks[node.id], words)
+        text = cut(node.text, settings.final_text_chars)
+        hits.append(
+            Hit(
+                rank=rank,
+                node_id=node.id,
+                folder=anchors.folders[keys[node.id]],
+                file=node.path,
+                span=anchor.span,
+                title=node.title,
+                breadcrumb=node.breadcrumb,
+                snippet=snippet(chunk.text if chunk else "", words, tokenize),
+                summary=cut(node.summary, settings.final_summary_chars),
+                text=text,
+                text_cut=text != node.text,
+                score=candidate.score,
+                scale=candidate.scale or settings.fusion.method,
+                evidence=candidate.evidence,
+                citation_state=anchor.state,
+            )
+        )
+    return tuple(hits)
+
+
+def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:
+    """The chunks of each node, in the order of the text; an empty list for a node that has none."""
+    chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
+    for chunk in reading.chunks_of_nodes(connection, chunks):
         chunks[chunk.node_id].append(chunk)
-    keys = {view.tree.document_key(node_id) for node_id in ids}
-    anchors = anchors_of(view.connection, keys, FolderAccess.of(view.index, profile.documents))
-    around = Surroundings(view, profile, words, anchors, chunks)
-    return tuple(_hit(rank, candidate, around) for rank, candidate in enumerate(candidates, start=1))
+    return chunks
 
 
-def _hit(rank: int, candidate: Candidate, around: Surroundings) -> Hit:
-    node = around.view.tree.node(candidate.node_id)
-    assert node.span is not None, "only nodes with lines are ranked"
-    text = cut(node.text, around.profile.final_text_chars)
-    chunk = matched_chunk(candidate, around.chunks[candidate.node_id], around.words, tokenize)
-    document_key = around.view.tree.document_key(node.id)
-    anchor = around.anchors.anchor(document_key, node.span, node.text)
-    return Hit(
-        rank=rank,
-        node_id=node.id,
-        folder=around.anchors.folders[document_key],
-        file=node.path,
-        span=anchor.span,
-        title=node.title,
-        breadcrumb=node.breadcrumb,
-        snippet=snippet(chunk.text if chunk else "", around.words, tokenize),
-        summary=cut(node.summary, around.profile.final_summary_chars),
-        text=text,
-        text_cut=text != node.text,
-        score=candidate.score,
-        scale=candidate.scale or around.profile.fusion.method,
-        evidence=candidate.evidence,
-        citation_state=anchor.state,
-    )
+def find_matched_chunk(
+    candidate: Candidate | Hit, chunks: Sequence[StoredChunk], words: Collection[str]
+) -> StoredChunk | None:
+    """The chunk of a section that the semantic search found, if it did; else the one with most of the words, if any."""
+    matched = {item.matched for item in candidate.evidence if item.source is Source.SEMANTIC}
+    found = [chunk for chunk in chunks if chunk.span in matched] or list(chunks)
+    if len(found) < 2:  # tokenizing costs more than everything else here
+        return found[0] if found else None
+    return max(found, key=lambda chunk: len(set(words) & set(tokenize(chunk.text))))

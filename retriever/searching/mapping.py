@@ -21,7 +21,7 @@ class ChunkHit:
     """Cosine, -1 to 1; higher is better."""
 
 
-def node_of(hit: ChunkHit, nodes: Sequence[Node]) -> Node | None:
+def find_node(hit: ChunkHit, nodes: Sequence[Node]) -> Node | None:
     """The node that holds most of the hit's lines; the first of several.
 
     Without lines: the node whose titles, breadcrumb and own, end the hit's; the one with most titles, then the first.
@@ -33,46 +33,41 @@ def node_of(hit: ChunkHit, nodes: Sequence[Node]) -> Node | None:
     Returns:
         None when no node fits.
     """
-    near = nodes if hit.span is None else nodes[_at(nodes, hit.span.first) : _at(nodes, hit.span.last) + 1]
-    fitting = [(_fit(hit, node), -place) for place, node in enumerate(near)]
-    fit, place = max(fitting, default=(0, 0))
-    return near[-place] if fit else None
 
+    def place_of_line(line: int) -> int:
+        return max(0, bisect_right(nodes, line, key=lambda node: node.span.first if node.span else 0) - 1)
 
-def _at(nodes: Sequence[Node], line: int) -> int:
-    """The place of the node that holds the line, or would."""
-    return max(0, bisect_right(nodes, line, key=lambda node: node.span.first if node.span else 0) - 1)
-
-
-def _fit(hit: ChunkHit, node: Node) -> int:
-    """How well the node fits: lines in common, or titles in common; 0 when it does not."""
     if hit.span is not None:
-        return node.span.overlap(hit.span) if node.span else 0
-    titles = (*node.breadcrumb, node.title)
-    return len(titles) if hit.breadcrumb[-len(titles) :] == titles else 0
+        near = nodes[place_of_line(hit.span.first) : place_of_line(hit.span.last) + 1]
+        fits = [node.span.overlap(hit.span) if node.span else 0 for node in near]
+    else:
+        near, titles = nodes, [(*node.breadcrumb, node.title) for node in nodes]
+        fits = [len(own) if hit.breadcrumb[-len(own) :] == own else 0 for own in titles]
+    best = max(fits, default=0)
+    return near[fits.index(best)] if best else None
 
 
-def best_chunk(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ranked, ...]:
+def rank_by_best_chunk(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ranked, ...]:
     """Node ids with their chunk hits -> a ranking of nodes, each by its best chunk's cosine; ties by node id."""
     best: dict[str, Ranked] = {}
     for node_id, hit in hits:
         if node_id not in best or hit.similarity > best[node_id].score:
-            best[node_id] = Ranked(node_id, hit.similarity, origin=str(hit.span or ""))
-    return in_order(best.values())
+            best[node_id] = Ranked(node_id, hit.similarity, matched=hit.span)
+    return sort_ranked(best.values())
 
 
-def distance_and_rank(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ranked, ...]:
-    """As `best_chunk`, with a chunk's cosine weighed by its rank among the chunks: cosine / log2(1 + rank).
+def rank_by_distance_and_rank(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ranked, ...]:
+    """As `rank_by_best_chunk`, with a chunk's cosine weighed by its rank among the chunks: cosine / log2(1 + rank).
 
     The discount is the one of DCG (Järvelin and Kekäläinen, TOIS 2002).
     """
     ordered = sorted(hits, key=lambda item: (-item[1].similarity, item[0]))
     best: dict[str, Ranked] = {}
     for rank, (node_id, hit) in enumerate(ordered, start=1):
-        best.setdefault(node_id, Ranked(node_id, hit.similarity / log2(1 + rank), origin=str(hit.span or "")))
-    return in_order(best.values())
+        best.setdefault(node_id, Ranked(node_id, hit.similarity / log2(1 + rank), matched=hit.span))
+    return sort_ranked(best.values())
 
 
-def in_order(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
+def sort_ranked(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
     """Best first, ties by node id."""
     return tuple(sorted(items, key=lambda item: (-item.score, item.node_id)))

@@ -1,12 +1,14 @@
-"""The tree around the hits: parents, children, siblings and linked sections, each with a decayed score. Pure."""
+"""The tree around the hits: parents, children, siblings and linked sections, each with a decayed score."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
 
 from pageindex.node import Node, NodeKind
-from retriever.searching.mapping import in_order
-from retriever.types import Ranked
+from retriever.searching.fusion import Fusion, fuse
+from retriever.searching.mapping import sort_ranked
+from retriever.searching.open_index import View
+from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
 
 class Tree(Protocol):
@@ -30,80 +32,124 @@ class Tree(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Neighborhood:
-    """How far to look and what is left of a score on the way; each decay is in [0, 1] and applies once a step."""
+    """How far to look and what is left of a score on the way: fields of a profile, by their names there.
 
-    depth: int
+    Each decay is in [0, 1] and applies once a step.
+    """
+
+    neighbor_depth: int
     parent_decay: float
     child_decay: float
     sibling_decay: float
     link_decay: float
     siblings_per_node: int
-    """The nearest so many siblings."""
+    """How many of the nearest siblings."""
     links_per_node: int
-    """The first so many link targets."""
+    """How many of the first link targets."""
+    candidate_file_roots: int = 0
+    """From how many of the best files the top section comes in."""
+    candidate_cap: int = 30
+    """From how many of the best fused hits to look around."""
+    neighbors: Literal["ranking", "merged"] = "ranking"
+    """Whether neighbors are a list of their own, or join the semantic one."""
+    neighbor_weight: float = 0.1
+    """Of their own list in the fusion."""
 
 
-def neighbors(hits: Sequence[Ranked], tree: Tree, around: Neighborhood) -> tuple[Ranked, ...]:
-    """The nodes around the hits, the hits themselves left out; best first, ties by node id.
+def add_neighbors(
+    view: View, rankings: Sequence[Ranking], settings: Neighborhood, fusion: Fusion, limit: int
+) -> list[Ranking]:
+    """The rankings and what the tree adds to them: a list of its own, or more of each semantic list.
+
+    Args:
+        view: the index.
+        rankings: what was found directly.
+        settings: how far to look.
+        fusion: how the rankings become one; the neighbors of its best have decayed scores of it.
+        limit: how many neighbors their own list may hold.
+    """
+    if not settings.neighbor_depth and not settings.candidate_file_roots:
+        return list(rankings)
+
+    def look_around(hits: Sequence[Ranked]) -> tuple[Ranked, ...]:
+        view.tree.load_nodes(hit.node_id for hit in hits)
+        view.tree.load_links(hit.node_id for hit in hits)
+        roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
+        return merge([find_neighbors(hits, view.tree, settings), roots])
+
+    if settings.neighbors == "merged":
+        return [
+            replace(item, items=merge([item.items, look_around(item.items)]))
+            if item.source is Source.SEMANTIC
+            else item
+            for item in rankings
+        ]
+    best = [Ranked(candidate.node_id, candidate.score) for candidate in fuse(rankings, fusion, settings.candidate_cap)]
+    known = {item.node_id for ranking in rankings for item in ranking.items}
+    # Each has the evidence of this list alone, so that none behind as many others can become a candidate; a section
+    # may have ten thousand children.
+    items = tuple(item for item in look_around(best) if item.node_id not in known)[:limit]
+    return [*rankings, Ranking(Source.NEIGHBORS, f"decayed {fusion.fusion.method}", settings.neighbor_weight, items)]
+
+
+def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -> tuple[Ranked, ...]:
+    """The nodes around the hits, the hits themselves left out; best first, ties by node id. Pure.
 
     A node that several hits bring in has the largest of the scores that they give it. Only nodes with lines of their
-    own are neighbours, but the way to one may lead over others.
+    own are neighbors, but the way to one may lead over others.
     """
     best = {hit.node_id: hit for hit in hits}
     frontier = list(hits)
-    for _ in range(around.depth):
-        reached = _best_of(item for hit in frontier for item in _around(hit, tree, around))
-        frontier = [item for item in reached if item.node_id not in best or item.score > best[item.node_id].score]
+    for _ in range(settings.neighbor_depth):
+        reached: list[Ranked] = []
+        for hit in frontier:
+            parent = tree.parent(hit.node_id)
+            steps: tuple[tuple[RelationKind, float, Sequence[Node]], ...] = (
+                (RelationKind.PARENT, settings.parent_decay, [parent] if parent else []),
+                (RelationKind.CHILD, settings.child_decay, tree.children(hit.node_id)),
+                (
+                    RelationKind.SIBLING,
+                    settings.sibling_decay,
+                    tree.siblings(hit.node_id, settings.siblings_per_node),
+                ),
+                (RelationKind.LINK, settings.link_decay, tree.links(hit.node_id)[: settings.links_per_node]),
+            )
+            reached += [
+                Ranked(node.id, hit.score * decay, via=Relation(kind, hit.node_id))
+                for kind, decay, nodes in steps
+                for node in nodes
+                if node.kind is not NodeKind.FOLDER
+            ]
+        frontier = [
+            item for item in merge([reached]) if item.node_id not in best or item.score > best[item.node_id].score
+        ]
         best.update((item.node_id, item) for item in frontier)
     direct = {hit.node_id for hit in hits}
-    return in_order(item for item in best.values() if item.node_id not in direct and tree.node(item.node_id).span)
+    return sort_ranked(item for item in best.values() if item.node_id not in direct and tree.node(item.node_id).span)
 
 
-def file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float) -> tuple[Ranked, ...]:
-    """The top section of each of the `count` best files, with its best hit's decayed score; hits best first."""
+def find_file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float) -> tuple[Ranked, ...]:
+    """The top section of each of the `count` best files, with its best hit's decayed score; hits best first. Pure."""
     best: dict[str, Ranked] = {}
     for hit in hits:
         if len(best) == count:
             break
-        root = _file_root(hit.node_id, tree)
-        if root is not None:
-            best.setdefault(root.id, Ranked(root.id, hit.score * decay, origin=f"file of {hit.node_id}"))
-    return in_order(best.values())
+        node: Node | None = tree.node(hit.node_id)
+        while node is not None and node.kind is NodeKind.SECTION:
+            node = tree.parent(node.id)
+        if node is not None and not node.span:  # the file has no lines of its own: its first heading
+            node = next((child for child in tree.children(node.id) if child.span), None)
+        if node is not None:
+            via = Relation(RelationKind.FILE, hit.node_id)
+            best.setdefault(node.id, Ranked(node.id, hit.score * decay, via=via))
+    return sort_ranked(best.values())
 
 
 def merge(rankings: Iterable[Sequence[Ranked]]) -> tuple[Ranked, ...]:
     """One list of each node's best score; best first, ties by node id."""
-    return in_order(_best_of(item for ranking in rankings for item in ranking))
-
-
-def _best_of(items: Iterable[Ranked]) -> Iterable[Ranked]:
     best: dict[str, Ranked] = {}
-    for item in items:
-        if item.node_id not in best or item.score > best[item.node_id].score:
-            best[item.node_id] = item
-    return best.values()
-
-
-def _around(hit: Ranked, tree: Tree, around: Neighborhood) -> Iterator[Ranked]:
-    """One step from a hit in each direction."""
-    parent = tree.parent(hit.node_id)
-    steps: list[tuple[str, float, Sequence[Node]]] = [
-        ("parent", around.parent_decay, [parent] if parent else []),
-        ("child", around.child_decay, tree.children(hit.node_id)),
-        ("sibling", around.sibling_decay, tree.siblings(hit.node_id, around.siblings_per_node)),
-        ("link", around.link_decay, tree.links(hit.node_id)[: around.links_per_node]),
-    ]
-    for relation, decay, nodes in steps:
-        for node in nodes:
-            if node.kind is not NodeKind.FOLDER:
-                yield Ranked(node.id, hit.score * decay, origin=f"{relation} of {hit.node_id}")
-
-
-def _file_root(node_id: str, tree: Tree) -> Node | None:
-    """The first node of the file that has lines: the file itself, or its first heading."""
-    node: Node | None = tree.node(node_id)
-    while node is not None and node.kind is NodeKind.SECTION:
-        node = tree.parent(node.id)
-    if node is None or node.span:
-        return node
-    return next((child for child in tree.children(node.id) if child.span), None)
+    for ranking in rankings:
+        for item in ranking:
+            if item.node_id not in best or item.score > best[item.node_id].score:
+                best[item.node_id] = item
+    return sort_ranked(best.values())

@@ -1,14 +1,14 @@
 """What each text of a search weighs, and how the texts become one vector and one bag of words. Pure.
 
-The dense search takes the weighted mean of the texts' vectors, as HyDE does (Gao, Ma, Lin and Callan, "Precise
-Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023); the lexical search takes their words, each counted by
+The semantic search takes the weighted mean of the texts' vectors, as HyDE does (Gao, Ma, Lin and Callan, "Precise
+Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023); the keyword search takes their words, each counted by
 the weight of its text. So an expanded search gives one list for each kind of search, as a plain one does. Measured
 against a list for each text (docs/evaluation.md), this is as good or better.
 """
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,16 +44,26 @@ def weigh_queries(
         own = replace(own, semantic_weight=0.0)  # the passages' mean takes the place of the question's vector
         passages = [replace(query, semantic_weight=1 / len(passages)) for query in passages]
     elif weights.hyde.mode == "keywords" and passages:
-        keywords = " ".join(_new_words([own, *rewordings], passages, weights.hyde.keywords, rarity))
+        # The best words of the passages that no query has yet, by passages * rarity, as in tf-idf.
+        known = {term for query in (own, *rewordings) for term in tokenize(query.text)}
+        times = Counter(term for query in passages for term in set(tokenize(query.text)) - known)
+        rare = rarity(sorted(times))
+        best = sorted(rare, key=lambda term: (-times[term] * rare[term], term))[: weights.hyde.keywords]
+        # Longest first, so that of all words that give one term the shortest is the last, and is kept.
+        words = (word for query in passages for word in sorted(re.findall(r"\S+", query.text), key=len, reverse=True))
+        spelled = {term: word for word in words for term in tokenize(word)}
+        keywords = " ".join(dict.fromkeys(spelled[term] for term in best))
         passages = [Query(keywords, 0.0, weights.passage_keyword_weight, "keywords")] if keywords else []
     others = [*rewordings, *passages]
-    if weights.hyde.lexical == "original":
+    if weights.hyde.keyword == "original":
         others = [replace(query, keyword_weight=0.0) for query in others]
     if weights.hyde.bound == "together":
-        dense = max(1.0, sum(query.semantic_weight for query in others))
-        lexical = max(1.0, sum(query.keyword_weight for query in others))
+        semantic = max(1.0, sum(query.semantic_weight for query in others))
+        keyword = max(1.0, sum(query.keyword_weight for query in others))
         others = [
-            replace(query, semantic_weight=query.semantic_weight / dense, keyword_weight=query.keyword_weight / lexical)
+            replace(
+                query, semantic_weight=query.semantic_weight / semantic, keyword_weight=query.keyword_weight / keyword
+            )
             for query in others
         ]
     return normalize_weights([own, *others])
@@ -63,29 +73,17 @@ def normalize_weights(queries: Sequence[Query]) -> tuple[Query, ...]:
     """The queries with weights that add up to 1 in each search; without those that have none, but for the question.
 
     Args:
-        queries: the question first. It gets a dense weight when no query has one.
+        queries: the question first. It gets a semantic weight when no query has one.
     """
     if not any(query.semantic_weight for query in queries):
         queries = [replace(queries[0], semantic_weight=1.0), *queries[1:]]
-    dense = sum(query.semantic_weight for query in queries)
-    lexical = sum(query.keyword_weight for query in queries)
+    semantic = sum(query.semantic_weight for query in queries)
+    keyword = sum(query.keyword_weight for query in queries)
     return tuple(
-        replace(query, semantic_weight=query.semantic_weight / dense, keyword_weight=query.keyword_weight / lexical)
+        replace(query, semantic_weight=query.semantic_weight / semantic, keyword_weight=query.keyword_weight / keyword)
         for place, query in enumerate(queries)
         if place == 0 or query.semantic_weight or query.keyword_weight
     )
-
-
-def _new_words(asked: Sequence[Query], passages: Sequence[Query], count: int, rarity: Rarity) -> list[str]:
-    """The best words of the passages that are not in the queries yet, by passages * rarity, as in tf-idf."""
-    known = {term for query in asked for term in tokenize(query.text)}
-    times = Counter(term for query in passages for term in set(tokenize(query.text)) - known)
-    rare = rarity(sorted(times))
-    best = sorted(rare, key=lambda term: (-times[term] * rare[term], term))[:count]
-    # Longest first, so that of all words that give one term the shortest is the last, and is kept.
-    words = (word for query in passages for word in sorted(re.findall(r"\S+", query.text), key=len, reverse=True))
-    spelled = {term: word for word in words for term in tokenize(word)}
-    return list(dict.fromkeys(spelled[term] for term in best))
 
 
 def average_vectors(vectors: "FloatMatrix", weights: Sequence[float]) -> "FloatMatrix":
@@ -105,10 +103,14 @@ def average_vectors(vectors: "FloatMatrix", weights: Sequence[float]) -> "FloatM
     return vectors[:1] if len(vectors) == 1 or length < 1e-6 else (mean / length)[np.newaxis]
 
 
-def weigh_words(queries: Sequence[Query]) -> Mapping[str, float]:
-    """How much each word of the texts counts: the sum, over its occurrences, of the weights of their texts."""
+def weigh_words(texts: Iterable[tuple[Sequence[str], float]]) -> Mapping[str, float]:
+    """How much each word counts: the sum, over its occurrences, of the weights of their texts.
+
+    Args:
+        texts: the words of each, from `tokenize`, and its weight.
+    """
     counts: dict[str, float] = {}
-    for query in queries:
-        for word, times in Counter(tokenize(query.text)).items():
-            counts[word] = counts.get(word, 0.0) + times * query.keyword_weight
+    for words, weight in texts:
+        for word, times in Counter(words).items():
+            counts[word] = counts.get(word, 0.0) + times * weight
     return {word: count for word, count in counts.items() if count}

@@ -4,12 +4,12 @@ import unicodedata
 
 from retriever.errors import QuestionError
 from retriever.trace import Recorder
+from retriever.types import StageName
 
-MAX_QUESTION_CHARS = 8_000
-"""A longer question is cut, and the answer says so: no arm reads more."""
+MAX_QUESTION_CHARS = 8_000  # a longer question is cut, and the answer says so: no search reads more
 
 
-def readable(question: str, recorder: Recorder) -> str:
+def clean_question(question: str, recorder: Recorder) -> str:
     """The question without what is no text; what is cut is noted.
 
     Raises:
@@ -19,5 +19,5 @@ def readable(question: str, recorder: Recorder) -> str:
     if not text:
         raise QuestionError("the question is empty; ask something, such as: how do I configure logging?")
     if len(text) > MAX_QUESTION_CHARS:
-        recorder.degraded.append(f"question: only its first {MAX_QUESTION_CHARS:,} characters were read")
+        recorder.degrade(StageName.QUESTION, f"only its first {MAX_QUESTION_CHARS:,} characters were read")
     return text[:MAX_QUESTION_CHARS]

@@ -1,96 +1,141 @@
-"""The two arms: what the vectors find for a question, and what its words find."""
+"""The rankings of a search: by vectors, by words, by tokens, by age. The neighbors are in their own module.
+
+With several texts to search with, the semantic and the keyword search each give one list for all of them, or one list
+for each text (`semantic_per_query`, `keyword_per_query`).
+"""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from retriever.errors import SnapshotError
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
-from retriever.searching.fusion import temporal_scores
+from retriever.searching.encode import EncodedQueries
 from retriever.searching.late_interaction import max_similarities
-from retriever.searching.mapping import ChunkHit, best_chunk, distance_and_rank, in_order, node_of
+from retriever.searching.mapping import (
+    ChunkHit,
+    find_node,
+    rank_by_best_chunk,
+    rank_by_distance_and_rank,
+    sort_ranked,
+)
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import measure_known, measure_together, read_form, split_words
-from retriever.settings.schema import Profile
+from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
-from retriever.store import reading as priors
-from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, TokenBits
+from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
 
-COSINE_TOLERANCE = 1e-3
-"""What float32 and ChromaDB's own normalising may change of a cosine, with room: they differ by about 1e-7."""
-
+COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
+# Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
+# its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about.
 EXACT_UP_TO = 20_000
-"""Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
-its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about."""
+TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
+SECONDS_OF_A_DAY = 86_400.0
 
-TOGETHER_IN = 5
-"""Sections in which the words of a question are looked for side by side: as many as the verdict is about."""
+RankWeighting = Literal["evidence", "constant"]
+
+
+# By meaning
 
 
 @dataclass(frozen=True, slots=True)
-class DenseEvidence:
-    """What the vector of a question found."""
+class SemanticSettings:
+    """How vectors rank: fields of a profile, by their names there."""
 
-    ranking: Ranking
-    cosine: float | None
-    """Of the nearest chunk, without any prior; None when there are no chunks."""
+    vector_top_n: int
+    semantic_per_query: int
+    semantic_weight: float
+    vector_search: Literal["auto", "exact", "chroma"]
+    node_evidence: Literal["best_chunk", "distance_and_rank"]
+    rank_weighting: RankWeighting
+    page_prior: float
+    fusion: FusionSettings
 
 
-def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> DenseEvidence:
-    """The sections of the nearest chunks of a question; the evidence of each is its score beside the best one's.
+@dataclass(frozen=True, slots=True)
+class SemanticResult:
+    """What the vectors of the queries found."""
+
+    rankings: tuple[Ranking, ...] = ()
+    """The question's first; empty without vectors."""
+    cosine: float | None = None
+    """Of the chunk that is nearest to the question, without any prior; None when there is none."""
+
+
+def rank_semantic(
+    view: View, encoded: EncodedQueries, queries: Sequence[Query], settings: SemanticSettings
+) -> SemanticResult:
+    """The sections of the nearest chunks; the evidence of each is its score beside the best one's.
 
     Args:
         view: the index.
-        vectors: (1, d) float32, the question's.
-        profile: how many chunks, and how a section's score is made of theirs.
+        encoded: the vectors of the queries.
+        queries: the question first.
+        settings: how many chunks, and how a section's score is made of theirs.
+
+    Raises:
+        SnapshotError: the vectors are not those of the index.
     """
-    is_exact = profile.vector_search == "exact"
-    if profile.vector_search == "auto":
-        is_exact = view.counts.chunks <= EXACT_UP_TO
-    search = view.scan if is_exact else view.chroma
-    (nearest,) = search.search(vectors, profile.vector_top_n)
-    exact = _with_exact_cosines(view, vectors, nearest)
-    if len(exact) < min(profile.vector_top_n, len(search)):  # a record that cannot be read is left out silently
-        raise SnapshotError("some vectors cannot be read; index the documents again")
-    hits = _sections_of_chunks(view, _near_enough(exact, profile), profile.vector_top_n)
-    by_rank = profile.node_evidence == "distance_and_rank"
-    items = _with_prior(view, distance_and_rank(hits) if by_rank else best_chunk(hits), profile)
+    weights = [query.semantic_weight for query in queries]
+    searches = [(average_vectors(encoded.vectors, weights), 1.0)]
+    limit = settings.vector_top_n
+    if settings.semantic_per_query:
+        rows = [encoded.vectors[place : place + 1] for place in range(len(queries))]
+        searches = [(row, weight / max(weights)) for row, weight in zip(rows, weights, strict=True) if weight]
+        limit = settings.semantic_per_query
+
+    by_rank = settings.node_evidence == "distance_and_rank"
     scale = "cosine / log2(1 + rank)" if by_rank else "cosine"
-    ranking = Ranking("dense", scale, profile.semantic_weight, _by_best(items, profile))
-    return DenseEvidence(ranking, exact[0][1] if exact else None)
+    # Where scores are scaled over the list, its last is worth nothing: only those that are near may be in it.
+    min_cosine = settings.fusion.min_cosine if settings.fusion.method == "blended" else -math.inf
+    rankings, cosines = [], []
+    for vector, share in searches:
+        nearest = find_nearest_chunks(view, vector, limit, settings.vector_search)
+        cosines.append(nearest[0][1] if nearest else None)
+        hits = _map_to_nodes(view, [item for item in nearest if item[1] >= min_cosine], limit)
+        items = rank_by_distance_and_rank(hits) if by_rank else rank_by_best_chunk(hits)
+        items = penalize_boilerplate(view, items, settings.page_prior)
+        items = weigh_evidence(items, settings.rank_weighting)
+        rankings.append(Ranking(Source.SEMANTIC, scale, settings.semantic_weight * share, items))
+    return SemanticResult(tuple(rankings), cosines[0])
 
 
-def _with_exact_cosines(
-    view: View, vectors: FloatMatrix, nearest: Sequence[tuple[int, float]]
+def find_nearest_chunks(
+    view: View, vector: FloatMatrix, limit: int, how: Literal["auto", "exact", "chroma"]
 ) -> list[tuple[int, float]]:
-    """The nearest chunks with the cosines of their stored vectors, best first, ties by key.
+    """(chunk key, cosine of its stored vector) of the nearest chunks of different texts, best first, ties by key.
 
-    ChromaDB's differ in the seventh digit by when a chunk came in, so that an index made step by step would rank some
-    pairs otherwise than one made at once. And a bit that flipped in its files shows here.
+    ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would
+    rank some pairs otherwise than one made at once. And a bit that flipped in its files shows here.
+
+    Args:
+        view: the index.
+        vector: (1, d) float32.
+        limit: how many at most.
+        how: `auto` scans all vectors up to EXACT_UP_TO chunks, and asks ChromaDB beyond.
 
     Raises:
         SnapshotError: ChromaDB's vectors are not those of the index.
     """
+    is_exact = how == "exact" or (how == "auto" and view.counts.chunks <= EXACT_UP_TO)
+    search = view.scan if is_exact else view.chroma
+    (nearest,) = search.search(vector, limit)
     keys, _, matrix = text_vectors.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.
-    cosines = (matrix.astype("float64") * vectors).sum(axis=1) if keys else []
+    cosines = (matrix.astype("float64") * vector).sum(axis=1) if keys else []
     exact = dict(zip(keys, map(float, cosines), strict=True))
     if any(abs(exact.get(key, math.inf) - similarity) > COSINE_TOLERANCE for key, similarity in nearest):
         raise SnapshotError("the vectors are not those of the index; index the documents again")
+    if len(exact) < min(limit, len(search)):  # a record that cannot be read is left out silently
+        raise SnapshotError("some vectors cannot be read; index the documents again")
     return sorted(exact.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _near_enough(found: Sequence[tuple[int, float]], profile: Profile) -> Sequence[tuple[int, float]]:
-    """All of them; where scores are scaled over the list, so that its last is worth nothing, those that are near."""
-    if profile.fusion.method != "blended":
-        return found
-    return [(key, cosine) for key, cosine in found if cosine >= profile.fusion.min_cosine]
-
-
-def _sections_of_chunks(view: View, nearest: Sequence[tuple[int, float]], limit: int) -> list[tuple[str, ChunkHit]]:
+def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) -> list[tuple[str, ChunkHit]]:
     """(the first chunk of a text, cosine) -> (node id, chunk hit) of the `limit` nearest chunks of any node.
 
     Best first, ties by node id and then in the order of the text.
@@ -103,17 +148,32 @@ def _sections_of_chunks(view: View, nearest: Sequence[tuple[int, float]], limit:
     hits = []
     for similarity, chunk in found[:limit]:
         hit = ChunkHit(chunk.span, (), similarity)
-        node = node_of(hit, view.tree.sections(chunk.document_key))
+        node = find_node(hit, view.tree.sections(chunk.document_key))
         if node is not None:
             hits.append((node.id, hit))
     return hits
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalEvidence:
-    """What the words of a question found."""
+# By words
 
-    ranking: Ranking
+
+@dataclass(frozen=True, slots=True)
+class KeywordSettings:
+    """How words rank: fields of a profile, by their names there."""
+
+    keyword_top_n: int
+    keyword_per_query: int
+    keyword_weight: float
+    rank_weighting: RankWeighting
+    page_prior: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordResult:
+    """What the words of the queries found, and what the question's own words say about an answer."""
+
+    rankings: tuple[Ranking, ...]
+    """The question's first."""
     words: tuple[str, ...]
     """The question's words as BM25 reads them, each once, in its order."""
     coverage: float
@@ -126,128 +186,151 @@ class LexicalEvidence:
     """What the question is made of."""
 
 
-def lexical_ranking(view: View, queries: Sequence[Query], profile: Profile) -> LexicalEvidence:
-    """The sections that share words with the question, by BM25; the evidence of each is its coverage.
+def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings) -> KeywordResult:
+    """The sections that share words with the queries, by BM25; the evidence of each is its coverage.
 
-    The coverage of a section is the share of the question that it speaks of, where each word weighs by its rarity;
-    of several texts, the mean by their weights.
-    """
-    result = view.lexical.search_weighted(weigh_words(queries), profile.keyword_top_n)
-    found = result.ranking
-    coverage = _coverage(view, queries, [key for key, _ in found])
-    known = reading.ids_of_nodes(view.connection, [key for key, _ in found])
-    evidence = coverage if profile.rank_weighting == "evidence" else [1.0] * len(found)
-    items = [Ranked(known[key], score, share) for (key, score), share in zip(found, evidence, strict=True)]
-    ranked = _with_prior(view, items, profile)
-    ranking = Ranking("lexical", "bm25", profile.keyword_weight, ranked, result.ceiling)
-    asked = split_words(queries[0].text)
-    first = [item.node_id for item in ranked[:TOGETHER_IN]]
-    view.tree.load_nodes(first)
-    return LexicalEvidence(
-        ranking,
-        words=tuple(dict.fromkeys(tokenize(queries[0].text))),
-        coverage=max(coverage, default=0.0),
-        known=measure_known(asked, {term.term: term for term in result.terms}, view.lexical),
-        together=measure_together(asked, map(view.tree.node, first)),
-        form=read_form(queries[0].text),
-    )
-
-
-def _coverage(view: View, queries: Sequence[Query], node_keys: Sequence[int]) -> list[float]:
-    total = [0.0] * len(node_keys)
-    for query in queries:
-        shares = view.lexical.coverage(tokenize(query.text), node_keys)
-        total = [before + query.keyword_weight * share for before, share in zip(total, shares, strict=True)]
-    return total
-
-
-def temporal_ranking(view: View, rankings: Sequence[Ranking], profile: Profile) -> Ranking:
-    """The sections that the rankings hold, by how new they are and how often they were opened."""
-    ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
-    dates = priors.dates(view.connection, ids)
-    opened = recorded.opened_counts(view.connection, ids)
-    times = [opened.get(node_id, 0) for node_id in ids]
-    scores = temporal_scores([dates[node_id] for node_id in ids], times, profile.fusion.half_life_days)
-    items = in_order(map(Ranked, ids, scores))
-    return Ranking("temporal", "recency and openings", 1.0, items, max(scores, default=0.0))
-
-
-def late_ranking(view: View, question: TokenBits, candidates: Sequence[Candidate], profile: Profile) -> Ranking:
-    """The candidates by late interaction with the question; the evidence of each is its score beside the best one's."""
-    ids = [candidate.node_id for candidate in candidates]
-    tokens = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
-    scores = max_similarities(question, [found[: profile.token_match_chunks] for found in tokens.values()])
-    scored = map(Ranked, tokens, scores)
-    return Ranking("late", "MaxSim", profile.token_match_weight, _by_best(_with_prior(view, scored, profile), profile))
-
-
-def _by_best(items: tuple[Ranked, ...], profile: Profile) -> tuple[Ranked, ...]:
-    """The items, each with its score beside the best one's as its evidence."""
-    best = max((item.score for item in items), default=0.0)
-    if profile.rank_weighting == "constant" or best <= 0:
-        return items
-    return tuple(_changed(item, item.score, max(0.0, item.score / best)) for item in items)
-
-
-def _with_prior(view: View, items: Iterable[Ranked], profile: Profile) -> tuple[Ranked, ...]:
-    """The items with their pages' priors in their scores, in their new order; a score below 0 stays as it is."""
-    listed = list(items)
-    shares = view.tree.boilerplate(item.node_id for item in listed)
-    return in_order(
-        _changed(item, item.score * (1.0 - profile.page_prior * shares[item.node_id]), item.evidence)
-        if item.score > 0
-        else item
-        for item in listed
-    )
-
-
-def _changed(item: Ranked, score: float, evidence: float) -> Ranked:
-    """`replace` would take five times as long, and there are 200 of them in a search."""
-    return Ranked(item.node_id, score, evidence, item.origin)
-
-
-# What the arms find for all texts of a search: in one list for each arm, or in one for each text.
-
-
-def dense_evidence(
-    view: View, vectors: FloatMatrix, queries: Sequence[Query], profile: Profile
-) -> tuple[DenseEvidence, ...]:
-    """The question's first: for the mean of all vectors, or with `semantic_per_query` for each text its own.
+    The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
+    several queries in one list, the mean by their weights.
 
     Args:
         view: the index.
-        vectors: (n, d) float32, of the queries.
-        queries: n of them, the question first.
-        profile: how much each list holds, and weighs beside the others.
+        queries: the question first.
+        settings: how many sections each list holds, and what it weighs.
     """
-    if not profile.semantic_per_query:
-        return (dense_ranking(view, average_vectors(vectors, [query.semantic_weight for query in queries]), profile),)
-    heaviest = max(query.semantic_weight for query in queries)
-    return tuple(
-        dense_ranking(view, vectors[place : place + 1], _of_one(profile, query.semantic_weight / heaviest))
-        for place, query in enumerate(queries)
-        if query.semantic_weight
+    words = {query.text: tokenize(query.text) for query in queries}
+    searches, limit = [(list(queries), 1.0)], settings.keyword_top_n
+    if settings.keyword_per_query:
+        heaviest = max(query.keyword_weight for query in queries)
+        searches = [
+            ([replace(query, keyword_weight=1.0)], query.keyword_weight / heaviest)
+            for query in queries
+            if query.keyword_weight
+        ]
+        limit = settings.keyword_per_query
+
+    rankings, results, coverages = [], [], []
+    for texts, share in searches:
+        weights = weigh_words([(words[query.text], query.keyword_weight) for query in texts])
+        result = view.lexical.search_weighted(weights, limit)
+        keys = [key for key, _ in result.ranking]
+        coverage = [0.0] * len(keys)
+        for query in texts:
+            covered = view.lexical.coverage(words[query.text], keys)
+            coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
+        evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(keys)
+        ids = reading.ids_of_nodes(view.connection, keys)
+        items = [Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)]
+        ranked = penalize_boilerplate(view, items, settings.page_prior)
+        rankings.append(Ranking(Source.KEYWORD, "bm25", settings.keyword_weight * share, ranked, result.ceiling))
+        results.append(result)
+        coverages.append(coverage)
+
+    question = queries[0].text
+    asked = split_words(question)
+    first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
+    view.tree.load_nodes(first)
+    return KeywordResult(
+        rankings=tuple(rankings),
+        words=tuple(dict.fromkeys(words[question])),
+        coverage=max(coverages[0], default=0.0),
+        known=measure_known(asked, {term.term: term for term in results[0].terms}, view.lexical),
+        together=measure_together(asked, map(view.tree.node, first)),
+        form=read_form(question),
     )
 
 
-def lexical_evidence(view: View, queries: Sequence[Query], profile: Profile) -> tuple[LexicalEvidence, ...]:
-    """The question's first: for the words of all texts, or with `keyword_per_query` for each text its own."""
-    if not profile.keyword_per_query:
-        return (lexical_ranking(view, queries, profile),)
-    heaviest = max(query.keyword_weight for query in queries)
+# By tokens
+
+
+@dataclass(frozen=True, slots=True)
+class TokenMatchSettings:
+    """How late interaction ranks: fields of a profile, by their names there."""
+
+    token_match_weight: float
+    token_match_chunks: int
+    rank_weighting: RankWeighting
+    page_prior: float
+
+
+def rank_token_match(
+    view: View, question: TokenBits, candidates: Sequence[Candidate], settings: TokenMatchSettings, share: float
+) -> Ranking:
+    """The candidates by late interaction with the question; the evidence of each is its score beside the best one's.
+
+    Args:
+        view: the index.
+        question: its tokens.
+        candidates: sections.
+        settings: how many chunks of each are read, and what the ranking weighs.
+        share: of that weight, what the ranking gets, 0 to 1.
+    """
+    ids = [candidate.node_id for candidate in candidates]
+    tokens = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
+    scores = max_similarities(question, [found[: settings.token_match_chunks] for found in tokens.values()])
+    items = penalize_boilerplate(view, map(Ranked, tokens, scores), settings.page_prior)
+    items = weigh_evidence(items, settings.rank_weighting)
+    return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items)
+
+
+# By age: how new a section is, and how often it was opened
+#
+# The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted from
+# the newest of the sections that are compared, not from the clock: the same index gives the same answer on any day. No
+# order depends on it: from a later day all of them would be less by one factor, which is taken out again where they are
+# divided by the highest.
+
+
+def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float) -> Ranking:
+    """The sections that the rankings hold, by how new they are and how often they were opened."""
+    ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
+    dates = reading.dates(view.connection, ids)
+    opened = recorded.opened_counts(view.connection, ids)
+    scores = score_recency([dates[node_id] for node_id in ids], [opened.get(key, 0) for key in ids], half_life_days)
+    items = sort_ranked(map(Ranked, ids, scores))
+    return Ranking(Source.RECENCY, "recency and openings", 1.0, items, max(scores, default=0.0))
+
+
+def score_recency(dates: Sequence[float | None], opened: Sequence[int], half_life_days: float) -> list[float]:
+    """Recency times 1 + ln(1 + how often a section was opened): the tenth time says less than the first; at least 0."""
+    return [
+        share * (1.0 + math.log(1 + times))
+        for share, times in zip(decay_by_age(dates, half_life_days), opened, strict=True)
+    ]
+
+
+def decay_by_age(dates: Sequence[float | None], half_life_days: float) -> list[float]:
+    """For each date 0.5 ** (age / half-life): 1 for the newest, 0.5 for one that is a half-life older; 0 to 1.
+
+    Args:
+        dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
+        half_life_days: above 0.
+    """
+    newest = max((date for date in dates if date is not None), default=0.0)
+    ages = [0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for date in dates]
+    return [0.5 ** (age / half_life_days) for age in ages]
+
+
+# What several of them do
+
+
+def weigh_evidence(items: tuple[Ranked, ...], weighting: RankWeighting) -> tuple[Ranked, ...]:
+    """The items, each with its score beside the best one's as its evidence; with `constant` as they are."""
+    best = max((item.score for item in items), default=0.0)
+    if weighting == "constant" or best <= 0:
+        return items
+    # `replace` would take five times as long, and there are 200 of them in a search.
     return tuple(
-        lexical_ranking(view, [replace(query, keyword_weight=1.0)], _of_one(profile, query.keyword_weight / heaviest))
-        for query in queries
-        if query.keyword_weight
+        Ranked(item.node_id, item.score, max(0.0, item.score / best), item.matched, item.via) for item in items
     )
 
 
-def _of_one(profile: Profile, share: float) -> Profile:
-    """The profile for the list of one text, which weighs a share of what the heaviest does."""
-    return replace(
-        profile,
-        vector_top_n=profile.semantic_per_query or profile.vector_top_n,
-        semantic_weight=profile.semantic_weight * share,
-        keyword_top_n=profile.keyword_per_query or profile.keyword_top_n,
-        keyword_weight=profile.keyword_weight * share,
+def penalize_boilerplate(view: View, items: Iterable[Ranked], most: float) -> tuple[Ranked, ...]:
+    """The items in their new order: sections of link lists and logs lose up to `most` of a score that is above 0."""
+    listed = list(items)
+    shares = view.tree.boilerplate(item.node_id for item in listed)
+    return sort_ranked(
+        Ranked(item.node_id, item.score * (1.0 - most * shares[item.node_id]), item.evidence, item.matched, item.via)
+        if item.score > 0
+        else item
+        for item in listed
     )

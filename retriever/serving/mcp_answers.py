@@ -141,15 +141,15 @@ def reply_hits(
 def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
     """The values of a search beside its hits."""
     # The first sentence of each stage, then a few of the others: many folders that are away hide no other stage.
-    first = {sentence.partition(":")[0]: sentence for sentence in reversed(answer.degraded)}.values()
-    others = [sentence for sentence in answer.degraded if sentence not in first]
+    first = {item.stage: item for item in reversed(answer.degraded)}.values()
+    others = [str(item) for item in answer.degraded if item not in first]
     return {
         "about": DATA,
         "question": cut(answer.question, REMARK_CHARS),
         "verdict": answer.verdict,
         "confidence": round(answer.confidence, 2),
         "stale_files": answer.index.stale_files,
-        "degraded": [*(cut(sentence, REMARK_CHARS) for sentence in reversed(first)), *_shorten(others)],
+        "degraded": [*(cut(str(item), REMARK_CHARS) for item in reversed(first)), *_shorten(others)],
         "remarks": _shorten(remarks),
     }
 

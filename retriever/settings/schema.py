@@ -70,8 +70,8 @@ class HydeSettings:
         "variants: each passage is searched with; average: their mean replaces the question's vector; "
         "keywords: new words of theirs join the question's; answer: one hypothetical answer is searched with.",
     )
-    lexical: Literal["expanded", "original"] = setting(
-        "expanded", "original: the lexical arm keeps to the question's own words."
+    keyword: Literal["expanded", "original"] = setting(
+        "expanded", "original: the keyword search keeps to the question's own words."
     )
     keywords: Count = setting(5, "How many new words join in the mode keywords.")
     bound: Literal["each", "together"] = setting(
@@ -150,16 +150,16 @@ class RerankStageSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusionSettings:
-    """How what the arms found becomes one list."""
+    """How the rankings become one list."""
 
     method: Literal["rrf", "convex", "blended"] = setting(
         "rrf",
         "rrf: by ranks; convex: by scores on fixed scales; blended: by scores scaled over the candidates, and by age.",
     )
-    semantic_weight: Share = setting(0.55, "The weight of the dense score in convex and blended.")
-    keyword_weight: Share = setting(0.30, "The weight of the lexical score, likewise.")
+    semantic_weight: Share = setting(0.55, "The weight of the semantic score in convex and blended.")
+    keyword_weight: Share = setting(0.30, "The weight of the keyword score, likewise.")
     recency_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
-    min_cosine: Annotated[float, Ge(-1), Le(1)] = setting(0.25, "A lower cosine is no dense evidence, in blended.")
+    min_cosine: Annotated[float, Ge(-1), Le(1)] = setting(0.25, "A lower cosine is no semantic evidence, in blended.")
     half_life_days: Annotated[float, Gt(0)] = setting(180.0, "After so many days the newness of a document is half.")
 
 
@@ -210,17 +210,18 @@ class Profile:
     """Every setting of one recall mode."""
 
     top_k: Count = setting(5, "How many sections are returned.")
-    vector_top_n: Count = setting(40, "How many chunks the dense arm finds for a query.")
-    keyword_top_n: Count = setting(100, "How many sections the lexical arm ranks.")
+    vector_top_n: Count = setting(40, "How many chunks the semantic search finds for a query.")
+    keyword_top_n: Count = setting(100, "How many sections the keyword search ranks.")
     semantic_per_query: CountOrNone = setting(
-        0, "How many chunks the dense arm finds for each text of a search, in a list of its own; 0: one list for all."
+        0,
+        "How many chunks the semantic search finds for each text of a search, in a list of its own; 0: one list for all.",
     )
-    keyword_per_query: CountOrNone = setting(0, "How many sections the lexical arm ranks for each text, likewise.")
+    keyword_per_query: CountOrNone = setting(0, "How many sections the keyword search ranks for each text, likewise.")
     candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
     candidate_file_roots: CountOrNone = setting(
         5, "From how many of the best files the top sections become candidates."
     )
-    neighbor_depth: CountOrNone = setting(1, "How many steps up, down and aside a hit brings in its neighbours.")
+    neighbor_depth: CountOrNone = setting(1, "How many steps up, down and aside a hit brings in its neighbors.")
     siblings_per_node: CountOrNone = setting(2, "How many nearest siblings of a hit come in.")
     links_per_node: CountOrNone = setting(2, "How many linked sections of a hit come in, in the order of its links.")
     parent_decay: Share = setting(0.75, "A parent's score, as a share of the hit's that brought it in.")
@@ -228,27 +229,28 @@ class Profile:
     sibling_decay: Share = setting(0.6, "A sibling's score, likewise.")
     link_decay: Share = setting(0.5, "A linked section's score, likewise.")
     neighbors: Literal["ranking", "merged"] = setting(
-        "ranking", "ranking: neighbours are a list of their own, of neighbor_weight; merged: they join the dense list."
+        "ranking",
+        "ranking: neighbors are a list of their own, of neighbor_weight; merged: they join the semantic list.",
     )
-    neighbor_weight: Weight = setting(0.1, "The weight of the neighbours' list in the fusion.")
+    neighbor_weight: Weight = setting(0.1, "The weight of the neighbors' list in the fusion.")
     neighbor_share: Share = setting(
-        0.2, "Which part of the candidates may be neighbours that no arm found, while there are others."
+        0.2, "Which part of the candidates may be neighbors that no search found, while there are others."
     )
     node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
-        "best_chunk", "A section's dense score: its best chunk's cosine, or that cosine with its rank's share."
+        "best_chunk", "A section's semantic score: its best chunk's cosine, or that cosine with its rank's share."
     )
     rrf_k: Annotated[float, Gt(0), Le(1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
-    semantic_weight: Weight = setting(1.0, "The weight of the dense list in the fusion.")
-    keyword_weight: Weight = setting(1.0, "The weight of the lexical list in the fusion.")
+    semantic_weight: Weight = setting(1.0, "The weight of the semantic list in the fusion.")
+    keyword_weight: Weight = setting(1.0, "The weight of the keyword list in the fusion.")
     token_match_weight: Weight = setting(
-        1.0, "The weight of late interaction, which compares the candidates with the question token by token; 0: not."
+        1.0, "The weight of the token match: candidates and question are compared token by token; 0: not."
     )
     token_match_candidates: Count = setting(
-        60, "How many fused sections late interaction compares; candidate_cap of them are kept."
+        60, "How many fused sections the token match compares; candidate_cap of them are kept."
     )
-    token_match_chunks: Count = setting(20, "How many chunks of a candidate late interaction reads, from its first.")
+    token_match_chunks: Count = setting(20, "How many chunks of a candidate the token match reads, from its first.")
     rank_weighting: Literal["evidence", "constant"] = setting(
-        "evidence", "evidence: a rank counts for as much as its arm found for the section; constant: all count as one."
+        "evidence", "evidence: a rank counts for as much as was found for the section; constant: all count as one."
     )
     page_prior: Share = setting(
         0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
@@ -267,7 +269,7 @@ class Profile:
     )
     budget: Duration = setting(
         "",
-        "The longest time for an answer, such as 800ms or 2s: what of expansion, late interaction and reranking cannot "
+        "The longest time for an answer, such as 800ms or 2s: what of expansion, token match and reranking cannot "
         "finish is skipped; empty: no limit.",
     )
     vector_search: Literal["auto", "exact", "chroma"] = setting(
@@ -279,10 +281,10 @@ class Profile:
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )
     rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
-    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both arms.")
+    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both searches.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
-    passage_keyword_weight: Share = setting(0.5, "The same in the lexical arm, where a passage has many words.")
+    passage_keyword_weight: Share = setting(0.5, "The same in the keyword search, where a passage has many words.")
     hyde_temperature: Annotated[float, Ge(0), Le(2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most so many words are not expanded.")

@@ -43,7 +43,7 @@ class Moody(CountingEncoder):
 @pytest.mark.parametrize(
     ("mood", "reason"),
     [
-        (EncoderError("the server is asleep"), "dense: the server is asleep"),
+        (EncoderError("the server is asleep"), "semantic: the server is asleep"),
         (np.full((1, 64), np.nan, np.float32), "NaN"),
         (np.zeros((1, 64), np.float32), "zeros"),
         (np.ones((2, 64), np.float32), "shape"),
@@ -56,9 +56,9 @@ def test_without_a_vector_the_words_answer_and_it_is_said(
 ) -> None:
     answer = shelf.ask("stamp for a letter", encoder=Moody(mood))
     assert answer.hits[0].node_id == "mail.md#mail/stamps"
-    assert {item.arm for hit in answer.hits for item in hit.evidence} == {"lexical", "neighbors"}
-    (sentence,) = answer.degraded
-    assert sentence.startswith("dense: ")
+    assert {item.source for hit in answer.hits for item in hit.evidence} == {"keyword", "neighbors"}
+    (sentence,) = map(str, answer.degraded)
+    assert sentence.startswith("semantic: ")
     assert reason in sentence
 
 
@@ -72,7 +72,9 @@ def test_a_vector_that_is_no_unit_vector_finds_the_same(shelf: Shelf) -> None:
 def test_an_index_of_another_model_is_searched_by_words_and_says_so(shelf: Shelf) -> None:
     answer = shelf.ask("stamp for a letter", encoder=CountingEncoder(fingerprint="0f" * 8))
     assert answer.hits[0].node_id == "mail.md#mail/stamps"
-    assert answer.degraded == ("dense: the index was made with another embedding model; index the documents again",)
+    assert tuple(map(str, answer.degraded)) == (
+        "semantic: the index was made with another embedding model; index the documents again",
+    )
 
 
 def test_an_index_without_vectors(tmp_path: Path) -> None:
@@ -85,7 +87,7 @@ def test_an_index_without_vectors(tmp_path: Path) -> None:
         answer = retriever.search("stamp for a letter")
         assert (answer.hits[0].node_id, answer.degraded) == ("mail.md#mail/stamps", ())
         assert retriever.status().coverage == 0.0
-    assert "no vectors" in shelf.ask("stamp for a letter").degraded[0]
+    assert "no vectors" in str(shelf.ask("stamp for a letter").degraded[0])
     assert shelf.update().embedded == 8
     assert shelf.ask("stamp for a letter").degraded == ()
 
@@ -102,7 +104,7 @@ def test_the_cosines_are_those_of_the_stored_vectors(shelf: Shelf) -> None:
     assert stored.keys() == texts.keys()
     for question, vector_search in product(QUESTIONS, ("chroma", "exact")):
         answer = shelf.ask(question, vector_search=vector_search, page_prior=0, neighbor_depth=0)
-        (dense,) = [ranking for ranking in answer.trace.rankings if ranking.arm == "dense"]
+        (dense,) = [ranking for ranking in answer.trace.rankings if ranking.source == "semantic"]
         asked = shelf.encoder.encode_queries([question])[0].astype(np.float64)
         for item in dense.items:
             vector = np.frombuffer(stored[item.node_id], dtype="<f4").astype(np.float64)
@@ -140,7 +142,7 @@ def test_a_hit_is_what_its_citation_says(shelf: Shelf) -> None:
 def test_questions_that_say_little(shelf: Shelf, question: str) -> None:
     answer = shelf.ask(question)
     assert all(np.isfinite(hit.score) for hit in answer.hits)
-    cut = any("only its first 8,000 characters" in sentence for sentence in answer.degraded)
+    cut = any("only its first 8,000 characters" in sentence for sentence in map(str, answer.degraded))
     assert cut == (len(question) > 8_000)
 
 
@@ -214,7 +216,7 @@ def test_one_text_in_many_files_hides_no_other(tmp_path: Path) -> None:
     def dense(question: str) -> list[str]:
         answer = retriever.search(question)
         assert answer.degraded == ()
-        (ranking,) = [ranking for ranking in answer.trace.rankings if ranking.arm == "dense"]
+        (ranking,) = [ranking for ranking in answer.trace.rankings if ranking.source == "semantic"]
         return [item.node_id for item in ranking.items]
 
     with shelf.open(vector_top_n=5, page_prior=0) as retriever:
@@ -238,7 +240,7 @@ def test_a_section_with_thousands_of_children(tmp_path: Path) -> None:
         assert answer.hits[0].node_id == "flat.md#top/part-77"
         beside = retriever.search("top begins")
         assert beside.hits[0].node_id == "flat.md#top"
-        (around,) = [ranking for ranking in beside.trace.rankings if ranking.arm == "neighbors"]
+        (around,) = [ranking for ranking in beside.trace.rankings if ranking.source == "neighbors"]
         assert 0 < len(around.items) <= retriever.profile.candidate_cap
         assert len(retriever.tree().splitlines()) == 2_003
 

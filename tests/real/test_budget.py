@@ -14,7 +14,7 @@ from retriever.errors import LanguageModelTimeoutError, OutOfTimeError, ProfileE
 from retriever.query import Expansion
 from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
-from retriever.types import Stage
+from retriever.types import Stage, StageName
 from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, scripted_ollama, silence
 from tests.shelf import PAGES, Shelf, found
 
@@ -96,49 +96,66 @@ def test_the_flag_and_the_variable(shelf: Shelf, capsys: pytest.CaptureFixture[s
 
 
 def test_without_a_budget_nothing_is_limited() -> None:
-    assert Deadline().seconds_for("expand", needs=1e9) is None
+    assert Deadline().seconds_for(StageName.EXPAND, needs=1e9) is None
+
+
+REQUIRED = (
+    StageName.EMBED,
+    StageName.SEMANTIC,
+    StageName.KEYWORD,
+    StageName.NEIGHBORS,
+    StageName.FUSE,
+    StageName.HITS,
+)
 
 
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
     clock = Clock()
     deadline = Deadline(5.0, StageTimes(), clock, clock.now)
-    always = sum(EXPECTED_SECONDS[stage] for stage in ("embed", "dense", "lexical", "neighbors", "fuse", "present"))
-    assert deadline.seconds_for("expand") == pytest.approx(5.0 - always)
+    always = sum(EXPECTED_SECONDS[stage] for stage in REQUIRED)
+    assert deadline.seconds_for(StageName.EXPAND) == pytest.approx(5.0 - always)
     clock.now += 2
-    assert deadline.seconds_for("rerank") == pytest.approx(3.0 - EXPECTED_SECONDS["present"])
+    assert deadline.seconds_for(StageName.RERANK) == pytest.approx(3.0 - EXPECTED_SECONDS[StageName.HITS])
     with pytest.raises(
         OutOfTimeError, match="skipped, 3,000 ms of the budget of 5,000 ms were left, and 10,020 ms are"
     ):
-        deadline.seconds_for("rerank", needs=10.0)
+        deadline.seconds_for(StageName.RERANK, needs=10.0)
     clock.now += 2.99
     with pytest.raises(OutOfTimeError, match="skipped, 10 ms of the budget of 5,000 ms were left"):
-        deadline.seconds_for("rerank")
+        deadline.seconds_for(StageName.RERANK)
     clock.now += 1
     with pytest.raises(OutOfTimeError, match="skipped, the budget is used up"):
-        deadline.seconds_for("rerank")
+        deadline.seconds_for(StageName.RERANK)
 
 
 def test_a_stage_is_expected_to_take_what_it_took_last() -> None:
     times = StageTimes()
     times.record(
-        [Stage("dense", 400.0, ""), Stage("late", 0.1, "skipped"), Stage("expand", 9000.0, ""), Stage("own", 1, "")]
+        [
+            Stage("semantic", 400.0, ""),
+            Stage("token_match", 0.1, "skipped", skipped=True),
+            Stage("expand", 9000.0, ""),
+            Stage("own", 1, ""),
+        ]
     )
-    expected = [times.expected(stage, now=0.0) for stage in ("dense", "late", "expand")]
-    assert expected == [0.4, EXPECTED_SECONDS["late"], 0.0]
-    times.record([Stage("dense", 5.0, "")])
-    assert times.expected("dense", now=0.0) == 0.005
+    expected = [
+        times.expected(stage, now=0.0) for stage in (StageName.SEMANTIC, StageName.TOKEN_MATCH, StageName.EXPAND)
+    ]
+    assert expected == [0.4, EXPECTED_SECONDS[StageName.TOKEN_MATCH], 0.0]
+    times.record([Stage("semantic", 5.0, "")])
+    assert times.expected(StageName.SEMANTIC, now=0.0) == 0.005
 
 
 def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> None:
     clock = Clock()
     deadline = Deadline(5.0, StageTimes(), clock, clock.now)
-    with pytest.raises(LanguageModelTimeoutError), deadline.allow("rerank"):
+    with pytest.raises(LanguageModelTimeoutError), deadline.allow(StageName.RERANK):
         raise LanguageModelTimeoutError("late")
     with pytest.raises(OutOfTimeError, match="needed"):
-        deadline.seconds_for("rerank")
-    assert Deadline(9.0, deadline.times, clock, clock.now).seconds_for("rerank") == pytest.approx(8.98)
+        deadline.seconds_for(StageName.RERANK)
+    assert Deadline(9.0, deadline.times, clock, clock.now).seconds_for(StageName.RERANK) == pytest.approx(8.98)
     clock.now += RETRY_SECONDS + 1
-    assert Deadline(5.0, deadline.times, clock, clock.now).seconds_for("rerank") == pytest.approx(4.98)
+    assert Deadline(5.0, deadline.times, clock, clock.now).seconds_for(StageName.RERANK) == pytest.approx(4.98)
 
 
 def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, ollama: ScriptedOllama) -> None:
@@ -146,7 +163,7 @@ def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, o
         retriever.clock = Clock()
         with retriever._expander._writing:  # as while the model writes for another question
             answer = retriever.search(QUESTION)
-        assert answer.degraded == ("expand: skipped, another question took the time of the budget",)
+        assert tuple(map(str, answer.degraded)) == ("expand: skipped, another question took the time of the budget",)
         assert ollama.asked == []
         assert retriever.search(QUESTION).degraded == ()
 
@@ -157,14 +174,14 @@ def ask(
     with shelf.open(**wishes) as retriever:
         retriever.clock = clock
         answer = retriever.search(QUESTION, expansion)
-    return found(answer), answer.degraded
+    return found(answer), tuple(map(str, answer.degraded))
 
 
 def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
     shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = found(shelf.ask(QUESTION))
-    monkeypatch.setitem(EXPECTED_SECONDS, "dense", 100.0)
+    monkeypatch.setitem(EXPECTED_SECONDS, StageName.SEMANTIC, 100.0)
     hits, degraded = ask(shelf, with_model(ollama, budget="60s"), Clock())
     assert hits != plain, "the reranking had time: what follows it takes little"
     assert [item.partition(",")[0] for item in degraded] == ["expand: skipped"]
@@ -196,7 +213,7 @@ def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, capsys: pyt
     assert main([*asked, "--budget", "1ms"]) == 0
     hurried = capsys.readouterr().out
     assert build_hits(hurried) == build_hits(without)
-    assert degraded_of(hurried) == ["late: skipped, the budget is used up"]
+    assert degraded_of(hurried) == ["token_match: skipped, the budget is used up"]
     assert degraded_of(without) == []
 
 

@@ -91,7 +91,7 @@ def test_the_index_used_last_answers(run: CommandLine) -> None:
     lines = (Path(best["folder"]) / best["file"]).read_text(encoding="utf-8").splitlines(keepends=True)
     assert best["citation"] == "mail.md:5-8"
     assert best["text"] == "".join(lines[best["start_line"] - 1 : best["end_line"]])
-    assert {item["arm"] for item in best["evidence"]} >= {"dense", "lexical"}
+    assert {item["source"] for item in best["evidence"]} >= {"semantic", "keyword"}
     assert content["degraded"] == []
     assert content["index"]["fresh"] is True
     assert content["index"]["documents"] == len(PAGES)
@@ -127,9 +127,9 @@ def test_settings_reach_the_search(run: CommandLine) -> None:
         QUESTION,
     )
     content = json.loads(result.stdout)
-    assert [ranking["arm"] for ranking in content["trace"]["rankings"]] == ["dense", "lexical"]
+    assert [ranking["source"] for ranking in content["trace"]["rankings"]] == ["semantic", "keyword"]
     for hit in content["hits"]:
-        dense = [item for item in hit["evidence"] if item["arm"] == "dense"]
+        dense = [item for item in hit["evidence"] if item["source"] == "semantic"]
         assert [item["share"] for item in dense] == pytest.approx([1 / (10 + item["rank"]) for item in dense])
 
 

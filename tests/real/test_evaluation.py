@@ -13,6 +13,7 @@ from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.runs import Stage
 from retriever.evaluation.summary import Summary, against, read_baseline, summarize
 from retriever.query import Expansion
+from retriever.types import Source
 
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"
@@ -57,10 +58,10 @@ def test_a_model_that_cannot_be_used_is_a_failure_and_no_zero(index: str) -> Non
     assert system.failed == len(QUESTIONS.questions)
     assert system.overall == {}
     (sentence,) = system.failures
-    assert sentence.startswith("dense: ")
+    assert sentence.startswith("semantic: ")
 
 
-def test_expansions_reach_both_arms(index: str) -> None:
+def test_expansions_reach_both_searches(index: str) -> None:
     system = System("balanced", "balanced", {})
     question = QUESTIONS.questions[0]
     helpful = Expansion(("missed run catch_up laptop asleep waking up",), ("A missed run starts after waking up.",))
@@ -71,19 +72,19 @@ def test_expansions_reach_both_arms(index: str) -> None:
     assert [hit.node_id for hit in same.hits] == [hit.node_id for hit in alone.hits]
     assert [hit.node_id for hit in spared.hits] == [hit.node_id for hit in alone.hits], "it is not about the question"
     assert better.hits[0].node_id == "schedules.md#schedules/missed-runs"
-    scores = [{ranking.arm: ranking.items[0].score for ranking in item.trace.rankings} for item in (better, alone)]
-    assert scores[0]["dense"] > scores[1]["dense"]
-    assert scores[0]["lexical"] > scores[1]["lexical"]
+    scores = [{ranking.source: ranking.items[0].score for ranking in item.trace.rankings} for item in (better, alone)]
+    assert scores[0][Source.SEMANTIC] > scores[1][Source.SEMANTIC]
+    assert scores[0][Source.KEYWORD] > scores[1][Source.KEYWORD]
     assert better.matched_words == alone.matched_words, "marks stay those of the question"
 
 
-def test_beside_other_wordings_late_interaction_weighs_what_the_question_does(index: str) -> None:
+def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(index: str) -> None:
     asked = Asked(QUESTIONS, index=index)
     with open_system(System("balanced", "balanced", {"hyde": {"gate": "always"}}), asked) as retriever:
         answers = retriever.search("lost disk"), retriever.search("lost disk", Expansion(("broken drive",)))
-    alone, expanded = ({item.arm: item.weight for item in answer.trace.rankings} for answer in answers)
-    assert expanded["late"] == pytest.approx(alone["late"] / 2)
-    assert expanded["dense"] == alone["dense"]
+    alone, expanded = ({item.source: item.weight for item in answer.trace.rankings} for answer in answers)
+    assert expanded[Source.TOKEN_MATCH] == pytest.approx(alone[Source.TOKEN_MATCH] / 2)
+    assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]
 
 
 def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
@@ -124,7 +125,7 @@ def test_ablation_measures_each_part(index: str, tmp_path: Path, capsys: pytest.
     content = json.loads(capsys.readouterr().out)
     names = [system["name"] for system in content["systems"]]
     assert names[0] == "fast"
-    assert {"fast - dense arm", "fast - lexical arm", "fast - evidence weights"} <= set(names)
+    assert {"fast - semantic search", "fast - keyword search", "fast - evidence weights"} <= set(names)
     assert {item["second"] for item in content["comparisons"]} == {"fast"}
 
 
@@ -160,8 +161,8 @@ def test_why_a_section_is_not_a_hit(index: str, capsys: pytest.CaptureFixture[st
     ask = ["explain", question, "--index", index, "--json", "--why-not"]
     assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--keyword-top-n", "3", "--profile", "fast"]) == 0
     lost = json.loads(capsys.readouterr().out)
-    assert lost["lost"] == Stage.NO_ARM
-    dense = next(arm for arm in lost["arms"] if arm["arm"] == "dense")
+    assert lost["lost"] == Stage.NOT_FOUND
+    dense = next(item for item in lost["sources"] if item["source"] == "semantic")
     assert dense["rank"] > 3
     assert dense["lacks"] == pytest.approx(dense["last_score"] - dense["score"])
     assert main([*ask, "configuration.md"]) == 0

@@ -147,7 +147,7 @@ def test_whatever_the_server_does_the_answer_is_the_plain_one(
     answer = asked_of(shelf, ollama, llm=limits)
     plain = shelf.ask(QUESTION, **NEVER_REFRESH)
     assert found(answer) == found(plain)
-    (sentence,) = answer.degraded
+    (sentence,) = map(str, answer.degraded)
     assert sentence.startswith("expand: ")
     assert answer.expansion is not None
     assert not answer.expansion.used
@@ -158,7 +158,7 @@ def test_an_answer_that_is_no_object_is_a_failure(shelf: Shelf, ollama: Scripted
     ollama.answer = lambda asked: written(reply)
     answer = asked_of(shelf, ollama)
     assert found(answer) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
-    (sentence,) = answer.degraded
+    (sentence,) = map(str, answer.degraded)
     assert sentence.startswith("expand: ")
 
 
@@ -205,7 +205,7 @@ def test_a_model_of_another_kind_is_named(shelf: Shelf, ollama: ScriptedOllama) 
     wishes = settings(ollama)
     wishes["llm"] |= {"model": "nomic-embed-text"}
     answer = shelf.ask(QUESTION, **wishes)
-    (sentence,) = answer.degraded
+    (sentence,) = map(str, answer.degraded)
     assert sentence.startswith("expand: ")
     assert "nomic-embed-text" in sentence
 
@@ -223,7 +223,7 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
 
 def test_a_wish_for_expansion_without_a_model_says_what_to_add(shelf: Shelf) -> None:
     answer = shelf.ask(QUESTION, hyde={"gate": "always"}, **NEVER_REFRESH)
-    (sentence,) = answer.degraded
+    (sentence,) = map(str, answer.degraded)
     assert sentence.startswith("expand: ")
     assert "--use-llm" in sentence
 
@@ -252,18 +252,18 @@ def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) 
     with shelf.open(encoder=another, **settings(ollama)) as retriever:
         answer = retriever.search(QUESTION)
     assert answer.hits[0].node_id == STAMPS
-    assert [sentence.partition(":")[0] for sentence in answer.degraded] == ["dense"]
+    assert [sentence.stage for sentence in answer.degraded] == ["semantic"]
     assert answer.expansion is not None
     assert answer.expansion.used
 
 
 def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
     answer = asked_of(shelf, ollama, semantic_per_query=3, keyword_per_query=2)
-    arms = [(ranking.arm, len(ranking.items)) for ranking in answer.trace.rankings]
-    assert sum(arm == "dense" for arm, _ in arms) == 3
-    assert sum(arm == "lexical" for arm, _ in arms) == 3
-    assert max(count for arm, count in arms if arm == "dense") <= 3
-    assert max(count for arm, count in arms if arm == "lexical") <= 2
+    sources = [(ranking.source, len(ranking.items)) for ranking in answer.trace.rankings]
+    assert sum(source == "semantic" for source, _ in sources) == 3
+    assert sum(source == "keyword" for source, _ in sources) == 3
+    assert max(count for source, count in sources if source == "semantic") <= 3
+    assert max(count for source, count in sources if source == "keyword") <= 2
     assert answer.hits[0].node_id == STAMPS
 
 

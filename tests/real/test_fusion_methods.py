@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from retriever.searching.fusion import fused
+from retriever.searching.fusion import Fusion, fuse
 from retriever.store import queries
+from retriever.types import Source
 from tests.shelf import LONG_AGO_NS, NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 
 METHODS = ("rrf", "convex", "blended")
@@ -34,17 +35,19 @@ def first(shelf: Shelf, **fusion: float | str) -> str:
 def test_scores_are_sums_of_shares_and_can_be_computed_again(pages: Shelf, method: str, question: str) -> None:
     with pages.open(**NEVER_REFRESH, fusion={"method": method}) as retriever:
         answer = retriever.search(question)
-        again = fused(answer.trace.rankings, retriever.profile, len(answer.hits))
+        again = fuse(answer.trace.rankings, retriever.profile.part(Fusion), len(answer.hits))
     assert {hit.scale for hit in answer.hits} == {method}
     assert all(hit.score == pytest.approx(sum(piece.share for piece in hit.evidence)) for hit in answer.hits)
     assert [item.node_id for item in again] == [hit.node_id for hit in answer.hits]
-    arms = [ranking.arm for ranking in answer.trace.rankings]
-    assert arms == ["dense", "lexical", *(["temporal"] if method == "blended" else []), "neighbors"]
-    weights = {ranking.arm: ranking.weight for ranking in answer.trace.rankings}
+    sources = [ranking.source for ranking in answer.trace.rankings]
+    assert sources == ["semantic", "keyword", *(["recency"] if method == "blended" else []), "neighbors"]
+    weights = {ranking.source: ranking.weight for ranking in answer.trace.rankings}
     if method == "blended":
-        assert (weights["dense"], weights["lexical"], weights["temporal"]) == pytest.approx((0.55, 0.30, 0.15))
+        assert (weights[Source.SEMANTIC], weights[Source.KEYWORD], weights[Source.RECENCY]) == pytest.approx(
+            (0.55, 0.30, 0.15)
+        )
     if method == "convex":
-        assert weights["dense"] + weights["lexical"] == pytest.approx(1.0)
+        assert weights[Source.SEMANTIC] + weights[Source.KEYWORD] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -86,7 +89,7 @@ def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
 def test_what_is_not_near_is_no_dense_evidence(pages: Shelf) -> None:
     wishes = {"method": "blended", "min_cosine": 1.0}
     answer = pages.ask(QUESTIONS[0], **NEVER_REFRESH, fusion=wishes)
-    assert "dense" not in {piece.arm for hit in answer.hits for piece in hit.evidence}
+    assert "semantic" not in {piece.source for hit in answer.hits for piece in hit.evidence}
     assert answer.degraded == ()
     anything = pages.ask(QUESTIONS[0], **NEVER_REFRESH, fusion={**wishes, "min_cosine": -1.0})
     assert found(anything) != found(answer)

@@ -31,7 +31,7 @@ def shelf(tmp_path: Path) -> Shelf:
 def ask(shelf: Shelf, *questions: str, **settings: object) -> list[tuple[str, ...]]:
     """What was degraded in each of the answers."""
     with shelf.open(**{**NEVER_REFRESH, "record": True, **settings}) as retriever:
-        return [retriever.search(question).degraded for question in questions]
+        return [tuple(map(str, retriever.search(question).degraded)) for question in questions]
 
 
 def files_with(shelf: Shelf, text: str) -> list[str]:
@@ -68,7 +68,9 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     assert [item["text"] for item in record["expansions"]] == [query.text for query in answer.expansion.queries]
     assert [(hit["node_id"], hit["score"]) for hit in record["hits"]] == found(answer)
     assert record["hits"][0]["text"] == answer.hits[0].text
-    assert [item["arm"] for item in record["hits"][0]["evidence"]] == [item.arm for item in answer.hits[0].evidence]
+    assert [item["source"] for item in record["hits"][0]["evidence"]] == [
+        item.source for item in answer.hits[0].evidence
+    ]
     assert (record["profile"], record["index"]["snapshot"]) == ("balanced", 1)
     assert [stage["name"] for stage in record["stages"]] == [stage.name for stage in answer.trace.stages]
 
@@ -110,7 +112,7 @@ def test_a_read_only_index_answers_and_says_that_it_records_nothing(shelf: Shelf
     finally:
         subprocess.run(["umount", "-l", shelf.index], check=True)
     assert found(answer) == plain
-    assert any(sentence.startswith("record: the index") for sentence in answer.degraded)
+    assert any(sentence.startswith("record: the index") for sentence in map(str, answer.degraded))
 
 
 def test_recording_disturbs_no_reader(shelf: Shelf) -> None:

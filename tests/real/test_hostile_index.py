@@ -98,7 +98,7 @@ def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: boo
         assert ids
         if not named:
             assert {hit.citation_state for hit in answer.hits} == {"unchecked"}
-            assert any("not looked at until you name" in sentence for sentence in answer.degraded)
+            assert any("not looked at until you name" in sentence for sentence in map(str, answer.degraded))
         else:
             assert {hit.citation_state for hit in answer.hits} == {"gone"}
     for path in ROWS.values():

@@ -135,7 +135,7 @@ def _differences(shelf: Shelf, fresh: Path, questions: Sequence[str]) -> list[st
             one, other = old.search(question), new.search(question)
             if one.hits != other.hits:
                 wrong.append(f"{question}: {found(one)} where a new index finds {found(other)}")
-            wrong += [f"{question}: {sentence}" for sentence in one.degraded + other.degraded]
+            wrong += [f"{question}: {sentence}" for sentence in (*one.degraded, *other.degraded)]
     return wrong
 
 

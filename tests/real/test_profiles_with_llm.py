@@ -17,7 +17,7 @@ from retriever.evaluation.why_not import limitless, why_not
 from retriever.query import Expansion
 from retriever.retriever import Retriever
 from retriever.settings.layers import load_profile, profile_names
-from retriever.types import Answer
+from retriever.types import Answer, Source
 from tests.real.scripted_ollama import Asked, ScriptedOllama, killed, scripted_ollama
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf, found
 
@@ -95,7 +95,7 @@ def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: 
     answer = ask(shelf, profile, ollama.url, rerank={"passes": 1})
     asked = ["expand" if "queries" in item.properties else "rerank" for item in ollama.asked]
     assert sorted(set(asked)) == STAGES[profile]
-    assert [item.partition(":")[0] for item in answer.degraded] == (["rerank"] if profile == "research" else [])
+    assert [item.stage for item in answer.degraded] == (["rerank"] if profile == "research" else [])
     assert (answer.expansion is not None) == ("expand" in STAGES[profile])
     assert {hit.scale for hit in answer.hits} == {"reranked" if "rerank" in STAGES[profile] else "rrf"}
     assert [hit.node_id for hit in answer.hits] != [hit.node_id for hit in without_any(shelf, profile).hits]
@@ -105,7 +105,7 @@ def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: 
 def test_without_a_server_the_answer_is_the_one_without_the_stages(shelf: Shelf, profile: str) -> None:
     answer = ask(shelf, profile)
     assert found(answer) == found(without_any(shelf, profile))
-    assert [item.partition(":")[0] for item in answer.degraded] == sorted({*STAGES[profile], "rerank"})
+    assert [item.stage for item in answer.degraded] == sorted({*STAGES[profile], "rerank"})
 
 
 @pytest.mark.parametrize("profile", STAGES)
@@ -125,15 +125,17 @@ def test_a_server_that_dies_in_the_middle_of_any_call(
             dying.once.append(killed())
             answer = ask(shelf, profile, dying.url, **settings)
         assert found(answer) == found(plain if stage == "expand" else expanded), place
-        failed = [item.partition(":")[0] for item in answer.degraded]
+        failed = [item.stage for item in answer.degraded]
         assert failed == sorted({stage, "rerank"}), place
         assert len(dying.asked) == place + 1
 
 
 def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: ScriptedOllama) -> None:
     answer = without_rerank(shelf, "research", ollama.url)
-    arms = [ranking.arm for ranking in answer.trace.rankings]
-    assert (arms.count("dense"), arms.count("lexical")) == (3, 2), "the hypothetical answer is for the meaning alone"
+    sources = [ranking.source for ranking in answer.trace.rankings]
+    assert (sources.count(Source.SEMANTIC), sources.count(Source.KEYWORD)) == (3, 2), (
+        "the hypothetical answer is for the meaning alone"
+    )
     assert len(answer.hits) == min(12, len(answer.trace.order)) > 5
 
 
@@ -141,7 +143,7 @@ def test_the_entities_of_the_expansion_lift_what_names_them(shelf: Shelf, ollama
     settings: dict[str, Any] = {"entity_boost": 10.0, "hyde": {"gate": "always"}}
     answer = ask(shelf, "full", ollama.url, **settings)
     assert answer.hits[0].title == "Bread"
-    assert next(item for item in answer.hits[0].evidence if item.arm == "rerank").origin == "1 of 1 entities"
+    assert next(item for item in answer.hits[0].evidence if item.source == "rerank").note == "1 of 1 entities"
 
 
 def test_explain_shows_the_rank_after_the_reranking(

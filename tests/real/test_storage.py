@@ -68,7 +68,7 @@ def all_same(some: Sequence[Answer], truth: Sequence[Answer]) -> bool:
 
 
 def said(some: Sequence[Answer]) -> str:
-    return "; ".join(sentence for answer in some for sentence in answer.degraded)
+    return "; ".join(sentence for answer in some for sentence in map(str, answer.degraded))
 
 
 @pytest.mark.parametrize("by", ["a question", "index"])
@@ -170,8 +170,8 @@ def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
     with shelf.open() as reader:
         answer = reader.search(QUESTIONS[0])
         assert same_hits(found(answer), found(truth[0]))
-        assert "ChromaDB did not answer within 0.2 s" in answer.degraded[-1]
-        assert answer.degraded[-1].endswith("; answered without it, slower")
+        assert "ChromaDB did not answer within 0.2 s" in str(answer.degraded[-1])
+        assert str(answer.degraded[-1]).endswith("; answered without it, slower")
     for_ever.set()
 
 
@@ -416,7 +416,7 @@ def test_a_second_writer_waits_and_then_names_the_first(shelf: Shelf) -> None:
         shelf.write("new.md", "# New\n\nword\n")
         answer = shelf.ask("word")
         assert answer.index.stale_files == 1
-        assert any(f"process {other.pid} is writing" in sentence for sentence in answer.degraded)
+        assert any(f"process {other.pid} is writing" in sentence for sentence in map(str, answer.degraded))
         assert other.stdin is not None
         threading.Timer(0.2, other.stdin.close).start()
         assert shelf.update(wait_s=20).added == 1
@@ -461,7 +461,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
         with shelf.open() as reader:
             first = reader.search(QUESTIONS[0])
             assert same_hits(found(first), found(truth[0]))
-            assert any("answered without it" in sentence for sentence in first.degraded)
+            assert any("answered without it" in sentence for sentence in map(str, first.degraded))
             assert first.index.stale_files == 0
             monkeypatch.setattr("retriever.retriever.update_index", lambda *_: pytest.fail("tried again"))
             monkeypatch.setattr("retriever.lexical.bm25.build_lexical", lambda *_: pytest.fail("what is whole is used"))
@@ -473,7 +473,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
         shelf.write("new.md", "# New\n\nword\n")
         late = shelf.ask("word")
         assert late.index.stale_files == 1
-        assert any("refresh: " in sentence for sentence in late.degraded)
+        assert any("refresh: " in sentence for sentence in map(str, late.degraded))
     assert all_same(answers(shelf), truth)
     assert said(answers(shelf)) == ""
 

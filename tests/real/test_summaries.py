@@ -90,7 +90,7 @@ def test_long_sections_get_one_and_it_is_searched_and_shown(shelf: Shelf, ollama
     assert report.snapshot > before
     assert shelf.encoder.encoded == embedded
     hits = shelf.ask("quintessentially", semantic_weight=0.0, **NEVER_REFRESH).hits
-    assert sorted(hit.node_id for hit in hits if hit.evidence[0].arm == "lexical") == ALL
+    assert sorted(hit.node_id for hit in hits if hit.evidence[0].source == "keyword") == ALL
     assert hits[0].summary == "Here the amber is described in many words, quintessentially."
     assert len(shelf.snapshots()) == 1
 

@@ -155,8 +155,8 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
     page.get_by_role("link", name="Why these").click()
     page.locator(".time-line").wait_for()
     stages = page.locator(".time-line tbody th").all_inner_texts()
-    assert [name for name in ("refresh", "dense", "lexical", "neighbors", "fuse", "total") if name in stages] == [
-        "refresh", "dense", "lexical", "neighbors", "fuse", "total",
+    assert [name for name in ("refresh", "semantic", "keyword", "neighbors", "fuse", "total") if name in stages] == [
+        "refresh", "semantic", "keyword", "neighbors", "fuse", "total",
     ]  # fmt: skip
     shares = page.locator(".shares tbody tr").first
     assert shares.locator("rect").count() >= 2, "the parts of the first hit's score"

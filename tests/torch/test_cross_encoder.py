@@ -134,7 +134,7 @@ def test_a_search_in_the_order_of_the_cross_encoder(shelf: Shelf, tiny_model: Pa
     rerank = {"kind": "cross-encoder", "model": str(tiny_model), "blend": 0.0}
     answer = shelf.ask(QUESTION, rerank=rerank, top_k=8)
     assert answer.degraded == ()
-    scores = [next(item for item in hit.evidence if item.arm == "rerank") for hit in answer.hits]
+    scores = [next(item for item in hit.evidence if item.source == "rerank") for hit in answer.hits]
     assert [item.rank for item in scores] == list(range(1, 9))
     assert [item.score for item in scores] == [hit.score for hit in answer.hits]
     assert {item.scale for item in scores} == {"cross-encoder, 0 to 1"}
@@ -168,7 +168,7 @@ def test_nothing_is_fetched_and_the_search_goes_on(shelf: Shelf) -> None:
     pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
     answer = shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": "no-such/reranker"})
     assert answer.hits == shelf.ask(QUESTION).hits
-    (reason,) = answer.degraded
+    (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: no-such/reranker is neither a folder nor a model on this machine")
     with pytest.raises(RerankerError, match="uv run hf download cross-encoder/no-such-model"):
         opened("no-such-model").score(QUESTION, SHOWN)

@@ -62,7 +62,7 @@ def test_a_server_that_dies_leaves_the_cross_encoder(shelf: Shelf, tiny_model: P
     with scripted_ollama(answered) as ollama:
         ollama.once.append(killed())
         answer = ask(shelf, ollama.url, tiny_model)
-    assert [item.partition(":")[0] for item in answer.degraded] == ["expand"]
+    assert [item.stage for item in answer.degraded] == ["expand"]
     assert found(answer) == found(ask(shelf, ollama.url, tiny_model, use_llm=False))
     assert {hit.scale for hit in answer.hits} == {"reranked"}
 
@@ -70,7 +70,7 @@ def test_a_server_that_dies_leaves_the_cross_encoder(shelf: Shelf, tiny_model: P
 def test_a_budget_shorter_than_the_model_takes_to_load(shelf: Shelf, tiny_model: Path) -> None:
     plain = ask(shelf, "", tiny_model, use_llm=False, rerank={"kind": "none"})
     hurried = ask(shelf, "", tiny_model, use_llm=False, budget="5s")
-    (reason,) = hurried.degraded
+    (reason,) = map(str, hurried.degraded)
     assert reason.startswith("rerank: skipped, ")
     assert "of the budget of 5,000 ms were left" in reason
     assert found(hurried) == found(plain)

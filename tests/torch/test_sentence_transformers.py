@@ -69,7 +69,7 @@ def test_the_models_own_prompts_are_used_unless_others_are_given(tiny_model: Pat
 def test_a_long_question_is_cut_a_long_document_refused(tiny_model: Path) -> None:
     encoder = opened(tiny_model)
     assert encoder.max_tokens == 64 - 2
-    assert unread_tokens(encoder, "word " * 100) == 102 - 62
+    assert unread_tokens(encoder, ["word " * 100]) == [102 - 62]
     assert np.array_equal(encoder.encode_queries(["word " * 100]), encoder.encode_queries(["word " * 60]))
     with pytest.raises(EncoderError, match="text 0 has 102 tokens"):
         encoder.encode_documents(["word " * 100])

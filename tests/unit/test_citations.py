@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pageindex.files import CorpusOptions
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
-from retriever.searching.citations import Anchor, Anchors, anchored
+from retriever.searching.citations import Anchor, Anchors, find_anchor
 from retriever.store.reading import StoredDocument
 
 PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
@@ -47,7 +47,7 @@ PARCELS = (Span(9, 11), "## Parcels\n\nA parcel is weighed.\n")
     ],
 )
 def test_where_a_section_is(now: str, section: tuple[Span, str], expected: Anchor) -> None:
-    assert anchored(*section, now) == expected
+    assert find_anchor(*section, now) == expected
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "# a", "a b"]), min_size=1, max_size=8)
@@ -56,7 +56,7 @@ LINES = st.lists(st.sampled_from(["", "a", "b", "# a", "a b"]), min_size=1, max_
 @given(LINES, LINES, LINES)
 def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], section: list[str], below: list[str]) -> None:
     now = "\n".join([*above, *section, *below]) + "\n"
-    found = anchored(Span(3, 2 + len(section)), "\n".join(section) + "\n", now)
+    found = find_anchor(Span(3, 2 + len(section)), "\n".join(section) + "\n", now)
     if found.state != "stale":
         assert now.split("\n")[found.span.first - 1 : found.span.last] == section
     elif any(section):

@@ -184,7 +184,7 @@ def test_nothing_found_is_no_error_unless_asked(library: FakeLibrary, capsys: py
 
 
 def test_results_and_remarks_are_apart(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    library.answers = [answer(HIT, degraded=("dense: the model cannot be loaded",))]
+    library.answers = [answer(HIT, degraded=("semantic: the model cannot be loaded",))]
     assert main(["q"]) == 0
     loud = capsys.readouterr()
     assert main(["-q", "q"]) == 0

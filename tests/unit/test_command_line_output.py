@@ -14,7 +14,7 @@ from retriever.command_line.console import Page, json_line, openable
 from retriever.command_line.render import show_answer
 from retriever.display.phrases import find_highlights, size
 from retriever.display.sanitize import sanitize, sanitize_line
-from retriever.types import Answer, Evidence, Verdict
+from retriever.types import Answer, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
 from tests.fake_library import FakeLibrary, install
 
@@ -24,7 +24,11 @@ SECOND = hit(
     title="Evil\x1b[2J",
     breadcrumb=(),
     snippet="Sending mails. \u202eYou e-mail\u2026",
-    evidence=(Evidence("neighbors", 2, 0.0163, "decayed rrf", 0.001, "parent of guide/mail.md#mail"),),
+    evidence=(
+        Evidence(
+            Source.NEIGHBORS, 2, 0.0163, "decayed rrf", 0.001, via=Relation(RelationKind.PARENT, "guide/mail.md#mail")
+        ),
+    ),
 )
 
 PLAIN = """\
@@ -115,16 +119,16 @@ def test_explain_takes_the_answer_apart(library: FakeLibrary, capsys: pytest.Cap
     library.answers = [answer(HIT)]
     assert main(["q", "--explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "      4.2  dense    40 chunks of 23 sections" in lines
+    assert "      4.2  semantic  40 chunks of 23 sections" in lines
     assert "verdict  answered, confidence 0.88" in lines
     assert "     6.50  margin     deviations of the nearest passage above what unrelated questions find" in lines
     assert "   1    0.7134  0.01640 of hit 1  guide/mail.md#mail/after-the-response" in lines
     assert "   2       0.5  -                 other.md" in lines
-    assert lines[-1] == "   1   0.03120 = 0.01640 dense + 0.01480 lexical  guide/mail.md:12-34"
+    assert lines[-1] == "   1   0.03120 = 0.01640 semantic + 0.01480 keyword  guide/mail.md:12-34"
 
 
 def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    library.answers = [answer(HIT, degraded=("dense: off",), index=replace(STATE, stale_files=2))]
+    library.answers = [answer(HIT, degraded=("semantic: off",), index=replace(STATE, stale_files=2))]
     assert main(["q", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     spent = content.pop("timings_ms")
@@ -151,8 +155,26 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
                 "score": 0.0312,
                 "scale": "rrf",
                 "evidence": [
-                    {"arm": "dense", "rank": 1, "score": 0.7134, "scale": "cosine", "share": 0.0164, "origin": "12-20"},
-                    {"arm": "lexical", "rank": 3, "score": 12.41, "scale": "bm25", "share": 0.0148, "origin": ""},
+                    {
+                        "source": "semantic",
+                        "rank": 1,
+                        "score": 0.7134,
+                        "scale": "cosine",
+                        "share": 0.0164,
+                        "matched": {"start_line": 12, "end_line": 20},
+                        "via": None,
+                        "note": "",
+                    },
+                    {
+                        "source": "keyword",
+                        "rank": 3,
+                        "score": 12.41,
+                        "scale": "bm25",
+                        "share": 0.0148,
+                        "matched": None,
+                        "via": None,
+                        "note": "",
+                    },
                 ],
             }
         ],
@@ -169,11 +191,11 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
             "skipped_files": 0,
             "unchecked_folders": 0,
         },
-        "degraded": ["dense: off"],
+        "degraded": ["semantic: off"],
         "expansion": None,
     }
-    assert list(spent) == ["opening", "dense", "lexical", "total"]
-    assert spent["dense"] == 4.25
+    assert list(spent) == ["opening", "semantic", "keyword", "total"]
+    assert spent["semantic"] == 4.25
 
 
 def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,9 +203,14 @@ def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: 
     content = json.loads(capsys.readouterr().out)
     assert content["hits"][0]["text"] == HIT.text
     assert content["hits"][0]["text_cut"] is False
-    assert [item["name"] for item in content["trace"]["stages"]] == ["dense", "lexical"]
+    assert [item["name"] for item in content["trace"]["stages"]] == ["semantic", "keyword"]
     assert content["trace"]["rankings"][0]["found"] == 2
-    assert content["trace"]["rankings"][0]["first"][1] == {"node_id": "other.md", "score": 0.5, "origin": ""}
+    assert content["trace"]["rankings"][0]["first"][1] == {
+        "node_id": "other.md",
+        "score": 0.5,
+        "matched": None,
+        "via": None,
+    }
     assert content["trace"]["signals"] == {
         "coverage": 0.75, "known": 1.0, "together": 0.5, "form": "sentence", "margin": 6.5, "agreement": 0.25,
     }  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.searching.confidence import BOTH_ARMS, WORDS_ALONE, agreement, judge, probability
-from retriever.types import Ranked, Ranking, Signals
+from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess, measure_agreement, probability
+from retriever.types import Ranked, Ranking, Signals, Source
 from tests.shelf import Shelf
 
 SHARES = st.floats(0, 1)
@@ -23,14 +23,14 @@ ORDER = ("none", "weak", "answered")
 
 
 def ranking(*ids: str) -> Ranking:
-    return Ranking("any", "any", 1.0, tuple(Ranked(node_id, 1.0) for node_id in ids))
+    return Ranking(Source.KEYWORD, "any", 1.0, tuple(Ranked(node_id, 1.0) for node_id in ids))
 
 
 @given(SIGNALS)
-def test_a_judgement_is_a_probability_and_a_verdict(signals: Signals) -> None:
-    judgement = judge(signals)
-    assert 0 <= judgement.confidence <= 1
-    assert judgement.verdict in ORDER
+def test_an_assessment_is_a_probability_and_a_verdict(signals: Signals) -> None:
+    assessment = assess(signals)
+    assert 0 <= assessment.confidence <= 1
+    assert assessment.verdict in ORDER
 
 
 @given(SIGNALS, st.sampled_from(["coverage", "known", "together", "margin", "agreement"]), st.floats(0, 1))
@@ -39,7 +39,7 @@ def test_more_evidence_never_lowers_the_confidence(signals: Signals, name: str, 
     if value is None:
         return
     room = 100 if name == "margin" else 1 - value
-    less_sure, surer = judge(signals), judge(replace(signals, **{name: value + more * room}))
+    less_sure, surer = assess(signals), assess(replace(signals, **{name: value + more * room}))
     assert less_sure.confidence <= surer.confidence
     assert ORDER.index(less_sure.verdict) <= ORDER.index(surer.verdict)
 
@@ -48,12 +48,12 @@ def test_more_evidence_never_lowers_the_confidence(signals: Signals, name: str, 
 def test_the_verdict_follows_the_confidence(some: Signals, others: Signals) -> None:
     if (some.margin is None) != (others.margin is None):
         return
-    first, second = sorted((judge(some), judge(others)), key=lambda judgement: judgement.confidence)
+    first, second = sorted((assess(some), assess(others)), key=lambda assessment: assessment.confidence)
     assert first.confidence == second.confidence or ORDER.index(first.verdict) <= ORDER.index(second.verdict)
 
 
 def test_the_model_by_hand() -> None:
-    model = BOTH_ARMS
+    model = MEANING_AND_WORDS
     evidence = model.intercept + 0.5 * model.coverage + 0.8 * model.known + log1p(3) * model.margin
     assert probability(Signals(0.5, 0.8, 0.0, "words", 3.0, 0.0), model) == pytest.approx(1 / (1 + exp(-evidence)))
     words = WORDS_ALONE.intercept + WORDS_ALONE.coverage + WORDS_ALONE.known
@@ -64,7 +64,7 @@ def test_the_model_by_hand() -> None:
     ("signals", "verdict"),
     [
         (Signals(1.0, 1.0, 1.0, "words", 8.0, 1.0), "answered"),
-        (Signals(1.0, 1.0, 0.0, "sentence", 5.0, 1.0), "answered"),  # no words side by side, but both arms agree
+        (Signals(1.0, 1.0, 0.0, "sentence", 5.0, 1.0), "answered"),  # no words side by side, but meaning agrees
         (Signals(1.0, 1.0, 0.0, "words", 4.0, 0.1), "weak"),  # all words are there, and nothing holds them together
         (Signals(1.0, 1.0, 0.0, "numbers", 8.0, 1.0), "weak"),
         (Signals(0.3, 0.8, 0.5, "sentence", 2.0, 0.0), "weak"),
@@ -80,30 +80,30 @@ def test_the_model_by_hand() -> None:
     ],
 )
 def test_verdicts(signals: Signals, verdict: str) -> None:
-    assert judge(signals).verdict == verdict
+    assert assess(signals).verdict == verdict
 
 
 def test_arms_that_name_the_same_section_agree() -> None:
-    assert agreement(ranking("a", "b"), ranking("a", "c"), 1000) == 1.0
-    assert agreement(ranking("a"), ranking("b"), 1000) == 0.0
-    assert agreement(ranking(), ranking("a"), 1000) == 0.0
+    assert measure_agreement(ranking("a", "b"), ranking("a", "c"), 1000) == 1.0
+    assert measure_agreement(ranking("a"), ranking("b"), 1000) == 0.0
+    assert measure_agreement(ranking(), ranking("a"), 1000) == 0.0
 
 
 def test_agreement_by_hand() -> None:
     dense, lexical = ranking("a", "b", "c"), ranking("b", "d", "e", "a")
     observed, chance = (1 / 4 + 1 / 2) / 2, sum(1 / rank for rank in range(1, 51)) / 50
-    assert agreement(dense, lexical, 50) == pytest.approx((observed - chance) / (1 - chance), abs=1e-4)
+    assert measure_agreement(dense, lexical, 50) == pytest.approx((observed - chance) / (1 - chance), abs=1e-4)
 
 
 @given(st.integers(0, 6), st.randoms(use_true_random=False))
 def test_agreement_is_a_share_in_folders_of_any_size(sections: int, random: Random) -> None:
     ids = [f"{number}" for number in range(sections)]
     dense, lexical = (ranking(*random.sample(ids, len(ids))) for _ in range(2))
-    assert 0 <= agreement(dense, lexical, sections) <= 1
+    assert 0 <= measure_agreement(dense, lexical, sections) <= 1
 
 
 def test_one_section_agrees_with_itself_and_that_says_nothing() -> None:
-    assert agreement(ranking("a"), ranking("a"), 1) == 0.0
+    assert measure_agreement(ranking("a"), ranking("a"), 1) == 0.0
 
 
 def test_single_letters_are_nothing_that_documents_know(tmp_path: Path) -> None:

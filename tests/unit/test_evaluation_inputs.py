@@ -125,7 +125,9 @@ def test_trec_judgements_and_runs(tmp_path: Path) -> None:
 def test_our_runs_are_read_as_they_are_written(tmp_path: Path) -> None:
     found = (Found("a.md#x", "a.md", Span(1, 4), 0.5), Found("b.md", "b.md", Span(1, 2), 0.25))
     runs = [
-        Run("one", {"1": Outcome("1", found, abstained=False), "2": Outcome("2", (), True, failures=("dense: no",))}),
+        Run(
+            "one", {"1": Outcome("1", found, abstained=False), "2": Outcome("2", (), True, failures=("semantic: no",))}
+        ),
         Run("two", {"1": Outcome("1", found[:1], abstained=False), "2": Outcome("2", (), abstained=True)}),
     ]
     path = write(tmp_path / "runs.jsonl", *[line for run in runs for line in run_lines(run, 2)])

@@ -22,11 +22,11 @@ from retriever.evaluation.questions import (
     right_sections,
 )
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import ArmRank, Found, Loss, Outcome, Run, Stage, loss_of
+from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, loss_of
 from retriever.evaluation.summary import Summary, against, baseline_text, read_baseline, summarize, summary_object
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile, merged
-from retriever.types import Candidate, Ranked, Ranking
+from retriever.types import Candidate, Ranked, Ranking, Source
 
 SECTIONS = Sections(
     Section(f"{file}#s{number}", file, Span(10 * number + 1, 10 * number + 10))
@@ -102,10 +102,10 @@ def test_an_unanswerable_question_is_in_no_measure_but_abstention() -> None:
 
 
 def test_a_failed_stage_is_counted_and_named_and_no_zero() -> None:
-    failed = outcome("q2", failures=("dense: the model cannot be loaded",))
+    failed = outcome("q2", failures=("semantic: the model cannot be loaded",))
     good, broken = summary(GOOD, run("broken", q1=GOOD.outcomes["q1"], q2=failed)).systems
     assert broken.failed == 1
-    assert broken.failures == {"dense: the model cannot be loaded": 1}
+    assert broken.failures == {"semantic: the model cannot be loaded": 1}
     assert broken.overall["hit@1"].mean == 1.0
     assert broken.overall["hit@1"].questions == 1
     (pair, *_) = summary(GOOD, run("broken", q1=GOOD.outcomes["q1"], q2=failed)).comparisons
@@ -180,9 +180,9 @@ def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
 
 
 RANKINGS = (
-    Ranking("dense", "cosine", 1.0, (Ranked("a", 0.9), Ranked("b", 0.5))),
-    Ranking("lexical", "bm25", 1.0, (Ranked("b", 7.0), Ranked("c", 3.0), Ranked("d", 1.0))),
-    Ranking("neighbors", "decayed rrf", 0.1, ()),
+    Ranking(Source.SEMANTIC, "cosine", 1.0, (Ranked("a", 0.9), Ranked("b", 0.5))),
+    Ranking(Source.KEYWORD, "bm25", 1.0, (Ranked("b", 7.0), Ranked("c", 3.0), Ranked("d", 1.0))),
+    Ranking(Source.NEIGHBORS, "decayed rrf", 0.1, ()),
 )
 CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
 
@@ -193,7 +193,7 @@ CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
         ({"a", "d"}, Stage.RETURNED, "a", 2),
         ({"d"}, Stage.BELOW, "d", 3),
         ({"c", "x"}, Stage.CUT, "c", 4),
-        ({"y", "x"}, Stage.NO_ARM, "x", None),
+        ({"y", "x"}, Stage.NOT_FOUND, "x", None),
     ],
 )
 def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: str, rank: int | None) -> None:
@@ -202,10 +202,10 @@ def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: 
 
 
 def test_each_arm_says_what_it_knows() -> None:
-    assert loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).arms == (
-        ArmRank("dense", None, None, "cosine", 0.5),
-        ArmRank("lexical", 2, 3.0, "bm25", 1.0),
-        ArmRank("neighbors", None, None, "decayed rrf", None),
+    assert loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources == (
+        SourceRank(Source.SEMANTIC, None, None, "cosine", 0.5),
+        SourceRank(Source.KEYWORD, 2, 3.0, "bm25", 1.0),
+        SourceRank(Source.NEIGHBORS, None, None, "decayed rrf", None),
     )
 
 
@@ -234,7 +234,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
-    lost = Loss(Stage.BELOW, "b.md#s0", 12, loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).arms)
+    lost = Loss(Stage.BELOW, "b.md#s0", 12, loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources)
     traced = replace(POOR, outcomes={**POOR.outcomes, "q2": replace(POOR.outcomes["q2"], loss=lost)})
     page = render_report(summary(GOOD, traced))
     tags = Tags()
@@ -283,7 +283,7 @@ def test_ablation_takes_away_what_is_there() -> None:
     plain = list(without_each_part(system, Profile(neighbor_depth=0), expanded=False))
     names = [item.name for item in plain]
     assert names[0] == "balanced"
-    assert "balanced - lexical arm" in names
+    assert "balanced - keyword search" in names
     assert "balanced - neighbours" not in names, "it has none"
     assert "balanced - rewordings" not in names, "nothing is expanded"
     assert all(item.base == "balanced" for item in plain[1:])

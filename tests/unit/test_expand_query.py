@@ -51,7 +51,11 @@ def test_vectors_that_cancel_leave_the_question() -> None:
 def test_a_word_counts_by_the_texts_that_hold_it() -> None:
     queries = (Query("red fox fox", 1.0, 0.5), Query("red hen", 1.0, 0.25), Query("owl", 1.0, 0.0))
     red, fox, hen = tokenize("red fox hen")
-    assert weigh_words(queries) == {red: 0.75, fox: 1.0, hen: 0.25}
+    assert weigh_words((tokenize(query.text), query.keyword_weight) for query in queries) == {
+        red: 0.75,
+        fox: 1.0,
+        hen: 0.25,
+    }
 
 
 def test_bm25_counts_a_word_as_often_as_its_weight_says(tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_the_mode_keywords_adds_rare_new_words_of_the_passages_to_the_lexical_ar
 
 
 def test_bm25_can_be_kept_to_the_words_of_the_question() -> None:
-    found = weights(weigh_queries("a", Expansion(("b",), ("p",)), half(lexical="original")))
+    found = weights(weigh_queries("a", Expansion(("b",), ("p",)), half(keyword="original")))
     assert found == {"a": (0.4, 1.0), "b": (0.4, 0.0), "p": (0.2, 0.0)}
 
 

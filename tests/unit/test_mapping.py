@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
-from retriever.searching.mapping import ChunkHit, best_chunk, distance_and_rank, node_of
+from retriever.searching.mapping import ChunkHit, find_node, rank_by_best_chunk, rank_by_distance_and_rank
 from retriever.types import Ranked
 
 PAGE = """intro
@@ -22,7 +22,7 @@ NODES = [placed.node for placed in parse_document("page.md", PAGE).nodes if plac
 
 
 def at(first: int, last: int) -> Node | None:
-    return node_of(ChunkHit(Span(first, last), (), 0.5), NODES)
+    return find_node(ChunkHit(Span(first, last), (), 0.5), NODES)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_lines_beyond_the_file_belong_to_nobody() -> None:
 def test_the_fast_way_finds_what_looking_at_all_nodes_finds(first: int, length: int) -> None:
     span = Span(first, min(8, first + length))
     overlaps = [node.span.overlap(span) if node.span else 0 for node in NODES]
-    found = node_of(ChunkHit(span, (), 0.0), NODES)
+    found = find_node(ChunkHit(span, (), 0.0), NODES)
     assert found is NODES[overlaps.index(max(overlaps))]
 
 
 def test_without_lines_the_titles_decide() -> None:
-    assert node_of(ChunkHit(None, ("One", "Two"), 0.5), NODES) == NODES[2]
-    assert node_of(ChunkHit(None, ("Somewhere", "Three"), 0.5), NODES) is None
-    assert node_of(ChunkHit(None, ("No", "Such", "Title"), 0.5), NODES) is None
+    assert find_node(ChunkHit(None, ("One", "Two"), 0.5), NODES) == NODES[2]
+    assert find_node(ChunkHit(None, ("Somewhere", "Three"), 0.5), NODES) is None
+    assert find_node(ChunkHit(None, ("No", "Such", "Title"), 0.5), NODES) is None
 
 
 def hit(similarity: float, line: int = 1) -> ChunkHit:
@@ -64,11 +64,15 @@ def hit(similarity: float, line: int = 1) -> ChunkHit:
 
 
 def test_a_node_is_as_good_as_its_best_chunk() -> None:
-    ranked = best_chunk([("b", hit(0.3)), ("a", hit(0.5, 7)), ("b", hit(0.9, 4)), ("c", hit(0.5))])
-    assert ranked == (Ranked("b", 0.9, origin="4-4"), Ranked("a", 0.5, origin="7-7"), Ranked("c", 0.5, origin="1-1"))
+    ranked = rank_by_best_chunk([("b", hit(0.3)), ("a", hit(0.5, 7)), ("b", hit(0.9, 4)), ("c", hit(0.5))])
+    assert ranked == (
+        Ranked("b", 0.9, matched=Span(4, 4)),
+        Ranked("a", 0.5, matched=Span(7, 7)),
+        Ranked("c", 0.5, matched=Span(1, 1)),
+    )
 
 
 def test_distance_and_rank_weighs_the_cosine_by_its_place() -> None:
-    ranked = distance_and_rank([("a", hit(0.8)), ("b", hit(0.6)), ("a", hit(0.7))])
+    ranked = rank_by_distance_and_rank([("a", hit(0.8)), ("b", hit(0.6)), ("a", hit(0.7))])
     assert [item.node_id for item in ranked] == ["a", "b"]
     assert [item.score for item in ranked] == [pytest.approx(0.8 / log2(2)), pytest.approx(0.6 / log2(4))]

@@ -2,7 +2,7 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.tree import DocumentTree
-from retriever.searching.neighbors import Neighborhood, file_roots, merge, neighbors
+from retriever.searching.neighbors import Neighborhood, find_file_roots, find_neighbors, merge
 from retriever.types import Ranked
 
 GUIDE = """# Guide
@@ -20,7 +20,7 @@ d
 """
 FAQ = "# FAQ\nx\n## Why\ny\n"
 NEAR = Neighborhood(
-    depth=1,
+    neighbor_depth=1,
     parent_decay=0.75,
     child_decay=0.7,
     sibling_decay=0.6,
@@ -38,7 +38,7 @@ def tree() -> DocumentTree:
 
 def around(tree: DocumentTree, *hits: Ranked, **changes: float) -> dict[str, float]:
     settings = {name: changes.get(name, getattr(NEAR, name)) for name in NEAR.__slots__}
-    return {item.node_id: round(item.score, 6) for item in neighbors(hits, tree, Neighborhood(**settings))}
+    return {item.node_id: round(item.score, 6) for item in find_neighbors(hits, tree, Neighborhood(**settings))}
 
 
 def test_one_step_in_each_direction(tree: DocumentTree) -> None:
@@ -53,7 +53,7 @@ def test_one_step_in_each_direction(tree: DocumentTree) -> None:
 
 
 def test_two_steps_decay_twice(tree: DocumentTree) -> None:
-    found = around(tree, Ranked(f"{G}/use", 1.0), depth=2)
+    found = around(tree, Ranked(f"{G}/use", 1.0), neighbor_depth=2)
     assert found[f"{G}/install"] == 0.6
     assert found[f"{G}/install/linux"] == pytest.approx(0.6 * 0.7)
 
@@ -72,21 +72,21 @@ def test_hits_are_no_neighbours_and_the_best_way_counts(tree: DocumentTree) -> N
 
 
 def test_the_order_is_by_score_then_id(tree: DocumentTree) -> None:
-    found = neighbors([Ranked(f"{G}/install", 1.0)], tree, NEAR)
+    found = find_neighbors([Ranked(f"{G}/install", 1.0)], tree, NEAR)
     assert list(found) == sorted(found, key=lambda item: (-item.score, item.node_id))
 
 
 def test_no_depth_no_neighbours(tree: DocumentTree) -> None:
-    assert around(tree, Ranked(f"{G}/install", 1.0), depth=0) == {}
+    assert around(tree, Ranked(f"{G}/install", 1.0), neighbor_depth=0) == {}
 
 
 def test_the_best_files_bring_in_their_first_section(tree: DocumentTree) -> None:
     hits = [Ranked("faq.md#faq/why", 1.0), Ranked(f"{G}/use", 0.8), Ranked(f"{G}/install", 0.7)]
-    assert [(item.node_id, item.score) for item in file_roots(hits, tree, 5, 0.75)] == [
+    assert [(item.node_id, item.score) for item in find_file_roots(hits, tree, 5, 0.75)] == [
         ("faq.md#faq", 0.75),
         (G, pytest.approx(0.6)),
     ]
-    assert len(file_roots(hits, tree, 1, 0.75)) == 1
+    assert len(find_file_roots(hits, tree, 1, 0.75)) == 1
 
 
 def test_merging_keeps_each_nodes_best_score() -> None:

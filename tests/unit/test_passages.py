@@ -1,18 +1,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.text import SNIPPET_CHARS, best_passage, cut, snippet
+from retriever.text import SNIPPET_CHARS, cut, snippet
 
 
 def words_of(text: str) -> list[str]:
     return text.lower().replace(".", "").split()
-
-
-def test_the_best_passage_holds_most_different_words() -> None:
-    passages = ["red red red", "red and blue", "blue then red", "green"]
-    assert best_passage(passages, {"red", "blue"}, words_of) == "red and blue"  # the first of two
-    assert best_passage(passages, {"yellow"}, words_of) == "red red red"
-    assert best_passage([], {"red"}, words_of) == ""
 
 
 def test_a_short_passage_is_shown_whole_and_without_its_heading() -> None:

@@ -5,30 +5,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.front_matter import read_front_matter
-from retriever.searching.fusion import SECONDS_OF_A_DAY, on_fixed_scale, recency, temporal_scores
-from retriever.types import Ranked, Ranking
+from retriever.searching.fusion import scale_by_bounds
+from retriever.searching.sources import SECONDS_OF_A_DAY, decay_by_age, score_recency
+from retriever.types import Ranked, Ranking, Source
 
 DAY = SECONDS_OF_A_DAY
 dates = st.lists(st.none() | st.floats(-1e11, 1e11), max_size=6)
 
 
 def test_half_of_it_is_gone_after_a_half_life() -> None:
-    assert recency([400 * DAY, 220 * DAY, 40 * DAY], 180.0) == [1.0, 0.5, 0.25]
+    assert decay_by_age([400 * DAY, 220 * DAY, 40 * DAY], 180.0) == [1.0, 0.5, 0.25]
 
 
 def test_what_was_too_young_to_have_a_time_is_as_new_as_the_newest() -> None:
-    assert recency([None, 100 * DAY, 10 * DAY], 90.0) == [1.0, 1.0, 0.5]
-    assert recency([None, None], 90.0) == [1.0, 1.0]
-    assert recency([], 90.0) == []
+    assert decay_by_age([None, 100 * DAY, 10 * DAY], 90.0) == [1.0, 1.0, 0.5]
+    assert decay_by_age([None, None], 90.0) == [1.0, 1.0]
+    assert decay_by_age([], 90.0) == []
 
 
 def test_openings_count_less_and_less() -> None:
-    assert temporal_scores([0.0, 0.0, -180 * DAY], [0, 9, 9], 180.0) == [1.0, 1 + log(10), (1 + log(10)) / 2]
+    assert score_recency([0.0, 0.0, -180 * DAY], [0, 9, 9], 180.0) == [1.0, 1 + log(10), (1 + log(10)) / 2]
 
 
 @given(dates, st.floats(1e-3, 1e5))
 def test_it_is_a_share(found: list[float | None], half_life: float) -> None:
-    shares = recency(found, half_life)
+    shares = decay_by_age(found, half_life)
     assert all(0.0 <= share <= 1.0 for share in shares)
     assert max(shares, default=1.0) == 1.0
 
@@ -36,13 +37,13 @@ def test_it_is_a_share(found: list[float | None], half_life: float) -> None:
 @given(st.lists(st.integers(0, 3000), min_size=2, max_size=6), st.integers(0, 3000))
 def test_beside_the_highest_it_does_not_matter_what_day_it_is(days: list[int], later: int) -> None:
     """The clock is no setting because of this: a later "now" makes all older by one factor."""
-    counted = recency([day * DAY for day in days], 180.0)
+    counted = decay_by_age([day * DAY for day in days], 180.0)
     by_the_clock = [0.5 ** ((max(days) + later - day) / 180.0) for day in days]
     lists = [
-        Ranking("temporal", "any", 1.0, tuple(Ranked(str(n), score) for n, score in enumerate(scores)), max(scores))
+        Ranking(Source.RECENCY, "any", 1.0, tuple(Ranked(str(n), score) for n, score in enumerate(scores)), max(scores))
         for scores in (counted, by_the_clock)
     ]
-    assert on_fixed_scale(lists[0]) == pytest.approx(on_fixed_scale(lists[1]), abs=1e-9)
+    assert scale_by_bounds(lists[0]) == pytest.approx(scale_by_bounds(lists[1]), abs=1e-9)
 
 
 @pytest.mark.parametrize(

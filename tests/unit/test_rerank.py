@@ -19,15 +19,18 @@ from retriever.rerank.stage import (
     rescale_unread,
 )
 from retriever.searching.fusion import cap_candidates
+from retriever.searching.hits import find_matched_chunk
 from retriever.settings.schema import RerankSettings
 from retriever.store.reading import StoredChunk
-from retriever.text import cut_around, matched_chunk
-from retriever.types import Candidate, Evidence
+from retriever.text import cut_around
+from retriever.types import Candidate, Evidence, Source
 
 
-def candidate(node_id: str, *arms: str, score: float = 0.1) -> Candidate:
-    arms = arms or ("dense",)
-    return Candidate(node_id, score, tuple(Evidence(arm, 1, 0.5, "cosine", score / len(arms)) for arm in arms))
+def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
+    sources = sources or (Source.SEMANTIC,)
+    return Candidate(
+        node_id, score, tuple(Evidence(source, 1, 0.5, "cosine", score / len(sources)) for source in sources)
+    )
 
 
 def test_what_a_rank_is_worth() -> None:
@@ -90,7 +93,7 @@ def test_a_blend_by_hand() -> None:
     scored = [RerankScore(candidate("a"), 0.2), RerankScore(candidate("b"), 0.9), RerankScore(candidate("c"), 0.2)]
     best = blend_orders(scored, 0.5, "probability")
     assert [(item.node_id, round(item.score, 4)) for item in best] == [("b", 0.7655), ("a", 0.6), ("c", 0.35)]
-    (evidence,) = [item for item in best[1].evidence if item.arm == "rerank"]
+    (evidence,) = [item for item in best[1].evidence if item.source == "rerank"]
     assert (evidence.rank, evidence.score, evidence.scale, evidence.share) == (2, 0.2, "probability", 0.1)
     assert [item.node_id for item in blend_orders(scored, 0.0, "p")] == ["b", "a", "c"]  # equal scores: fused order
     assert [item.node_id for item in blend_orders(scored, 1.0, "p")] == ["a", "b", "c"]
@@ -100,7 +103,7 @@ def test_a_boost_is_added_to_the_rerank_score() -> None:
     scored = [RerankScore(candidate("a"), 0.5), RerankScore(candidate("b"), 0.45, 0.1, "2 entities")]
     first = blend_orders(scored, 0.0, "p")[0]
     assert (first.node_id, round(first.score, 3), first.scale) == ("b", 0.55, "reranked")
-    assert (first.evidence[0].rank, first.evidence[0].origin) == (2, "2 entities")
+    assert (first.evidence[0].rank, first.evidence[0].note) == (2, "2 entities")
 
 
 def test_the_default_blend_never_overrules_the_first_of_a_language_model() -> None:
@@ -118,7 +121,7 @@ SCORES = st.floats(0, 1)
 def test_a_blend_only_reorders_and_its_shares_add_up(
     scores: list[tuple[float, float]], blend: float, more: int
 ) -> None:
-    candidates = [candidate(f"n{place}", "dense", "lexical") for place in range(len(scores))]
+    candidates = [candidate(f"n{place}", Source.SEMANTIC, Source.KEYWORD) for place in range(len(scores))]
     scored = [RerankScore(item, score, boost) for item, (score, boost) in zip(candidates, scores, strict=True)]
     behind = [candidate(f"m{place}") for place in range(more)]
     best = [*blend_orders(scored, blend, "p"), *rescale_unread(behind, len(scores) + 1, blend)]
@@ -133,7 +136,11 @@ def test_a_blend_only_reorders_and_its_shares_add_up(
 
 
 def test_neighbours_take_their_share_and_what_would_stay_empty() -> None:
-    mixed = [candidate("a"), *(candidate(f"n{i}", "neighbors", "late") for i in range(4)), candidate("b", "lexical")]
+    mixed = [
+        candidate("a"),
+        *(candidate(f"n{i}", Source.NEIGHBORS, Source.TOKEN_MATCH) for i in range(4)),
+        candidate("b", Source.KEYWORD),
+    ]
     mixed += [candidate("c")]
     assert [item.node_id for item in cap_candidates(mixed, 4, 0.25)] == ["a", "n0", "b", "c"]
     assert [item.node_id for item in cap_candidates(mixed, 4, 0.0)] == ["a", "n0", "b", "c"]
@@ -184,12 +191,12 @@ def test_the_passage_lies_around_the_chunk_that_matched() -> None:
     assert cut_passage(NODE, None, 10) == "# T\n\nFirs…"
 
 
-def test_the_chunk_of_the_dense_arm_is_the_one_that_matched() -> None:
+def test_the_chunk_of_the_semantic_search_is_the_one_that_matched() -> None:
     chunks = [chunk("red and blue", 5, 6), chunk("green", 7, 9)]
-    dense = Candidate(NODE.id, 0.1, (Evidence("dense", 1, 0.5, "cosine", 0.1, "7-9"),))
-    assert matched_chunk(dense, chunks, {"red"}, str.split) == chunks[1]
-    assert matched_chunk(candidate(NODE.id, "lexical"), chunks, {"red"}, str.split) == chunks[0]
-    assert matched_chunk(dense, [], {"red"}, str.split) is None
+    dense = Candidate(NODE.id, 0.1, (Evidence(Source.SEMANTIC, 1, 0.5, "cosine", 0.1, Span(7, 9)),))
+    assert find_matched_chunk(dense, chunks, {"red"}) == chunks[1]
+    assert find_matched_chunk(candidate(NODE.id, Source.KEYWORD), chunks, {"red"}) == chunks[0]
+    assert find_matched_chunk(dense, [], {"red"}) is None
 
 
 def section(number: int, text: str) -> Node:

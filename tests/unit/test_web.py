@@ -197,7 +197,10 @@ TEXTS = [
     ("badge-ink", "badge"),
     ("accent-ink", "accent"),
 ]
-SIGNS = [(sign, "paper") for sign in ("edge", "accent", "badge", "dense", "lexical", "late", "neighbors", "temporal")]
+SIGNS = [
+    (sign, "paper")
+    for sign in ("edge", "accent", "badge", "semantic", "keyword", "token_match", "neighbors", "recency")
+]
 
 
 @pytest.mark.parametrize("face", [0, 1], ids=["light", "dark"])

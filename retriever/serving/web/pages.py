@@ -1,6 +1,6 @@
 """The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -135,14 +135,12 @@ class Pages:
             Stage("open", opening, "modules and index" if opening >= 1 else "open already"),
             *timed.answer.trace.stages,
         ]
-        skipped = [f"{stage.name}: switched off, or nothing to do" for stage in stages if stage.note == "skipped"]
+        skipped = [f"{stage.name}: switched off, or nothing to do" for stage in stages if stage.skipped]
         return {
             "stages": stages,
-            "sources": [
-                f"{phrases.SOURCES.get(item.arm, item.arm)}, {item.scale}" for item in timed.answer.trace.rankings
-            ],
+            "sources": [f"{phrases.SOURCES[item.source]}, {item.scale}" for item in timed.answer.trace.rankings],
             "skipped": [*skipped, *timed.answer.degraded],
-            "neighbors": list(_find_neighbors(timed.answer.hits)),
+            "neighbors": [(hit, item.via) for hit in timed.answer.hits for item in hit.evidence if item.via],
             "label": outline.label,
         }
 
@@ -250,15 +248,6 @@ class Pages:
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
-
-
-def _find_neighbors(hits: tuple[Hit, ...]) -> Iterator[tuple[Hit, str, str]]:
-    """Hits that the tree brought in: the hit, what it is to another node, and that node's id."""
-    for hit in hits:
-        for item in hit.evidence:
-            relation, of, node_id = item.origin.partition(" of ")
-            if of and relation in phrases.RELATIONS:
-                yield hit, relation, node_id
 
 
 def _render_hit(view: View, hit: Hit, stems: frozenset[str], visit: Visit) -> Markup:
