@@ -1,6 +1,5 @@
 """`ask`: a question, answered with sections; the default command."""
 
-import json
 import logging
 import sys
 import time
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from retriever.command_line.console import (
-    MAX_NAMED,
     STANDARD_STREAM,
     Console,
     json_line,
@@ -355,45 +353,26 @@ def read_questions(content: bytes, name: str) -> list[Question]:
     Raises:
         UsageError: with every malformed line, or no question at all.
     """
+    from retriever.evaluation.formats import Mistakes, id_in, json_object, text_in
+
     questions: list[Question] = []
-    mistakes: list[str] = []
+    mistakes = Mistakes()
     lines_of_ids: dict[str | int, int] = {}
     for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            question = parse_question(line)
+            item = json_object(line.decode("utf-8"))
+            id_in(item)  # checked here; a number stays a number, as it comes back with the hits
+            question = Question(item["id"], text_in(item, "question"))
             if question.id in lines_of_ids:
                 raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
         except ValueError as error:
-            mistakes.append(f"{name}:{number}: {error}")
+            mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
             continue
         lines_of_ids[question.id] = number
         questions.append(question)
-    if mistakes:
-        more = [f"and {len(mistakes) - MAX_NAMED:,} lines more"] if len(mistakes) > MAX_NAMED else []
-        raise UsageError("\n".join([*mistakes[:MAX_NAMED], *more]))
+    mistakes.raise_any()
     if not questions:
         raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
     return questions
-
-
-def parse_question(line: bytes) -> Question:
-    """One line of a batch.
-
-    Raises:
-        ValueError: what is wrong with it.
-    """
-    try:
-        item = json.loads(line.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ValueError("not UTF-8") from error
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not JSON: {error}") from error
-    if not isinstance(item, dict):
-        raise ValueError("not an object with id and question")
-    if isinstance(item.get("id"), bool) or not isinstance(item.get("id"), str | int):
-        raise ValueError("id must be a string or a whole number")
-    if not isinstance(item.get("question"), str) or not item["question"].strip():
-        raise ValueError("question must be a text that is not empty")
-    return Question(item["id"], item["question"])

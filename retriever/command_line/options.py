@@ -3,7 +3,6 @@
 import functools
 import math
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from enum import IntEnum
@@ -11,7 +10,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import click
-from annotated_types import Ge, Gt, Le
 from click.shell_completion import CompletionItem
 
 from retriever.command_line import COMMANDS
@@ -19,7 +17,7 @@ from retriever.command_line.console import Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import QuestionError, RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import Setting, list_settings, merge, nest
+from retriever.settings.schema import Bounds, Setting, list_settings, merge, nest
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
@@ -77,6 +75,8 @@ def complete_editor(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 def complete_reference(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Paths of documents; behind a `#` their sections."""
+    import sqlite3
+
     from retriever.indexing.request import absolute, find_index
     from retriever.store.database import open_database
 
@@ -174,18 +174,17 @@ def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type fo
         return click_type(next(part for part in get_args(kind) if part is not NoneType))
     if get_origin(kind) is Literal:
         return click.Choice(get_args(kind))
-    bare, *bounds = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+    bare, *metadata = get_args(kind) if get_origin(kind) is Annotated else (kind,)
     if bare is str:
         return click.STRING
     if bare is bool:
         return click.BOOL
-    if bare not in (int, float) or not all(isinstance(bound, Ge | Gt | Le) for bound in bounds):
+    bounds = metadata[0] if metadata else Bounds()
+    if bare not in (int, float) or not isinstance(bounds, Bounds):
         raise TypeError(f"no flag can be made of a setting of type {kind}")
-    low: Any = next(
-        (bound.ge if isinstance(bound, Ge) else bound.gt for bound in bounds if isinstance(bound, Ge | Gt)), None
-    )
-    high: Any = next((bound.le for bound in bounds if isinstance(bound, Le)), None)
-    is_open = any(isinstance(bound, Gt) for bound in bounds)
+    is_open = bounds.above is not None
+    low: Any = bounds.above if is_open else bounds.at_least
+    high: Any = bounds.at_most
     return (click.IntRange if bare is int else Number)(low, high, min_open=is_open)
 
 

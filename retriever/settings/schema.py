@@ -3,12 +3,14 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
-
-from annotated_types import Ge, Gt, Le
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES
 from retriever.settings.duration import Duration
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
 INDEX_SECTIONS = (
@@ -27,23 +29,40 @@ def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN4
     return field(default=default, metadata={"help": help, "short_flag": short_flag})
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The range of a number; a profile's check and a flag's both read it.
+
+    It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
+    """
+
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        limits = {"ge": self.at_least, "le": self.at_most, "gt": self.above}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        return cast("CoreSchema", {**handler(source), **given})
+
+
 # The sections of a profile.
 
-Seconds = Annotated[float, Gt(0), Le(3600)]
-Count = Annotated[int, Ge(1)]
-CountOrNone = Annotated[int, Ge(0)]
-Weight = Annotated[float, Ge(0), Le(1e6)]
-Share = Annotated[float, Ge(0), Le(1)]
+Seconds = Annotated[float, Bounds(above=0, at_most=3600)]
+Count = Annotated[int, Bounds(1)]
+CountOrNone = Annotated[int, Bounds(0)]
+Weight = Annotated[float, Bounds(0, 1e6)]
+Share = Annotated[float, Bounds(0, 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSettings:
     """How long a chunk is."""
 
-    target_tokens: Annotated[int, Ge(1)] = setting(
+    target_tokens: Annotated[int, Bounds(1)] = setting(
         100, "Paragraphs, lists and the like are put together up to this many tokens, the breadcrumb aside."
     )
-    max_tokens: Annotated[int, Ge(16)] = setting(
+    max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "No chunk has more tokens, the breadcrumb included; what has more by itself is cut."
     )
 
@@ -55,8 +74,10 @@ class LlmSettings:
     model: str = setting("llama3.2", "The language model, as Ollama names it.")
     url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.", "--ollama-url")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    num_ctx: Annotated[int, Ge(1024)] = setting(8192, "The context window that the model is given, in tokens.")
-    keep_alive_seconds: Annotated[int, Ge(0)] = setting(600, "How long Ollama keeps the model loaded after a question.")
+    num_ctx: Annotated[int, Bounds(1024)] = setting(8192, "The context window that the model is given, in tokens.")
+    keep_alive_seconds: Annotated[int, Bounds(0)] = setting(
+        600, "How long Ollama keeps the model loaded after a question."
+    )
     seconds: Seconds = setting(30.0, "The longest wait for one answer of the model.")
     load_seconds: Seconds = setting(60.0, "The longest wait, besides, for a model that is not loaded yet.")
     idle_seconds: Seconds = setting(10.0, "The longest silence in the middle of an answer.")
@@ -95,7 +116,7 @@ class HydeSettings:
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
     )
-    cache_entries: Annotated[int, Ge(0)] = setting(
+    cache_entries: Annotated[int, Bounds(0)] = setting(
         1000, "How many expansions are kept in your cache folder; 0: none, and no figures for `status --metrics`."
     )
 
@@ -132,22 +153,22 @@ class RerankSettings:
         "none", "llm: the language model; cross-encoder: a model of the extra `models`."
     )
     model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
-    passes: Annotated[int, Ge(1), Le(2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
+    passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
     order: Literal["fused", "shuffled"] = setting(
         "fused",
         "How the language model is shown the candidates; shuffled (always alike for a question): for a model that "
         "prefers what stands first.",
     )
-    window: Annotated[int, Ge(2), Le(99)] = setting(20, "How many candidates the language model compares at once.")
+    window: Annotated[int, Bounds(2, 99)] = setting(20, "How many candidates the language model compares at once.")
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )
-    short_chars: Annotated[int, Ge(0)] = setting(
+    short_chars: Annotated[int, Bounds(0)] = setting(
         350, "Around sections of fewer characters the cross-encoder reads sentences of their document."
     )
-    context_sentences: Annotated[int, Ge(0)] = setting(5, "How many of these before the section, and after it.")
+    context_sentences: Annotated[int, Bounds(0)] = setting(5, "How many of these before the section, and after it.")
     batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
-    max_length: Annotated[int, Ge(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
+    max_length: Annotated[int, Bounds(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +194,10 @@ class FusionSettings:
     semantic_weight: Share = setting(0.55, "The weight of the semantic score in convex and blended.")
     keyword_weight: Share = setting(0.30, "The weight of the keyword score, likewise.")
     recency_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
-    min_cosine: Annotated[float, Ge(-1), Le(1)] = setting(0.25, "A lower cosine does not count, in blended.")
-    half_life_days: Annotated[float, Gt(0)] = setting(180.0, "After this many days the newness of a document is half.")
+    min_cosine: Annotated[float, Bounds(-1, 1)] = setting(0.25, "A lower cosine does not count, in blended.")
+    half_life_days: Annotated[float, Bounds(above=0)] = setting(
+        180.0, "After this many days the newness of a document is half."
+    )
 
 
 # What a user says about the encoder.
@@ -192,13 +215,17 @@ class EncoderSettings:
     api_key_env: str = setting("OPENAI_API_KEY", "The environment variable that holds the key of the kind openai.")
     query_prefix: str = setting("", "Put before each question; empty: what the model itself asks for.")
     document_prefix: str = setting("", "Put before each document; empty: what the model itself asks for.")
-    max_tokens: Annotated[int, Ge(16)] = setting(
+    max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "How many tokens of a text are read at most; the model's own limit where that is less."
     )
-    threads: Annotated[int, Ge(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
-    batch_size: Annotated[int, Ge(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
-    batch_seconds: Annotated[float, Gt(0)] = setting(120, "The longest wait for such a request while indexing.")
-    question_seconds: Annotated[float, Gt(0)] = setting(10, "The longest wait for a question's vector from a server.")
+    threads: Annotated[int, Bounds(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
+    batch_size: Annotated[int, Bounds(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
+    batch_seconds: Annotated[float, Bounds(above=0)] = setting(
+        120, "The longest wait for such a request while indexing."
+    )
+    question_seconds: Annotated[float, Bounds(above=0)] = setting(
+        10, "The longest wait for a question's vector from a server."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +270,9 @@ class Profile:
     node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
         "best_chunk", "A section's semantic score: its best chunk's cosine, or that cosine with its rank's share."
     )
-    rrf_k: Annotated[float, Gt(0), Le(1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
+    rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
+        60, "The k of reciprocal rank fusion: 1 / (k + rank)."
+    )
     semantic_weight: Weight = setting(1.0, "The weight of semantic search in the fusion.")
     keyword_weight: Weight = setting(1.0, "The weight of keyword search in the fusion.")
     token_match_weight: Weight = setting(
@@ -262,14 +291,14 @@ class Profile:
     )
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
-    context_tokens: Annotated[int, Ge(LEAST_CONTEXT_TOKENS)] = setting(
+    context_tokens: Annotated[int, Bounds(LEAST_CONTEXT_TOKENS)] = setting(
         4000, "How many tokens --context may have, by the bundled model's tokenizer.", "--max-tokens"
     )
     refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
-    refresh_seconds: Annotated[float, Ge(0), Le(1e9)] = setting(
+    refresh_seconds: Annotated[float, Bounds(0, 1e9)] = setting(
         1.0, "A retriever that stays open looks at the folders at most this often."
     )
-    change_seconds: Annotated[float, Ge(0), Le(3600)] = setting(
+    change_seconds: Annotated[float, Bounds(0, 3600)] = setting(
         1.0,
         "After a change of the embedding model each ask embeds for this time what is left, likely sections first.",
     )
@@ -291,7 +320,7 @@ class Profile:
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
     passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")
-    hyde_temperature: Annotated[float, Ge(0), Le(2)] = setting(0.3, "The temperature at which passages are written.")
+    hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
     hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most this many words are not expanded.")
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
