@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         the exit status; see `ExitCode`.
     """
     try:
-        code = _let_resident_answer(sys.argv[1:]) if arguments is None else None
+        code = let_resident_answer(sys.argv[1:]) if arguments is None else None
         if code is not None:
             return code
         from retriever.command_line.program import main as run
@@ -25,12 +25,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _let_resident_answer(words: Sequence[str]) -> int | None:
+def let_resident_answer(words: Sequence[str]) -> int | None:
     """Prints what the resident process answers, and returns its exit status; None when there is no answer."""
+    from retriever.command_line import COMMANDS
     from retriever.serving.resident_client import ask_resident
 
     try:
-        answer = ask_resident(words)
+        answer = ask_resident(words, COMMANDS)
         if answer is None:
             return None
         code, chunks = answer
@@ -40,9 +41,9 @@ def _let_resident_answer(words: Sequence[str]) -> int | None:
             stream.flush()
         return code
     except (OSError, KeyboardInterrupt) as error:
-        from retriever.command_line.program import ended_by
+        from retriever.command_line.program import report_error
 
-        return ended_by(error)
+        return report_error(error)
 
 
 if __name__ == "__main__":

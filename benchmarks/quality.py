@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever.command_line.console import Page
 from retriever.command_line.evaluate import show_summary
+from retriever.command_line.render import Page
 from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
 from retriever.evaluation.formats import check_expansions, read_expansions, read_questions_jsonl
 from retriever.evaluation.statistics import estimate_over_sets

@@ -31,7 +31,7 @@ from retriever.query import Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.schema import merged
+from retriever.settings.schema import merge
 
 MEASURES = ("nDCG@10", "hit@1", "hit@5", "hit@30")
 PROFILES = ("fast", "balanced", "recall")
@@ -109,7 +109,7 @@ class Questions:
         """With as many hits as there are candidates, or more."""
         with open_retriever([self.docs], self.index, profile, settings=settings) as retriever:
             depth = max(DEPTH, retriever.profile.candidate_cap)
-        return open_retriever([self.docs], self.index, profile, settings=merged(settings, {**ONCE, "top_k": depth}))
+        return open_retriever([self.docs], self.index, profile, settings=merge(settings, {**ONCE, "top_k": depth}))
 
     @property
     def of_others(self) -> Expansions:
@@ -131,7 +131,7 @@ class Way:
         """Node ids by question id, best first: as the pipeline puts them, or as the script has them reranked."""
         recorded = {"": {}, "own": asked.expansions, "of others": asked.of_others if self.expanded else {}}
         kind = {"rerank": {"kind": "cross-encoder" if script else "none", "blend": script.blend if script else 0.0}}
-        with asked.open(self.profile, merged(self.settings, kind)) as retriever:
+        with asked.open(self.profile, merge(self.settings, kind)) as retriever:
             retriever._reranker = reranker = Scripted()  # in place of the model that would be loaded
             found = {}
             for question in asked.questions:

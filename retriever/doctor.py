@@ -508,8 +508,8 @@ def _remove_odd_vectors(target: sqlite3.Connection) -> None:
 # What `doctor --repair` does: the least that makes an index whole again, nothing where it is.
 #
 # Derived parts are made anew from index.sqlite. A damaged index.sqlite stays as it is while a new index is made beside
-# it, in a draft folder; then the new one takes its place in one step. A repair that is killed before that step leaves the
-# damaged index and the draft, which the next repair removes.
+# it, in a draft folder; then the new one takes its place in one step. A repair that is killed before that step leaves
+# the damaged index and the draft, which the next repair removes.
 
 DRAFT_NAME = f"{FILE_NAME}.draft"
 DAMAGED_NAME = f"{FILE_NAME}.damaged"

@@ -112,7 +112,7 @@ def match_tokens(
     settings: TokenMatchSettings,
     recorder: Recorder,
 ) -> list[Ranking]:
-    """The candidates' ranking by late interaction; none where it is off, has no time, or the encoder gives no tokens."""
+    """The candidates' ranking by late interaction; none where it is off, has no time, or the encoder has no tokens."""
     with recorder.stage(StageName.TOKEN_MATCH) as note:
         if encoded is None or encoded.tokens is None or not settings.token_match_weight:
             note.skip()

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import click
 
-from retriever.command_line.options import SettingOption, flags, is_help, shown_value
+from retriever.command_line.options import SettingOption, format_value, is_help, setting_flags
 from retriever.command_line.program import command_line
-from retriever.settings.schema import settings
+from retriever.settings.schema import list_settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"
 
 BLOCK = re.compile(r"(<!-- generated: (\w+) -->)\n.*?(<!-- end -->)", re.DOTALL)
 
 
-def written(page: str) -> str:
+def rewrite(page: str) -> str:
     """The page with each `<!-- generated: NAME -->` block made anew."""
-    return BLOCK.sub(lambda block: "\n".join([block[1], *rows(block[2]), block[3]]), page)
+    return BLOCK.sub(lambda block: "\n".join([block[1], *table_rows(block[2]), block[3]]), page)
 
 
-def rows(name: str) -> Iterator[str]:
+def table_rows(name: str) -> Iterator[str]:
     """One table: `settings`, or the options of the command of that name."""
-    yield from setting_rows() if name == "settings" else option_rows(command_line.commands[name])
+    yield from setting_rows() if name == "settings" else option_rows(command_line.load_command(name))
 
 
 def option_rows(command: click.Command) -> Iterator[str]:
@@ -41,9 +41,9 @@ def setting_rows() -> Iterator[str]:
     """Every setting of a profile."""
     yield "| key | flag | default | meaning |"
     yield "|---|---|---|---|"
-    for item in settings():
-        names = ", ".join(f"`{name}`" for name in flags(item))
-        yield f"| `{item.key}` | {names} | {shown_value(item.default)} | {cell(item.help)} |"
+    for item in list_settings():
+        names = ", ".join(f"`{name}`" for name in setting_flags(item))
+        yield f"| `{item.key}` | {names} | {format_value(item.default)} | {cell(item.help)} |"
 
 
 def cell(text: str) -> str:
@@ -54,7 +54,7 @@ def cell(text: str) -> str:
 def main() -> int:
     """Writes the page, or with --check says whether that would change it."""
     before = PAGE.read_text(encoding="utf-8")
-    after = written(before)
+    after = rewrite(before)
     if "--check" in sys.argv[1:]:
         if before != after:
             print(f"{PAGE.name} is out of date; run: uv run scripts/write_cli_reference.py")

@@ -257,8 +257,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     monkeypatch.setitem(sys.modules, "retriever.api", module)
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
-    monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)
-    monkeypatch.setattr("retriever.command_line.show.known_state", lambda: None)
+    monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda console, idle_minutes, **_: 0)
+    monkeypatch.setattr("retriever.command_line.serve.resident_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library

@@ -8,7 +8,7 @@ from retriever.api import open_retriever
 from retriever.display.json import hit_object
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
-from retriever.settings.schema import merged
+from retriever.settings.schema import merge
 from retriever.types import Answer, Hit
 
 
@@ -25,7 +25,7 @@ def opened(
         RetrieverError: as there.
     """
     wanted = {} if top_k is None else {"top_k": top_k}
-    return open_retriever(docs, index, profile, merged(settings or {}, wanted))
+    return open_retriever(docs, index, profile, merge(settings or {}, wanted))
 
 
 def metadata(answer: Answer, hit: Hit) -> dict[str, Any]:

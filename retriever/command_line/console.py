@@ -1,4 +1,9 @@
-"""A page of output for people: wrapped and coloured on a terminal, one line for each item elsewhere."""
+"""What a command writes: results on standard output, notes and progress on standard error.
+
+Documents, their names and error messages may hold escape sequences (recolour, retitle, write the clipboard), carriage
+returns that overwrite what was printed, and characters that reverse or hide text. People see a mark in their place;
+programs get them exactly, as JSON. No character stops the output.
+"""
 
 import io
 import json
@@ -10,28 +15,27 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TextIO
 
 import click
-from rich.console import Console
-from rich.text import Text
 
-from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.json import SCHEMA_VERSION
 from retriever.display.sanitize import sanitize, sanitize_line
+from retriever.errors import RetrieverError
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Display
-    from rich.progress import Task, TaskID
+    from rich.progress import TaskID
 
     from retriever.types import Progress
 
+MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
+STANDARD_STREAM = "-"  # as a file's name on the command line
 
-# The two streams: what a document holds is never obeyed by a terminal, and no character stops the output.
-#
-# Documents, their names and error messages may hold escape sequences (recolour, retitle, write the clipboard), carriage
-# returns that overwrite what was printed, and characters that reverse or hide text. People see a mark in their place;
-# programs get them exactly, as JSON.
+log = logging.getLogger(__name__)
+
+
+# The two streams.
 
 
 def prepare_streams() -> None:
@@ -51,13 +55,8 @@ def abandon_output() -> None:
     os.close(nowhere)
 
 
-def write_line(stream: TextIO, text: str) -> None:
-    """One or more lines, sanitized."""
-    stream.write(f"{sanitize(text)}\n")
-
-
-def columns() -> int:
-    """The width to print for; COLUMNS, else the terminal's, else 80."""
+def terminal_columns() -> int:
+    """The width to print for: COLUMNS, else the terminal's, else 80."""
     return shutil.get_terminal_size().columns
 
 
@@ -76,145 +75,18 @@ def openable(folder: str, file: str) -> str:
     return min(relative, absolute, key=len)
 
 
-MAX_WIDTH = 110
-"""Columns: longer lines of prose are hard to read."""
-
-MIN_WIDTH = 40
-
-CITED = "bold cyan"
-MATCHED = "bold yellow"
-QUIET = "dim"
+# Results.
 
 
-class _Console(Console):
-    """Leaves a closed pipe to `main`; rich would end the process with 1."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+def print_line(text: str) -> None:
+    """One or more lines on standard output, sanitized."""
+    sys.stdout.write(f"{sanitize(text)}\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Where lines are written."""
+def print_json(content: dict[str, Any]) -> None:
+    """A command's result as one JSON object and a newline on standard output."""
+    from retriever.display.json import SCHEMA_VERSION
 
-    console: Console
-    width: int
-    """Columns to wrap at, on a terminal."""
-    crumb: str
-    """Between two titles of a breadcrumb."""
-    dot: str
-    """Between two facts of a line."""
-    bar: str
-    """Before each line of a quoted text."""
-    links: str = ""
-    """The template of the addresses that citations lead to; empty where none is shown."""
-
-    @classmethod
-    def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":
-        """A page on that stream; no colours where it is no terminal, or with NO_COLOR, and links on a terminal alone.
-
-        Raises:
-            UsageError: there is no such editor (see `choose_template`).
-        """
-        width = max(MIN_WIDTH, columns())
-        no_color = bool(os.environ.get("NO_COLOR"))
-        console = _Console(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
-        signs = (" \u203a ", " \u00b7 ", "\u2502 ") if is_unicode(stream) else (" > ", " | ", "| ")
-        links = choose_template(editor, os.environ)
-        can_link = stream.isatty() and os.environ.get("TERM") != "dumb"
-        return cls(console, min(width, MAX_WIDTH), *signs, links if can_link else "")
-
-    def paragraph(self, text: Text, indent: int = 0) -> None:
-        """Prose; elsewhere than on a terminal it stays one line, so that tools find what stands in it."""
-        rows = text.wrap(self.console, self.width - indent) if self.console.is_terminal else [text]
-        for row in rows:
-            self.line(row, indent)
-
-    def line(self, text: Text, indent: int = 0) -> None:
-        """What must not be broken: a path, a row of a table."""
-        text.rstrip()
-        self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
-
-    def cited(self, citation: str, absolute_path: str, line: int) -> Text:
-        """A citation, which opens that line in the editor where it is followed."""
-        text = Text(sanitize_line(citation), CITED)
-        if not self.links:
-            return text
-        # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
-        address = make_editor_link(self.links, absolute_path, line)
-        return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
-
-    def quotation(self, text: Text, indent: int = 0) -> None:
-        """Lines of a document as they stand there, behind a bar."""
-        for row in text.split("\n"):
-            self.line(Text.assemble((self.bar, QUIET), row), indent)
-
-    def blank(self) -> None:
-        """An empty line."""
-        self.console.print()
-
-    def path_of_titles(self, titles: tuple[str, ...]) -> str:
-        """A breadcrumb as one line."""
-        return self.crumb.join(map(sanitize_line, titles))
-
-
-# What is said on standard error, beside the results.
-
-MAX_NAMED = 20
-"""How many skipped files are named one by one; `status` names them all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Notes:
-    """The voice of one run."""
-
-    quiet: bool = False
-    """Errors alone."""
-    verbose: bool = False
-    """What the stages report, with timings."""
-
-    def say(self, text: str) -> None:
-        """One line, unless quiet."""
-        self._write(sanitize(text))
-
-    def aside(self, text: str) -> None:
-        """One dim line, unless quiet."""
-        can_dim = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-        line = sanitize_line(text)
-        self._write(click.style(line, dim=True) if can_dim else line)
-
-    def skipped(self, files: tuple[tuple[str, str], ...]) -> None:
-        """Names the files that were left out, each with its reason."""
-        for path, reason in files[:MAX_NAMED]:
-            self.say(f"skipped {path}: {reason}")
-        if len(files) > MAX_NAMED:
-            self.say(f"skipped {len(files) - MAX_NAMED:,} more files; `status` names them all")
-
-    def _write(self, text: str) -> None:
-        if not self.quiet:
-            sys.stderr.write(f"{text}\n")
-
-    def follow_logging(self) -> None:
-        """Sends what the libraries log to standard error: warnings, with `verbose` our own stages' reports as well."""
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(_InertFormatter("%(message)s"))
-        logging.basicConfig(level=logging.ERROR if self.quiet else logging.WARNING, handlers=[handler], force=True)
-        for package in ("retriever", "pageindex"):
-            logging.getLogger(package).setLevel(logging.INFO if self.verbose else logging.NOTSET)
-
-
-class _InertFormatter(logging.Formatter):
-    """Log lines may quote documents and file names."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return sanitize(super().format(record))
-
-
-# Every command's result as one JSON object on standard output.
-
-
-def write_json(content: dict[str, Any]) -> None:
-    """One object and a newline on standard output."""
     sys.stdout.write(f"{json_line({'schema_version': SCHEMA_VERSION, **content})}\n")
 
 
@@ -231,24 +103,90 @@ def json_line(content: dict[str, Any]) -> str:
     return text if is_unicode(sys.stdout) else json.dumps(content, allow_nan=False)
 
 
-# How long work is shown: bars on a terminal, one logged line for each stage elsewhere.
-
-log = logging.getLogger(__name__)
-
-
 @contextmanager
-def shown_progress(notes: Notes) -> "Iterator[Progress | None]":
-    """What a long operation reports to; the bars are gone afterwards, however it ends."""
-    if notes.quiet:
-        yield None
-    elif not sys.stderr.isatty():
-        yield LoggedStages()
-    else:
-        bars = Bars()
-        try:
-            yield bars
-        finally:
-            bars.close()
+def write_whole(target: str) -> Iterator[IO[str]]:
+    """A file that appears under its name when all of it is written, and not at all when that fails.
+
+    Standard output (`-`) and what is no regular file (a pipe, /dev/null) are written as the text comes.
+
+    Raises:
+        RetrieverError: it cannot be written.
+    """
+    if target == STANDARD_STREAM:
+        yield sys.stdout
+        return
+    path = Path(target).resolve()  # through a link: what is replaced is the file, not the link
+    is_special = path.exists() and not path.is_file()
+    partial = path if is_special else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w" if is_special else "x", encoding="utf-8", newline="\n") as out:
+            yield out
+        if not is_special:
+            partial.replace(path)
+    except OSError as error:
+        raise RetrieverError(f"{target}: cannot be written: {error.strerror}") from error
+    finally:
+        if not is_special:
+            partial.unlink(missing_ok=True)
+
+
+# Notes and progress.
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """Standard error, as loud as -q and -v say."""
+
+    quiet: bool = False
+    """Errors alone."""
+    verbose: bool = False
+    """What the stages report, with timings."""
+
+    def note(self, text: str) -> None:
+        """Writes a line, unless quiet."""
+        if not self.quiet:
+            sys.stderr.write(f"{sanitize(text)}\n")
+
+    def note_dim(self, text: str) -> None:
+        """Writes a dim line, unless quiet."""
+        line = sanitize_line(text)
+        if not self.quiet:
+            can_dim = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+            sys.stderr.write(f"{click.style(line, dim=True) if can_dim else line}\n")
+
+    def note_skipped(self, files: tuple[tuple[str, str], ...]) -> None:
+        """Names files that were left out, (path, reason) each."""
+        for path, reason in files[:MAX_NAMED]:
+            self.note(f"skipped {path}: {reason}")
+        if len(files) > MAX_NAMED:
+            self.note(f"skipped {len(files) - MAX_NAMED:,} more files; `status` names them all")
+
+    def follow_logging(self) -> None:
+        """Sends what libraries log to standard error: warnings, with -v our own stages' reports as well."""
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(_SanitizingFormatter("%(message)s"))
+        logging.basicConfig(level=logging.ERROR if self.quiet else logging.WARNING, handlers=[handler], force=True)
+        for package in ("retriever", "pageindex"):
+            logging.getLogger(package).setLevel(logging.INFO if self.verbose else logging.NOTSET)
+
+    @contextmanager
+    def show_progress(self) -> "Iterator[Progress | None]":
+        """What a long operation reports to: bars on a terminal, which are gone afterwards, else a log line a stage."""
+        if self.quiet:
+            yield None
+        elif not sys.stderr.isatty():
+            yield LoggedStages()
+        else:
+            bars = Bars()
+            try:
+                yield bars
+            finally:
+                bars.close()
+
+
+class _SanitizingFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:  # log lines may quote documents and file names
+        return sanitize(super().format(record))
 
 
 class LoggedStages:
@@ -258,43 +196,35 @@ class LoggedStages:
         self._begun: dict[str, tuple[float, int, str]] = {}
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """A stage begins that will take `total` units."""
         self._begun[stage] = time.perf_counter(), total, unit
 
     def advance(self, stage: str, done: int) -> None:
-        """`done` units are done by now; a log has nothing to say about it."""
+        """A log says nothing before the end."""
 
     def finish(self, stage: str) -> None:
-        """The stage is over."""
         begun, total, unit = self._begun.pop(stage)
         seconds = time.perf_counter() - begun
         log.info("%s: %d %s in %.1f s (%.0f/s)", stage, total, unit, seconds, total / max(seconds, 1e-9))
 
 
 class Bars:
-    """A bar for each stage, with its rate and the time left, on standard error.
-
-    Nothing is loaded or drawn before the first stage starts: most runs find nothing to do.
-    """
+    """A bar for each stage, with its rate and the time left, on standard error."""
 
     def __init__(self) -> None:
-        self._display: Display | None = None
+        self._display: Display | None = None  # nothing is loaded or drawn before a stage starts: most runs have none
         self._tasks: dict[str, TaskID] = {}
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """Shows an empty bar."""
         if self._display is None:
-            self._display = _display()
+            self._display = make_progress_display()
             self._display.start()
         self._tasks[stage] = self._display.add_task(stage, total=total, unit=unit)
 
     def advance(self, stage: str, done: int) -> None:
-        """Moves the bar to `done` units."""
         if self._display is not None:
             self._display.update(self._tasks[stage], completed=done)
 
     def finish(self, stage: str) -> None:
-        """Takes the bar away."""
         if self._display is not None:
             self._display.remove_task(self._tasks.pop(stage))
 
@@ -304,13 +234,15 @@ class Bars:
             self._display.stop()
 
 
-def _display() -> "Display":
-    from rich.console import Console
+def make_progress_display() -> "Display":
+    """An empty display of bars on standard error."""
+    from rich.console import Console as RichConsole
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Task as RichTask
     from rich.text import Text
 
     class RateColumn(ProgressColumn):
-        def render(self, task: "Task") -> "Text":
+        def render(self, task: RichTask) -> Text:
             speed = task.finished_speed or task.speed
             return Text("" if speed is None else f"{speed:,.0f}/s", style="dim")
 
@@ -321,6 +253,6 @@ def _display() -> "Display":
         TextColumn("{task.fields[unit]}", markup=False),
         RateColumn(),
         TimeRemainingColumn(compact=True),
-        console=Console(stderr=True),
+        console=RichConsole(stderr=True),
         transient=True,
     )

@@ -1,18 +1,10 @@
 """`doctor`: whether everything is well, and what to do about what is not."""
 
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
 import click
 
-from retriever.command_line import options
-from retriever.command_line.console import write_line
-from retriever.command_line.options import ExitCode, WithExamples
+from retriever.command_line.console import Console, print_json, print_line
+from retriever.command_line.options import ExitCode, WithExamples, console_option, index_option, json_option
 from retriever.display.sanitize import sanitize_line
-
-if TYPE_CHECKING:
-    from retriever.doctor import Finding
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}
 
@@ -24,52 +16,33 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}
         "doctor --repair --index .index",
         "doctor --llm --json",
     ),
-    short_help="Check the installation and the index, and repair it.",
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )
 @click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")
 @click.option("--llm", is_flag=True, help="Ask the language model as well, which may have to be loaded first.")
-@options.index_option
-@options.json_option
-@options.voice_options
-def doctor(index: str | None, repair: bool, llm: bool, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
+@index_option
+@json_option
+@console_option
+def doctor(console: Console, index: str | None, *, repair: bool, llm: bool, as_json: bool) -> ExitCode:
     """Check the installation and everything in the index, and say what to do about what is not well.
 
     Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
     """
     from retriever.api import check_up
-    from retriever.command_line.console import shown_progress
 
-    notes = options.taken_notes(given)
-    with shown_progress(notes) as progress:
+    with console.show_progress() as progress:
         found = check_up(index, repair=repair, llm=llm, progress=progress)
-    if given["as_json"]:
-        from retriever.command_line.console import write_json
-
-        write_json(findings_object(found.findings, found.repairs))
+    problems = sum(item.level == "problem" for item in found.findings)
+    if as_json:
+        keys = ("area", "name", "level", "says", "cure")
+        findings = [{key: getattr(item, key) for key in keys} for item in found.findings]
+        print_json({"problems": problems, "repairs": list(found.repairs), "findings": findings})
     else:
-        for line in (*(f"repaired  {sanitize_line(text)}" for text in found.repairs), *finding_lines(found.findings)):
-            write_line(sys.stdout, line)
-    return ExitCode.ERROR if any(item.level == "problem" for item in found.findings) else ExitCode.OK
-
-
-def finding_lines(findings: "Sequence[Finding]") -> list[str]:
-    """What was found, for people: one line each, and one for the cure."""
-    width = max((len(item.name) for item in findings), default=0)
-    lines = []
-    for item in findings:
-        lines.append(f"{SIGNS[item.level]:<8} {sanitize_line(item.name):<{width}}  {sanitize_line(item.says)}")
-        lines += [f"{'':<8} {'':<{width}}  -> {sanitize_line(item.cure)}"] if item.cure else []
-    return lines
-
-
-def findings_object(findings: "Sequence[Finding]", repairs: Sequence[str]) -> dict[str, Any]:
-    """What was found, for programs."""
-    return {
-        "problems": sum(item.level == "problem" for item in findings),
-        "repairs": list(repairs),
-        "findings": [
-            {"area": item.area, "name": item.name, "level": item.level, "says": item.says, "cure": item.cure}
-            for item in findings
-        ],
-    }
+        for text in found.repairs:
+            print_line(f"repaired  {sanitize_line(text)}")
+        width = max((len(item.name) for item in found.findings), default=0)
+        for item in found.findings:
+            print_line(f"{SIGNS[item.level]:<8} {sanitize_line(item.name):<{width}}  {sanitize_line(item.says)}")
+            if item.cure:
+                print_line(f"{'':<8} {'':<{width}}  -> {sanitize_line(item.cure)}")
+    return ExitCode.ERROR if problems else ExitCode.OK

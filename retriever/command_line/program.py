@@ -1,8 +1,9 @@
-"""The commands put together: what an error says, the exit codes."""
+"""The program: its commands, imported when they are needed; how errors are told; the exit status."""
 
 import atexit
 import errno
 import gc
+import importlib
 import logging
 import os
 import signal
@@ -16,104 +17,92 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import get_completion_class, shell_complete
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
-from retriever.command_line.archive import export, import_file
-from retriever.command_line.ask import ask
-from retriever.command_line.console import abandon_output, prepare_streams, write_line
-from retriever.command_line.doctor import doctor
-from retriever.command_line.evaluate import evaluate, questions
-from retriever.command_line.explain import explain
-from retriever.command_line.history import forget, history
-from retriever.command_line.index import index, watch
-from retriever.command_line.options import EXIT_CODES_HELP, ExitCode, QuestionOrCommand, WithExamples
-from retriever.command_line.profiles import init, profiles
-from retriever.command_line.serve import mcp, serve
-from retriever.command_line.show import read, status, tree
+from retriever.command_line import COMMANDS
+from retriever.command_line.console import abandon_output, prepare_streams
+from retriever.command_line.options import (
+    COMMAND_IMPLIED,
+    EXIT_CODES_HELP,
+    ExitCode,
+    WithExamples,
+    common_options,
+    is_help,
+    write_options,
+)
+from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
+from retriever.serving.resident_client import VERBOSITY_FLAGS
 
 if TYPE_CHECKING:
     from retriever.command_line.ask import Opener
 
-
-# Python's collector of cyclic garbage, in a process that loads its modules, does one thing and ends.
-
+PROGRAM = "hybrid-retrieve"  # as it is installed: a shell completes the words behind this one
+COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
+DEFAULT_COMMAND = "ask"
+# New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
+# that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes.
 BETWEEN_COLLECTIONS = 50_000
-"""New objects before the collector looks at them; Python's own number is 700. The modules of an ask are 127,000 objects
-that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes."""
-
-
-def collect_rarely() -> None:
-    """Looks for garbage less often, and not at the end, when all memory goes back at once: 15 % of an ask."""
-    gc.set_threshold(BETWEEN_COLLECTIONS)
-    atexit.register(gc.freeze)
-
-
-# Ctrl-C, also where a library makes another error of it.
-
-
-@contextmanager
-def noted_interrupts() -> Iterator[list[int]]:
-    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt.
-
-    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is ignored or
-    handled otherwise, and in threads, which it does not reach, nothing is changed and nothing noted.
-    """
-    came: list[int] = []
-
-    def note(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        signal.default_int_handler(number, frame)
-
-    in_main = threading.current_thread() is threading.main_thread()
-    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield came
-        return
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield came
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-# `completion`: what a shell runs to complete command lines of this program.
-
-PROGRAM = "hybrid-retrieve"
-"""The installed program: a shell completes the words behind this one."""
-VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"
-"""By it the shell's script asks what could come next, as click describes it."""
-
-
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "completion bash",
-        "completion zsh",
-        "completion fish",
-    ),
-    short_help="Print what makes a shell complete command lines.",
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> ExitCode:
-    """Print a script for SHELL, which then completes commands, options, profiles, documents and sections.
-
-    For good, in ~/.bashrc or ~/.zshrc: eval "$(hybrid-retrieve completion bash)", or zsh; for fish:
-    hybrid-retrieve completion fish > ~/.config/fish/completions/hybrid-retrieve.fish
-    """
-    script = get_completion_class(shell)
-    assert script is not None
-    group = click.get_current_context().find_root().command
-    sys.stdout.write(f"{script(group, {}, PROGRAM, VARIABLE).source()}\n")
-    return ExitCode.OK
-
-
-def completed(group: click.Command) -> int | None:
-    """Tells a shell what could come next, if one asks; the exit status, or None where this is an ordinary run."""
-    instruction = os.environ.get(VARIABLE)
-    return shell_complete(group, {}, PROGRAM, VARIABLE, instruction) if instruction else None
-
 
 log = logging.getLogger("retriever")
+
+
+class Program(WithExamples, click.Group):
+    """`PROGRAM "question"` is `PROGRAM ask "question"`; options may stand before the question or after it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return self.load_command(cmd_name) if cmd_name in COMMANDS else None
+
+    def load_command(self, name: str) -> click.Command:
+        """The command of that name; its module is imported when it was not yet."""
+        if name not in self.commands:
+            place, help_line = COMMANDS[name]
+            module, _, attribute = place.partition(":")
+            command: click.Command = getattr(importlib.import_module(f"{__package__}.{module}"), attribute)
+            command.short_help = help_line
+            self.add_command(command, name)
+        return self.commands[name]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Names the default command where none is named; without any argument, shows the help and ends with 2."""
+        if not args:
+            if not ctx.resilient_parsing:
+                sys.stderr.write(f"{self.get_help(ctx)}\n")
+                ctx.exit(ExitCode.USAGE)
+            return super().parse_args(ctx, args)
+        own = {flag for option in self.get_params(ctx) for flag in option.opts}
+        before = next((place for place, word in enumerate(args) if word not in VERBOSITY_FLAGS), len(args))
+        first = args[before] if before < len(args) else ""
+        if first in own:
+            args = args[before:]
+        elif first in COMMANDS:
+            args = [first, *args[:before], *args[before + 1 :]]
+        else:
+            ctx.meta[COMMAND_IMPLIED] = True
+            args = [DEFAULT_COMMAND, *args]
+        return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands; of options, those of the default command as well."""
+        if not incomplete.startswith("-"):
+            names = [name for name in COMMANDS if name.startswith(incomplete)]
+            return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
+        command = self.load_command(DEFAULT_COMMAND)
+        inner = command.shell_complete(click.Context(command, parent=ctx, info_name=DEFAULT_COMMAND), incomplete)
+        return list({item.value: item for item in (*super().shell_complete(ctx, incomplete), *inner)}.values())
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the default command's common options, then this group's own, then the commands."""
+        command = self.load_command(DEFAULT_COMMAND)
+        inner = click.Context(command, info_name=DEFAULT_COMMAND, parent=ctx)
+        common = (option for option in common_options(command.get_params(inner)) if not is_help(option))
+        write_options("Options of a question", common, ctx, formatter)
+        write_options("Options", self.get_params(ctx), ctx, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
 
 
 @click.group(
@@ -122,28 +111,7 @@ log = logging.getLogger("retriever")
         '"how are the two rankings fused?" --full',
         "index docs ../notes",
     ),
-    cls=QuestionOrCommand,
-    commands=[
-        ask,
-        index,
-        watch,
-        tree,
-        read,
-        status,
-        history,
-        forget,
-        export,
-        import_file,
-        doctor,
-        profiles,
-        init,
-        evaluate,
-        explain,
-        questions,
-        mcp,
-        serve,
-        completion,
-    ],
+    cls=Program,
     epilog=f"{EXIT_CODES_HELP} Every command has its own --help; `ask --help` lists every setting.",
     subcommand_metavar='"QUESTION" | COMMAND ...',
     options_metavar="[OPTIONS]",
@@ -153,16 +121,33 @@ def command_line() -> None:
     """Find the sections of a folder of Markdown that answer a question, each cited as file:first-last."""
 
 
+@click.command(cls=WithExamples, examples=("completion bash", "completion zsh", "completion fish"))
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> ExitCode:
+    """Print a script for SHELL, which then completes commands, options, profiles, documents and sections.
+
+    For good, in ~/.bashrc or ~/.zshrc: eval "$(hybrid-retrieve completion bash)", or zsh; for fish:
+    hybrid-retrieve completion fish > ~/.config/fish/completions/hybrid-retrieve.fish
+    """
+    script = get_completion_class(shell)
+    assert script is not None
+    sys.stdout.write(f"{script(command_line, {}, PROGRAM, COMPLETION_VARIABLE).source()}\n")
+    return ExitCode.OK
+
+
 def main(arguments: Sequence[str]) -> int:
     """Runs one command line in a process that does nothing else.
 
     Returns:
         the exit status; see `ExitCode`.
     """
-    collect_rarely()
+    gc.set_threshold(BETWEEN_COLLECTIONS)
+    atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask
     prepare_streams()
-    told = completed(command_line)
-    return told if told is not None else run(arguments, Path(sys.argv[0]).name)
+    instruction = os.environ.get(COMPLETION_VARIABLE)
+    if instruction:  # a shell asks what could come next
+        return shell_complete(command_line, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
+    return run(arguments, Path(sys.argv[0]).name)
 
 
 def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) -> int:
@@ -176,17 +161,44 @@ def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) 
     Returns:
         the exit status; see `ExitCode`.
     """
-    with noted_interrupts() as interrupts:
+    with note_interrupts() as interrupts:
         try:
-            code = _invoked(arguments, program, opener)
+            with command_line.make_context(program, list(arguments), obj=opener) as context:
+                code = int(command_line.invoke(context))
             sys.stdout.flush()
             return code
+        except click.exceptions.Exit as end:
+            return end.exit_code
         except (Exception, KeyboardInterrupt) as error:
-            return ended_by(KeyboardInterrupt() if interrupts else error)
+            return report_error(KeyboardInterrupt() if interrupts else error)
 
 
-def ended_by(error: Exception | KeyboardInterrupt) -> int:
-    """Says what ended a command line; called where the error is handled.
+@contextmanager
+def note_interrupts() -> Iterator[list[int]]:
+    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt.
+
+    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is ignored or
+    handled otherwise, and in threads, which it does not reach, nothing is changed and nothing noted.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield came
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def report_error(error: Exception | KeyboardInterrupt) -> int:
+    """Says on standard error what ended a command line; called where the error is handled.
 
     Returns:
         the exit status.
@@ -196,33 +208,23 @@ def ended_by(error: Exception | KeyboardInterrupt) -> int:
             abandon_output()
             return ExitCode.OK
         case KeyboardInterrupt():
-            return _failed(ExitCode.INTERRUPTED, "interrupted")
-        case UsageError():
-            return _failed(ExitCode.USAGE, str(error))
+            code, message = ExitCode.INTERRUPTED, "interrupted"
+        case click.UsageError():
+            page = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+            code, message = ExitCode.USAGE, f"{error.format_message()}{page}"
         case RetrieverError():
-            return _failed(ExitCode.ERROR, str(error))
+            code, message = ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.ERROR, str(error)
         case OSError():
             if error.errno in {errno.ENOSPC, errno.EIO}:  # what is buffered could not be written at exit either
                 abandon_output()
-            return _failed(ExitCode.ERROR, str(error))
-        case _:  # a bug: whatever it is, one line says what to do
-            return _failed(ExitCode.ERROR, f"this is a bug, please report it with the output of -v: {error!r}")
-
-
-def _invoked(arguments: Sequence[str], program: str, opener: "Opener | None") -> int:
-    try:
-        with command_line.make_context(program, list(arguments), obj=opener) as context:
-            return int(command_line.invoke(context))
-    except click.exceptions.Exit as ended:
-        return ended.exit_code
-    except click.UsageError as error:
-        page = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
-        raise UsageError(f"{error.format_message()}{page}") from error
-
-
-def _failed(code: ExitCode, message: str) -> ExitCode:
+            code, message = ExitCode.ERROR, str(error)
+        case _:
+            code = ExitCode.ERROR
+            message = f"this is a bug, please report it with the output of -v: {error!r}"
+    lines = message.splitlines()
+    if code is not ExitCode.INTERRUPTED:
+        lines = [f"error: {line}" for line in lines]
     if log.isEnabledFor(logging.INFO):
-        write_line(sys.stderr, traceback.format_exc())
-    for line in message.splitlines():
-        write_line(sys.stderr, f"error: {line}" if code is not ExitCode.INTERRUPTED else line)
+        lines = [*traceback.format_exc().splitlines(), *lines]
+    sys.stderr.write(f"{sanitize(chr(10).join(lines))}\n")
     return code

@@ -1,26 +1,104 @@
 """An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
 
-import logging
+import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
 
+from rich.console import Console
 from rich.text import Text
 
-from retriever.command_line.console import MATCHED, QUIET, Notes, Page, openable
-from retriever.display.phrases import SOURCES, VERDICTS, counted, doubt, find_highlights, freshness, refresh_command
+from retriever.command_line.console import is_unicode, openable, terminal_columns
+from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
+from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
 from retriever.display.sanitize import sanitize, sanitize_line
-from retriever.trace import Spent
 
 if TYPE_CHECKING:
-    from retriever.query import ExpansionReport
     from retriever.types import Answer, Evidence, Hit
 
-
+MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
+MIN_WIDTH = 40
 INDENT = 4
+
+CITED = "bold cyan"
+MATCHED = "bold yellow"
+QUIET = "dim"
+
+
+class PipeConsole(Console):
+    """Leaves a closed pipe to `main`; rich would end the process with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of output: wrapped and coloured on a terminal, one line for each item elsewhere."""
+
+    console: Console
+    width: int
+    """Columns to wrap at, on a terminal."""
+    crumb: str
+    """Between two titles of a breadcrumb."""
+    dot: str
+    """Between two facts of a line."""
+    bar: str
+    """Before each line of a quoted text."""
+    links: str = ""
+    """The template of the addresses that citations lead to; empty where none is shown."""
+
+    @classmethod
+    def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":
+        """A page on that stream; no colours where it is no terminal, or with NO_COLOR, and links on a terminal alone.
+
+        Raises:
+            UsageError: there is no such editor (see `choose_template`).
+        """
+        width = max(MIN_WIDTH, terminal_columns())
+        no_color = bool(os.environ.get("NO_COLOR"))
+        console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
+        signs = (" \u203a ", " \u00b7 ", "\u2502 ") if is_unicode(stream) else (" > ", " | ", "| ")
+        links = choose_template(editor, os.environ)
+        can_link = stream.isatty() and os.environ.get("TERM") != "dumb"
+        return cls(console, min(width, MAX_WIDTH), *signs, links if can_link else "")
+
+    def paragraph(self, text: Text, indent: int = 0) -> None:
+        """Prose; elsewhere than on a terminal it stays one line, so that tools find what stands in it."""
+        rows = text.wrap(self.console, self.width - indent) if self.console.is_terminal else [text]
+        for row in rows:
+            self.line(row, indent)
+
+    def line(self, text: Text, indent: int = 0) -> None:
+        """What must not be broken: a path, a row of a table."""
+        text.rstrip()
+        self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
+
+    def heading(self, title: str, explanation: str) -> None:
+        """A title, and what follows below it."""
+        self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
+
+    def cite(self, citation: str, absolute_path: str, line: int) -> Text:
+        """A citation, which opens that line in the editor where it is followed."""
+        text = Text(sanitize_line(citation), CITED)
+        if not self.links:
+            return text
+        # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
+        address = make_editor_link(self.links, absolute_path, line)
+        return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
+
+    def quotation(self, text: Text, indent: int = 0) -> None:
+        """Lines of a document as they stand there, behind a bar."""
+        for row in text.split("\n"):
+            self.line(Text.assemble((self.bar, QUIET), row), indent)
+
+    def blank(self) -> None:
+        """An empty line."""
+        self.console.print()
 
 
 def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
-    """Every hit, best first, a blank line between two; before them what is to be thought of them, unless it is good."""
+    """Every hit, best first, a blank line between two; before them the verdict, unless it is good."""
     stems = frozenset(answer.matched_words)
     if answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
@@ -28,25 +106,25 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        _show_hit(page, hit, stems, full=full)
+        show_hit(page, hit, stems, full=full)
 
 
-def _show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
-    cited = page.cited(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
+def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
+    """The citation, the titles above the section, its text or the part that matched, and what found it."""
+    cited = page.cite(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET)))
-    page.paragraph(Text(page.path_of_titles((*hit.breadcrumb, hit.title))), INDENT)
+    page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
-        page.quotation(marked(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
+        page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
         if hit.text_cut:
-            page.line(
-                Text(f"cut here; all of it: hybrid_retrieve.py read {sanitize_line(hit.node_id)!r}", QUIET), INDENT
-            )
+            command = f"hybrid_retrieve.py read {sanitize_line(hit.node_id)!r}"
+            page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
-        page.paragraph(marked(sanitize_line(hit.snippet), stems), INDENT)
-    page.paragraph(Text(page.dot.join(reasons(hit.evidence)), QUIET), INDENT)
+        page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
+    page.paragraph(Text(page.dot.join(explain_evidence(hit.evidence)), QUIET), INDENT)
 
 
-def marked(text: str, stems: frozenset[str]) -> Text:
+def highlight(text: str, stems: frozenset[str]) -> Text:
     """The text, which is sanitized, with the question's words marked."""
     result = Text(text)
     for start, end in find_highlights(text, stems):
@@ -54,49 +132,9 @@ def marked(text: str, stems: frozenset[str]) -> Text:
     return result
 
 
-def reasons(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
+def explain_evidence(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
     """Why a hit was found: each source with its rank and score, the largest share first."""
     for item in evidence:
         score = f"{item.scale} {item.score:.3g}"
         via = f", {sanitize_line(str(item.via))}" if item.via else ""
         yield f"{SOURCES[item.source]} #{item.rank} ({score}{via})"
-
-
-# What a reader should know about an answer, on standard error: its gaps, its age, what was searched.
-
-log = logging.getLogger(__name__)
-
-
-def make_remarks(answer: "Answer", notes: Notes, spent: Spent, *, index: str | None, footer: bool) -> None:
-    """Says all that applies; `index` as it was given with --index; `footer` for people alone."""
-    log.info("%8.1f ms  opening", spent.opening)
-    for stage in answer.trace.stages:
-        log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
-    state = answer.index
-    for sentence in answer.degraded:
-        notes.say(f"note: {sentence}")
-    if answer.expansion is not None and answer.expansion.used:
-        notes.aside(expanded(answer.expansion))
-    if state.stale_files:
-        changed = counted(state.stale_files, "file")
-        notes.say(f"note: {changed} changed, not in this answer; run: {refresh_command(state, index)}")
-    if state.skipped_files:
-        notes.say(f"note: {counted(state.skipped_files, 'file')} could not be read; `status` names them")
-    if not answer.hits:
-        notes.say("nothing found: try other words, or --profile recall")
-    if footer:
-        notes.aside(searched(answer, spent))
-
-
-def expanded(report: "ExpansionReport") -> str:
-    """One line: what was searched with besides the question."""
-    used = f"{counted(len(report.rewordings), 'rewording')}, {counted(len(report.passages), 'hypothetical passage')}"
-    return f"also searched with {used} ({report.note})"
-
-
-def searched(answer: "Answer", spent: Spent) -> str:
-    """One line: how much was searched, how, and how fresh it is."""
-    state = answer.index
-    amount = f"{counted(state.sections, 'section')} of {counted(state.documents, 'file')}"
-    folders = ", ".join(openable(folder, ".") for folder in state.folders)
-    return f"searched {amount} in {folders} | {answer.profile} | {spent} | {freshness(state)}"

@@ -1,16 +1,54 @@
-"""`serve`: agents over HTTP and a page for the browser, at an address of this machine."""
+"""`serve` and `mcp`: agents, a page for the browser, and the resident process, which keeps index and models open."""
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from retriever.command_line import options
-from retriever.command_line.options import ExitCode, WithExamples
+from retriever.command_line import COMMANDS
+from retriever.command_line.console import Console
+from retriever.command_line.options import (
+    ExitCode,
+    WithExamples,
+    console_option,
+    docs_option,
+    index_option,
+    profile_option,
+    setting_options,
+)
+from retriever.display.phrases import counted, size
+from retriever.errors import IndexLockedError, ServingError
+from retriever.files import Closing
+from retriever.serving.resident_client import (
+    PACKAGE,
+    ConversationError,
+    NoResidentError,
+    ResidentPaths,
+    is_question,
+    talk,
+)
 
 if TYPE_CHECKING:
-    from retriever.command_line.console import Notes
-    from retriever.serving.guard import ServerAddress
+    from retriever.retriever import Retriever
+    from retriever.serving.resident_server import Call, Outcome
+    from retriever.types import Progress
+
+MAX_OPEN = 4  # retrievers; each holds a model and an index: 100 MB and more
+ANSWER_S = 30.0  # the longest that an answer may take, with everything to be loaded, on a busy machine
+MODEL_S = 150.0  # the same where a language model takes part, which may have to be loaded first
+NEVER_S = 10 * 365 * 24 * 3600.0
+STOP_S = 10.0  # for a process that was told to leave; then it is killed
+# Beginnings of the variables that an open retriever depends on, beside its settings and the key of its encoder.
+VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "SSL_", "REQUESTS_CA_")
 
 
 @click.command(
@@ -22,8 +60,7 @@ if TYPE_CHECKING:
         "serve --mcp --web --port 9000",
         "serve --mcp --host 192.168.1.5 --token-file token.txt",
     ),
-    params=options.setting_parameters(),
-    short_help="Serve `ask`, agents (MCP over HTTP) or a web page, on this machine.",
+    params=setting_options(),
 )
 @click.option("--mcp", is_flag=True, help="Serve MCP, for agents, at /mcp.")
 @click.option("--web", is_flag=True, help="Serve a web page at /, and its JSON API at /api.")
@@ -44,67 +81,59 @@ if TYPE_CHECKING:
     default=15.0,
     show_default=True,
     metavar="N",
-    help="The resident process leaves when nobody has asked for so long; 0: never.",
+    help="The resident process leaves after this time without a question; 0: never.",
 )
 @click.option("--background", is_flag=True, hidden=True, help="The resident process says nothing, and keeps a log.")
-@options.docs_option
-@options.index_option
-@options.profile_option
-@options.voice_options
-def serve(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the profile's settings, whatever they are
+@docs_option
+@index_option
+@profile_option
+@console_option
+def serve(
+    console: Console,
+    settings: dict[str, Any],
+    host: str,
+    port: int,
+    token_file: str | None,
+    idle_minutes: float,
+    docs: tuple[str, ...],
+    index: str | None,
+    profile: str,
+    *,
+    mcp: bool,
+    web: bool,
+    stop: bool,
+    background: bool,
+) -> ExitCode:
     """Serve what was asked for until Ctrl-C: --mcp for agents, --web for a browser, or both.
 
     With neither, a resident process keeps index and models open, and answers what `ask` is asked in other processes.
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
-    notes = options.taken_notes(given)
-    settings = options.taken_settings(given)
-    if not (given["mcp"] or given["web"]):
-        return _reside(given, settings, notes)
-    return _serve(given, settings, notes)
+    if not (mcp or web):
+        if docs or index or settings:
+            raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
+        return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 
-
-def _reside(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> ExitCode:
-    from retriever.command_line import resident
-
-    if given["docs"] or given["index"] or settings:
-        raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
-    if given["stop"]:
-        return resident.stop(notes)
-    return resident.stay(notes, idle_minutes=given["idle_minutes"], background=given["background"])
-
-
-def _serve(given: dict[str, Any], settings: dict[str, Any], notes: "Notes") -> ExitCode:
     from retriever.serving import http
     from retriever.serving.guard import ServerAddress
     from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
-    token = http.read_token(Path(given["token_file"]).expanduser()) if given["token_file"] else ""
-    http.check_host(given["host"], token)
-    load_profile(given["profile"], settings)  # mistakes in it are named now, not when somebody asks
-    with (
-        http.listen(given["host"], given["port"]) as listener,
-        ServedIndex(given["docs"], given["index"], given["profile"], settings) as index,
-    ):
-        address = ServerAddress(given["host"], listener.getsockname()[1], token)
-        app = http.make_application(index, mcp=given["mcp"], web=given["web"])
-        _announce(address, given, notes)
+    token = http.read_token(Path(token_file).expanduser()) if token_file else ""
+    http.check_host(host, token)
+    load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
+    with http.listen(host, port) as listener, ServedIndex(docs, index, profile, settings) as served:
+        address = ServerAddress(host, listener.getsockname()[1], token)
+        app = http.make_application(served, mcp=mcp, web=web)
+        if mcp:
+            console.note(f"MCP       {address.url}/mcp")
+        if web:
+            console.note(f"web page  {address.url}/")
+        if token:
+            console.note(f"token     in {token_file}; send it as: Authorization: Bearer TOKEN")
+        console.note_dim("Ctrl-C ends it")
         http.run(app, listener, address)
     return ExitCode.OK
-
-
-def _announce(address: "ServerAddress", given: dict[str, Any], notes: "Notes") -> None:
-    if given["mcp"]:
-        notes.say(f"MCP       {address.url}/mcp")
-    if given["web"]:
-        notes.say(f"web page  {address.url}/")
-    if address.token:
-        notes.say(f"token     in {given['token_file']}; send it as: Authorization: Bearer TOKEN")
-    notes.aside("Ctrl-C ends it")
-
-
-# `mcp`: agents over standard input and output.
 
 
 @click.command(
@@ -114,25 +143,246 @@ def _announce(address: "ServerAddress", given: dict[str, Any], notes: "Notes") -
         "mcp --docs docs",
         "mcp --index ~/.local/share/notes-index --profile recall",
     ),
-    params=options.setting_parameters(),
-    short_help="Serve an agent (MCP) over standard input and output.",
+    params=setting_options(),
 )
-@options.docs_option
-@options.index_option
-@options.profile_option
-@options.voice_options
-def mcp(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the profile's settings, whatever they are
+@docs_option
+@index_option
+@profile_option
+@console_option
+def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index: str | None, profile: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs into the configuration of an editor or a coding agent, not into a terminal.
     """
-    options.taken_notes(given)
-    settings = options.taken_settings(given)
     from retriever.serving.mcp_server import serve_stdio
     from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
-    load_profile(given["profile"], settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(given["docs"], given["index"], given["profile"], settings) as index:
-        serve_stdio(index)
+    load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
+    with ServedIndex(docs, index, profile, settings) as served:
+        serve_stdio(served)
     return ExitCode.OK
+
+
+# The resident process.
+
+
+def run_resident(console: Console, idle_minutes: float, *, background: bool) -> ExitCode:
+    """Answers the questions of other processes until told to leave, or idle for that time (0: for ever).
+
+    Raises:
+        ServingError: another resident process runs.
+    """
+    # What every question needs is loaded now, so that the first one finds it.
+    import retriever.command_line.ask
+    import retriever.command_line.render
+    import retriever.embedding.onnx
+    import retriever.vectors  # noqa: F401 - loaded, not used
+    from retriever.serving.resident_server import ResidentServer, write_log
+
+    paths = ResidentPaths(os.environ)
+    with QuestionRunner() as runner:
+        server = ResidentServer(
+            runner.run,
+            paths,
+            lambda: MODEL_S if runner.uses_model else ANSWER_S,
+            idle_minutes * 60 or NEVER_S,
+        )
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, lambda *_: server.leave())
+        if background:
+            write_log(paths.log, "begins")
+        else:
+            console.note(f"resident  process {os.getpid()} answers what `ask` is asked")
+            console.note_dim("Ctrl-C or `serve --stop` ends it")
+        reason = server.run()
+    if background:
+        write_log(paths.log, f"leaves: {reason}")
+    else:
+        console.note_dim(reason)
+    return ExitCode.OK
+
+
+class DeclinedError(BaseException):
+    """The question is to be asked in a process of its own. No Exception: nothing on the way may handle it."""
+
+
+class QuestionRunner(Closing):
+    """Runs the command lines of other processes, with retrievers that stay open between them; for one thread."""
+
+    def __init__(self) -> None:
+        from retriever.serving.pool import RetrieverPool
+
+        self.uses_model = False
+        """Whether the question of now may wait for a language model."""
+        self._pool = RetrieverPool(MAX_OPEN)
+
+    def close(self) -> None:
+        """Closes every retriever that is open."""
+        self._pool.close()
+
+    def run(self, call: "Call") -> "Outcome":
+        """Runs a command line for another process; a text says why it is declined."""
+        from retriever.command_line.program import run
+        from retriever.serving.resident_server import impersonate
+
+        if not is_question(call.words, COMMANDS):
+            return "it is no question"
+        self.uses_model = False
+        try:
+            with impersonate(call) as chunks:
+                code = run(call.words, call.program_name, self.open_retriever)
+        except DeclinedError as error:
+            return f"to be indexed first: {error}"
+        except OSError as error:
+            return f"its folder cannot be entered: {error}"
+        return code, chunks
+
+    @contextmanager
+    def open_retriever(
+        self,
+        docs: Sequence[str | Path],
+        index: str | Path | None,
+        profile: str,
+        settings: Mapping[str, Any],
+        _: "Progress | None" = None,
+    ) -> "Iterator[Retriever]":
+        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble.
+
+        Everything is resolved anew, as in a process of its own: profile file, environment and index settings are read
+        again, and a retriever is used only if it was opened for just the same.
+
+        Raises:
+            DeclinedError: documents are to be indexed first, or another process writes to the index.
+            RetrieverError: as `open_retriever`.
+        """
+        from retriever.api import index_request
+        from retriever.indexing.request import remember
+        from retriever.indexing.update import update_index
+        from retriever.retriever import Retriever
+
+        request = index_request(docs, index, profile, settings)
+        self.uses_model = request.profile.use_llm
+        if request.docs:
+            try:
+                update_index(replace(request, wait_s=0.0), _NoIndexing())
+            except IndexLockedError as error:
+                raise DeclinedError(str(error)) from error
+            remember(request.index)
+        names = (*VARIABLES, request.profile.encoder.api_key_env or VARIABLES[0])
+        variables = sorted(item for item in os.environ.items() if item[0].startswith(names))
+        key = repr((request.index, request.profile, request.settings, request.recipe, profile, variables))
+        with self._pool.borrow(key, lambda: Retriever(request, profile)) as retriever:
+            try:
+                retriever.look_again()
+                yield retriever
+            except BaseException:
+                self._pool.discard(key)
+                raise
+            if retriever.is_impaired:  # a process of its own would begin without what this one remembers of it
+                self._pool.discard(key)
+
+
+class _NoIndexing:
+    """A Progress that declines: whoever indexes wants to see how far it is, and to stop it."""
+
+    def start(self, stage: str, total: int, unit: str) -> NoReturn:
+        raise DeclinedError(f"{stage} {total:,} {unit}")
+
+    def advance(self, stage: str, done: int) -> None:
+        pass
+
+    def finish(self, stage: str) -> None:
+        pass
+
+
+def start_in_background() -> None:
+    """Starts a resident process that outlives this one, in a session of its own; where one runs, the new one leaves."""
+    subprocess.Popen(
+        [sys.executable, str(Path(PACKAGE).parent / "hybrid_retrieve.py"), "serve", "--background"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def end_resident(console: Console) -> ExitCode:
+    """Ends this user's resident process after what it answers now; kills it when it hangs.
+
+    Raises:
+        ServingError: it cannot be ended.
+    """
+    paths = ResidentPaths(os.environ)
+    if not paths.is_private() or wait_until_gone(paths, 0):
+        console.note("no resident process runs")
+        return ExitCode.OK
+    try:
+        pid = int(Path(paths.pid).read_text(encoding="ascii"))
+    except (OSError, ValueError) as error:
+        raise ServingError(f"a resident process begins or ends just now; try again ({error})") from error
+    left = False
+    with contextlib.suppress(NoResidentError, ConversationError):  # it hangs, or has just left
+        talk(paths, {"kind": "stop"})
+        left = wait_until_gone(paths, STOP_S)
+    if not left:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        if not wait_until_gone(paths, STOP_S):
+            raise ServingError(f"the resident process {pid} cannot be ended")
+    console.note(f"the resident process {pid} has ended")
+    return ExitCode.OK
+
+
+def wait_until_gone(paths: ResidentPaths, seconds: float) -> bool:
+    """Whether, within these seconds, no process holds the lock."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(paths.lock, mode=0o600).acquire(timeout=seconds):
+            return True
+    except Timeout:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentState:
+    """How a resident process is."""
+
+    pid: int
+    since: str
+    """UTC, as ISO 8601."""
+    questions: int
+    """How many it has answered."""
+    bytes: int
+    """Its memory."""
+
+
+def resident_state() -> ResidentState | ServingError | None:
+    """The state of this user's resident process; None when there is none, the error when it hangs."""
+    try:
+        reply = talk(ResidentPaths(os.environ), {"kind": "status"})
+        since = datetime.fromtimestamp(float(reply["since"]), UTC).isoformat(timespec="seconds")
+        return ResidentState(int(reply["pid"]), since, int(reply["questions"]), int(reply["bytes"]))
+    except NoResidentError:
+        return None
+    except (ConversationError, LookupError, ValueError, TypeError) as error:
+        return ServingError(f"the resident process does not answer ({error}); run: serve --stop")
+
+
+def describe_resident(state: ResidentState | ServingError | None) -> str:
+    """What `status` says of it."""
+    if state is None:
+        return "not running"
+    if isinstance(state, ServingError):
+        return str(state)
+    asked = counted(state.questions, "question")
+    return f"process {state.pid} since {state.since}, {asked}, {size(state.bytes)}"
+
+
+def resident_object(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
+    """The same for programs; null where none runs."""
+    if state is None:
+        return None
+    return {"trouble": str(state)} if isinstance(state, ServingError) else asdict(state)

@@ -1,16 +1,22 @@
 """`tree`, `read` and `status`: what is in an index."""
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from retriever.command_line import options
-from retriever.command_line import options as completing
-from retriever.command_line.console import openable, write_line
-from retriever.command_line.options import ExitCode, WithExamples
-from retriever.command_line.resident import known_state, state_line, state_object
+from retriever.command_line.ask import Opening
+from retriever.command_line.console import Console, openable, print_json, print_line
+from retriever.command_line.options import (
+    ExitCode,
+    WithExamples,
+    complete_reference,
+    console_option,
+    docs_option,
+    index_option,
+    json_option,
+    setting_options,
+)
 from retriever.display.phrases import CITATION_STATES, counted, refresh_command, size
 from retriever.display.sanitize import sanitize_line
 
@@ -26,28 +32,24 @@ if TYPE_CHECKING:
         "tree guide/install.md",
         'tree "guide/install.md#install/on-linux"',
     ),
-    short_help="Show the outline of the documents, or of a part of them.",
 )
-@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=completing.reference)
+@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=complete_reference)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
-@options.docs_option
-@options.index_option
-@options.json_option
-@options.voice_options
-def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
+@docs_option
+@index_option
+@json_option
+@console_option
+def tree(
+    console: Console, reference: str, depth: int | None, docs: tuple[str, ...], index: str | None, *, as_json: bool
+) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    from retriever.api import open_retriever
-    from retriever.command_line.console import shown_progress
-
-    notes = options.taken_notes(given)
-    with shown_progress(notes) as progress, open_retriever(docs, index, progress=progress) as retriever:
-        if given["as_json"]:
-            from retriever.command_line.console import write_json
+    with Opening(docs, index).open(console) as retriever:
+        if as_json:
             from retriever.display.json import NodeJson
 
-            write_json({"nodes": [NodeJson.dump(node) for node in retriever.nodes(reference, depth)]})
+            print_json({"nodes": [NodeJson.dump(node) for node in retriever.nodes(reference, depth)]})
         else:
-            write_line(sys.stdout, retriever.tree(reference, depth).rstrip("\n"))
+            print_line(retriever.tree(reference, depth).rstrip("\n"))
     return ExitCode.OK
 
 
@@ -58,39 +60,38 @@ def tree(reference: str, depth: int | None, docs: tuple[str, ...], index: str | 
         "read guide/install.md:12-34",
         "read guide/install.md --json",
     ),
-    params=options.setting_parameters(("record",)),
-    short_help="Print a section, a file, or lines of it.",
+    params=setting_options("record"),
 )
-@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=completing.reference)
-@options.docs_option
-@options.index_option
-@options.json_option
-@options.voice_options
-def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
+@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=complete_reference)
+@docs_option
+@index_option
+@json_option
+@console_option
+def read(
+    console: Console,
+    settings: dict[str, Any],
+    reference: str,
+    docs: tuple[str, ...],
+    index: str | None,
+    *,
+    as_json: bool,
+) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    from retriever.api import open_retriever
-    from retriever.command_line.console import shown_progress
-
-    notes = options.taken_notes(given)
-    settings = options.taken_settings(given)
-    with (
-        shown_progress(notes) as progress,
-        open_retriever(docs, index, settings=settings, progress=progress) as retriever,
-    ):
-        passage = retriever.read(reference)
-    if given["as_json"]:
-        from retriever.command_line.console import write_json
+    with Opening(docs, index, settings=settings).open(console) as retriever:
+        excerpt = retriever.read(reference)
+    if as_json:
         from retriever.display.json import PassageJson
 
-        write_json(PassageJson.dump(passage))
+        print_json(PassageJson.dump(excerpt))
         return ExitCode.OK
-    titles = " > ".join(map(sanitize_line, (*passage.breadcrumb, passage.title)))
-    doubt = f", {said}" if (said := CITATION_STATES[passage.citation_state]) else ""
-    notes.aside(f"{openable(passage.folder, passage.file)}:{passage.span}{doubt} | {titles}")
-    write_line(sys.stdout, passage.text.rstrip("\n"))
+    titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
+    state = CITATION_STATES[excerpt.citation_state]
+    place = f"{openable(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"
+    console.note_dim(f"{place} | {titles}")
+    print_line(excerpt.text.rstrip("\n"))
     return ExitCode.OK
 
 
@@ -101,35 +102,62 @@ def read(reference: str, docs: tuple[str, ...], index: str | None, **given: Any)
         "status --index .index --json",
         "status --metrics",
     ),
-    short_help="Show what is indexed, how fresh it is, and what was skipped.",
 )
-@options.index_option
-@options.json_option
+@index_option
+@json_option
 @click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
-@options.voice_options
-def status(index: str | None, **given: Any) -> ExitCode:  # noqa: ANN401 - the switches, which are taken out by name
+@console_option
+def status(console: Console, index: str | None, *, as_json: bool, metrics: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read."""
-    from retriever.api import open_retriever
+    from retriever.command_line.serve import describe_resident, resident_object, resident_state
 
-    options.taken_notes(given)
-    resident = known_state()
-    with open_retriever(index=index) as retriever:
+    resident = resident_state()
+    with Opening(index=index).open(console) as retriever:
         state = retriever.status()
-        metrics = retriever.metrics() if given["metrics"] else None
-    if given["as_json"]:
-        from retriever.command_line.console import write_json
+        measured = retriever.metrics() if metrics else None
+    if as_json:
         from retriever.display.json import StatusJson
 
-        expansion = {"expansion": asdict(metrics)} if metrics else {}
-        write_json(StatusJson.dump(state) | {"resident": state_object(resident)} | expansion)
-    else:
-        for line in (*status_lines(state, index), state_line(resident), *(metrics_lines(metrics) if metrics else ())):
-            write_line(sys.stdout, line)
+        expansion = {"expansion": asdict(measured)} if measured else {}
+        print_json(StatusJson.dump(state) | {"resident": resident_object(resident)} | expansion)
+        return ExitCode.OK
+    print_status(state, index)
+    print_line(f"resident      {describe_resident(resident)}")
+    if measured:
+        print_metrics(measured)
     return ExitCode.OK
 
 
-def metrics_lines(metrics: "ExpansionMetrics") -> list[str]:
-    """How the expansion of questions fared, for people."""
+def print_status(status: "Status", index: str | None) -> None:
+    """Prints the index's state, for people; `index` as it was given with --index."""
+    state = status.index
+    freshness = "up to date"
+    if status.changed_files:
+        freshness = f"{counted(len(status.changed_files), 'file')} changed; run: {refresh_command(state, index)}"
+    elif state.unchecked_folders:
+        freshness = f"{counted(state.unchecked_folders, 'folder')} not looked at until named with --docs"
+    print_line(f"index         {sanitize_line(state.path)}")
+    for folder in state.folders:
+        print_line(f"folder        {sanitize_line(folder)}")
+    chunks = f"{counted(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
+    print_line(f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {chunks}")
+    print_line(f"encoder       {sanitize_line(status.encoder)}")
+    if status.former_encoder:
+        share = f"has read {status.former_coverage:.0%} of the sections"
+        former = sanitize_line(status.former_encoder)
+        print_line(f"  former      {former}, {share} and stands in until the new one has read all")
+    print_line(f"size          {size(status.size_bytes)}, snapshot {state.snapshot}")
+    print_line(f"freshness     {freshness}")
+    for file in status.changed_files:
+        print_line(f"  changed     {sanitize_line(file)}")
+    print_line(f"skipped       {counted(len(status.skipped), 'file')}")
+    for path, reason in status.skipped:
+        print_line(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}")
+    print_line(f"broken links  {status.broken_links:,}")
+
+
+def print_metrics(metrics: "ExpansionMetrics") -> None:
+    """Prints how the expansion of questions fared, for people."""
 
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.0%}"
@@ -137,42 +165,10 @@ def metrics_lines(metrics: "ExpansionMetrics") -> list[str]:
     def seconds(milliseconds: float | None) -> str:
         return "-" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
 
-    return [
-        f"expansion     {counted(metrics.questions, 'question')}, {share(metrics.usage_rate)} with other texts",
-        f"  written     in {seconds(metrics.p50_ms)} (median), {seconds(metrics.p95_ms)} (95 %)",
-        f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed",
-        f"  dropped     {share(metrics.drop_rate)} of the texts",
-        *(
-            f"  measured    {sanitize_line(gain.questions)}: nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
-            for gain in metrics.gains
-        ),
-    ]
-
-
-def status_lines(status: "Status", index: str | None) -> list[str]:
-    """The index's state, for people; `index` as it was given with --index."""
-    state = status.index
-    freshness = "up to date"
-    if status.changed_files:
-        freshness = f"{counted(len(status.changed_files), 'file')} changed; run: {refresh_command(state, index)}"
-    elif state.unchecked_folders:
-        freshness = f"{counted(state.unchecked_folders, 'folder')} not looked at until named with --docs"
-    passages = f"{counted(state.chunks, 'passage')} ({status.coverage:.0%} with a vector)"
-    return [
-        f"index         {sanitize_line(state.path)}",
-        *(f"folder        {sanitize_line(folder)}" for folder in state.folders),
-        f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {passages}",
-        f"encoder       {sanitize_line(status.encoder)}",
-        *([_former_line(status)] if status.former_encoder else []),
-        f"size          {size(status.size_bytes)}, snapshot {state.snapshot}",
-        f"freshness     {freshness}",
-        *(f"  changed     {sanitize_line(file)}" for file in status.changed_files),
-        f"skipped       {counted(len(status.skipped), 'file')}",
-        *(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}" for path, reason in status.skipped),
-        f"broken links  {status.broken_links:,}",
-    ]
-
-
-def _former_line(status: "Status") -> str:
-    share = f"has read {status.former_coverage:.0%} of the sections"
-    return f"  former      {sanitize_line(status.former_encoder)}, {share} and stands in until the new one has read all"
+    print_line(f"expansion     {counted(metrics.questions, 'question')}, {share(metrics.usage_rate)} with other texts")
+    print_line(f"  written     in {seconds(metrics.p50_ms)} (median), {seconds(metrics.p95_ms)} (95 %)")
+    print_line(f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed")
+    print_line(f"  dropped     {share(metrics.drop_rate)} of the texts")
+    for gain in metrics.gains:
+        values = f"nDCG@10 {gain.plain:.3f} without, {gain.expanded:.3f} with"
+        print_line(f"  measured    {sanitize_line(gain.questions)}: {values}")

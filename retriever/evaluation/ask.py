@@ -18,7 +18,7 @@ from retriever.evaluation.runs import Found, Loss, Outcome, Run, loss_of
 from retriever.llm.check import check_llm
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
-from retriever.settings.schema import Profile, merged
+from retriever.settings.schema import Profile, merge
 from retriever.types import Answer, Candidate, Encoder, Progress, StageName, Trace
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def open_system(
     """The retriever of a system, with `more` settings over its own."""
     from retriever.api import open_retriever  # here, so that runs from files load no index
 
-    return open_retriever(asked.docs, asked.index, system.profile, merged(system.settings, more or {}), progress)
+    return open_retriever(asked.docs, asked.index, system.profile, merge(system.settings, more or {}), progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _without_absent_model(system: System, profile: Profile, asked: Asked) -> tup
     )
     if not absent:
         return system, ()
-    settings = merged(system.settings, {"rerank": {"kind": "none"}})
+    settings = merge(system.settings, {"rerank": {"kind": "none"}})
     return replace(system, settings=settings), (f"rerank: {absent}; measured without it",)
 
 
@@ -212,10 +212,10 @@ def without_each_part(system: System, profile: Profile, *, expanded: bool) -> It
     yield system
     for part, change in PARTS.items():
         if _differs(profile, change) and (expanded or part not in OF_EXPANSION):
-            yield System(f"{system.name} - {part}", system.profile, merged(system.settings, change), system.name)
+            yield System(f"{system.name} - {part}", system.profile, merge(system.settings, change), system.name)
     if expanded:
         off = {"hyde": {"gate": "never"}}
-        yield System(f"{system.name} - expansion", system.profile, merged(system.settings, off), system.name)
+        yield System(f"{system.name} - expansion", system.profile, merge(system.settings, off), system.name)
 
 
 def _differs(settings: object, change: Mapping[str, Any]) -> bool:

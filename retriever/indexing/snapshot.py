@@ -1,7 +1,7 @@
 """A snapshot: the folder of what searches need, derived from index.sqlite and never changed once it is in force.
 
-snapshot-17/chroma/ and snapshot-17/lexical/ are made beside snapshot-16, from it or from scratch; the transaction that holds the new
-documents names the new snapshot. Whatever dies in between leaves snapshot-16 in force.
+snapshot-17/chroma/ and snapshot-17/lexical/ are made beside snapshot-16, from it or from scratch; the transaction that
+holds the new documents names the new snapshot. Whatever dies in between leaves snapshot-16 in force.
 """
 
 import contextlib

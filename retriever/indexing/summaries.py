@@ -31,8 +31,8 @@ from retriever.types import IndexReport, Progress
 
 # The summaries that a language model writes for an index, each kept as soon as it is there.
 #
-# They are kept by the text that was read, the model and what it was asked, so that nothing is written twice: not after an
-# interruption, and not when a text moves. A section without one has its first sentences; the next `index` goes on.
+# They are kept by the text that was read, the model and what it was asked, so that nothing is written twice: not after
+# an interruption, and not when a text moves. A section without one has its first sentences; the next `index` goes on.
 
 FAILURES_IN_A_ROW = 3
 """Sections that the model fails for, one after the other, before it is taken to be away."""

@@ -1,9 +1,10 @@
-"""Whether the documents answer a question at all: what the searches found -> answered, weak or none, and how sure. Pure.
+"""Whether the documents answer a question at all: what the searches found -> answered, weak or none, and how sure.
+Pure.
 
 Four signals make the confidence, by a logistic model: a section covers the question's words, the documents use those
 words at all, a chunk is much nearer than chunks are to unrelated questions, and meaning and words name the same
-sections. Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents do
-not have is `none`, however well they know the rest of it. And a question is `answered` only if it hangs together:
+sections. Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents
+do not have is `none`, however well they know the rest of it. And a question is `answered` only if it hangs together:
 random words of the documents are all covered, but no section has them side by side, and the two find different
 sections. The numbers come from
 
@@ -78,8 +79,8 @@ def coherence(signals: Signals) -> float:
     """Whether the question's words belong together in the documents, or are any words of theirs; at least 0.
 
     Words that stand side by side say it; so do, for a question in a wording of its own, meaning and words that name the
-    same section, a near chunk, and a sentence's build. Without vectors the first says it alone. Numbers belong to nothing:
-    every folder of some size has them.
+    same section, a near chunk, and a sentence's build. Without vectors the first says it alone. Numbers belong to
+    nothing: every folder of some size has them.
     """
     if signals.form == "numbers":
         return 0.0

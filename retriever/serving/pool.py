@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import NotReadyError, UsageError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
-from retriever.settings.schema import merged
+from retriever.settings.schema import merge
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -180,7 +180,7 @@ class ServedIndex(Closing):
 
         place = find_index([absolute(folder) for folder in self._docs], self._index)
         retriever = open_retriever(
-            self._docs, self._index, profile, merged(self._settings, settings), self._pool.progress
+            self._docs, self._index, profile, merge(self._settings, settings), self._pool.progress
         )
         # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
         self._docs, self._index = (), str(place)

@@ -29,14 +29,8 @@ SILENT_S = 5.0
 """A resident process that says nothing for this time hangs."""
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib costs 10 ms
 """The folder `retriever` of this installation."""
-OTHER_COMMANDS = frozenset({
-    "index", "watch", "tree", "read", "status", "history", "forget", "export", "import", "doctor", "profiles", "init",
-    "eval", "explain", "questions", "mcp", "serve", "completion",
-})  # fmt: skip
-"""The commands that are no questions, as far as they are known without loading them; a test compares them."""
-VOICE_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})
-OWN_FLAGS = frozenset({"--help", "--version", "--batch", "--run"})
-"""Flags of an `ask` that answers no single question."""
+VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
+OWN_FLAGS = frozenset({"--help", "--version", "--batch", "--run"})  # of an `ask` that answers no single question
 NOTE = "note: the resident process {what}; asked without it (see it with `status`, end it with `serve --stop`)\n"
 
 Message = dict[str, Any]
@@ -89,16 +83,19 @@ class ResidentPaths:
         return stat.S_ISDIR(found.st_mode) and found.st_uid == user_id() and not found.st_mode & 0o077
 
 
-def ask_resident(words: Sequence[str]) -> tuple[int, Chunks] | None:
+def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, Chunks] | None:
     """Lets the resident process run a command line.
 
     Args:
         words: the command line's arguments.
+        commands: the names of all commands of the program.
 
     Returns:
         the exit status and the output; None when this process has to run the command line.
     """
-    if not is_question(words) or read_mode(words, os.environ) == "never" or sys.stdout is None or sys.stderr is None:
+    if not is_question(words, commands) or read_mode(words, os.environ) == "never":
+        return None
+    if sys.stdout is None or sys.stderr is None:
         return None
     try:
         columns = os.get_terminal_size(1).columns
@@ -135,10 +132,11 @@ def _describe(stream: TextIO) -> Message:
     return {"tty": stream.isatty(), "encoding": stream.encoding, "line_buffering": line_buffering}
 
 
-def is_question(words: Sequence[str], others: Collection[str] = OTHER_COMMANDS) -> bool:
-    """Whether a command line asks one question; `others` are the names of the commands that do not."""
-    first = next((word for word in words if word not in VOICE_FLAGS), "")
-    return bool(first) and first not in others and not any(word.split("=", 1)[0] in OWN_FLAGS for word in words)
+def is_question(words: Sequence[str], commands: Collection[str]) -> bool:
+    """Whether a command line asks one question; `commands` are the names of all commands."""
+    first = next((word for word in words if word not in VERBOSITY_FLAGS), "")
+    is_ask = bool(first) and (first == "ask" or first not in commands)
+    return is_ask and not any(word.split("=", 1)[0] in OWN_FLAGS for word in words)
 
 
 def read_mode(words: Sequence[str], environment: Mapping[str, str]) -> str:

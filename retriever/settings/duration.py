@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
-_DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(ms|s)", re.ASCII)
+DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(ms|s)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
@@ -17,7 +17,7 @@ def parse_duration(text: str) -> float:
         ValueError: it is no such time, is 0, or is longer than an hour.
     """
     text = text.strip()
-    match = _DURATION.fullmatch(text)
+    match = DURATION.fullmatch(text)
     if match is None:
         if text.replace(".", "", 1).isdecimal():
             raise ValueError(f"must have a unit: {text}ms or {text}s")
@@ -28,7 +28,7 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-class _DurationSchema:
+class DurationSchema:
     """Tells pydantic how to check a `Duration`."""
 
     def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
@@ -45,5 +45,5 @@ class _DurationSchema:
         return core_schema.no_info_plain_validator_function(check)
 
 
-Duration = Annotated[str, _DurationSchema()]
+Duration = Annotated[str, DurationSchema()]
 """`800ms`, `2s`, or empty for no limit."""

@@ -4,33 +4,32 @@ Layers, later ones win: defaults < the index's own settings < profile file < HYB
 of all layers are reported at once, each with its place.
 """
 
-import difflib
 import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from pageindex.files import read_file
 from pageindex.text import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
-from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, merged, nested, settings
+from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
 
 DEFAULT_PROFILE = "balanced"
+# Variables with the prefix that name something else than a setting.
 NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_EDITOR", "HYBRID_RETRIEVE_INDEX", "HYBRID_RETRIEVE_RESIDENT"})
-"""Variables with the prefix that name something else than a setting."""
 MAX_PROFILE_BYTES = 64 * 1024
 
 Layer = tuple[str, Mapping[str, Any]]
 """A place to name in messages, and nested settings."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GivenSettings:
-    """What was said about the settings, before it is checked."""
+    """The layers of settings, before they are checked."""
 
     layers: tuple[Layer, ...]
     """The lowest first."""
@@ -41,13 +40,18 @@ class GivenSettings:
         Raises:
             ProfileError: with every mistake of every layer.
         """
-        return _validated(self.layers) if any(layer for _, layer in self.layers) else Profile()
+        return self._profile
+
+    @cached_property
+    def _profile(self) -> Profile:
+        # Checked once, however often it is read: pydantic takes 70 ms the first time. The defaults need no check.
+        return validate(self.layers) if any(layer for _, layer in self.layers) else Profile()
 
     def for_index(self) -> dict[str, Any]:
-        """What of it decides what is in an index, which remembers it."""
+        """The settings that decide what is in an index, which remembers them."""
         content: dict[str, Any] = {}
         for _, layer in self.layers:
-            content = merged(content, {key: layer[key] for key in INDEX_SECTIONS if key in layer})
+            content = merge(content, {key: layer[key] for key in INDEX_SECTIONS if key in layer})
         return content
 
 
@@ -92,7 +96,12 @@ def profile_layer(name: str) -> Layer:
     Raises:
         ProfileError: no such profile, or not YAML, or not a mapping.
     """
-    path = _profile_path(name)
+    path = Path(name)
+    if name in profile_names():
+        path = profile_folder() / f"{name}.yaml"
+    elif path.suffix not in {".yaml", ".yml"} and path.parent == Path():
+        known = ", ".join(profile_names())
+        raise ProfileError((f"profile {name!r}: there is none of this name; there are {known}",))
     try:
         data = read_file(path, MAX_PROFILE_BYTES, follow_link=True)
         content = read_plain_yaml(data.decode("utf-8"))
@@ -111,17 +120,17 @@ def profile_layer(name: str) -> Layer:
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     """One layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
-    known = {item.variable: item for item in settings()}
+    known = {item.variable: item for item in list_settings()}
     layers: list[Layer] = []
     mistakes = []
     for name in sorted(environment):
         if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
             continue
         if name not in known:
-            mistakes.append(f"{name}: no such setting{_did_you_mean(name, known)}")
+            mistakes.append(f"{name}: no such setting{suggest(name, known)}")
             continue
         try:
-            layers.append((name, nested(known[name].path, read_plain_yaml(environment[name]))))
+            layers.append((name, nest(known[name].path, read_plain_yaml(environment[name]))))
         except PlainYamlError:
             mistakes.append(f"{name}: cannot be read: {environment[name]!r}")
     if mistakes:
@@ -154,60 +163,55 @@ def profile_folder() -> Path:
     return installed if installed.is_dir() else package.parent / "configs"
 
 
-def _profile_path(name: str) -> Path:
-    if name in profile_names():
-        return profile_folder() / f"{name}.yaml"
-    path = Path(name)
-    if path.suffix in {".yaml", ".yml"} or path.parent != Path():
-        return path
-    known = profile_names()
-    raise ProfileError((f"profile {name!r}: there is none of this name; there are {', '.join(known)}",))
+def validate(layers: Sequence[Layer]) -> Profile:
+    """The layers as one profile; each mistake is blamed on the last layer that set the key.
 
-
-def _validated(layers: Sequence[Layer]) -> Profile:
-    """The layers as one profile; each mistake is blamed on the last layer that set the key."""
+    Raises:
+        ProfileError: with every mistake of every layer.
+    """
     from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 
     content: dict[str, Any] = {}
     for _, layer in layers:
-        content = merged(content, layer)
-    mistakes = [mistake for place, layer in layers for mistake in _unknown(place, layer)]
+        content = merge(content, layer)
+    mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
         profile = TypeAdapter(Profile).validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
     except ValidationError as error:
-        mistakes += [_mistake(item, layers) for item in error.errors(include_url=False)]
+        for item in error.errors(include_url=False):
+            path = tuple(str(part) for part in item["loc"])
+            place = next((name for name, layer in reversed(layers) if sets_key(layer, path)), "settings")
+            message = f"{item['msg'][0].lower()}{item['msg'][1:]}"
+            mistakes.append(f"{place}: {'.'.join(path)}: {message}, got {item['input']!r}")
         raise ProfileError(tuple(mistakes)) from error
     if mistakes:
         raise ProfileError(tuple(mistakes))
     return profile
 
 
-def _unknown(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
-    """The keys of a layer that are no settings."""
-    known = {item.key: item for item in settings()}
-    sections = {item.path[0] for item in settings() if len(item.path) > 1}
+def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
+    """A mistake for each key of a layer that is no setting."""
+    known = {item.key: item for item in list_settings()}
+    sections = {item.path[0] for item in list_settings() if len(item.path) > 1}
     for key, value in layer.items():
-        inside = value if key in sections and isinstance(value, Mapping) else None
-        for name in [key] if inside is None else [f"{key}.{inner}" for inner in inside]:
+        is_section = key in sections and isinstance(value, Mapping)
+        for name in [f"{key}.{inner}" for inner in value] if is_section else [key]:
             if name not in known and name not in sections:
-                yield f"{place}: {name}: no such setting{_did_you_mean(name, known)}"
+                yield f"{place}: {name}: no such setting{suggest(name, known)}"
 
 
-def _mistake(item: Mapping[str, Any], layers: Sequence[Layer]) -> str:
-    path = tuple(str(part) for part in item["loc"])
-    place = next((name for name, layer in reversed(layers) if _holds(layer, path)), "settings")
-    return f"{place}: {'.'.join(path)}: {item['msg'][0].lower()}{item['msg'][1:]}, got {item['input']!r}"
-
-
-def _holds(layer: Mapping[str, Any], path: tuple[str, ...]) -> bool:
+def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
     """Whether the layer sets the key, or what is above it."""
     head, *rest = path
     if head not in layer:
         return False
-    return not rest or not isinstance(layer[head], Mapping) or _holds(layer[head], tuple(rest))
+    return not rest or not isinstance(layer[head], Mapping) or sets_key(layer[head], rest)
 
 
-def _did_you_mean(name: str, known: Mapping[str, object]) -> str:
+def suggest(name: str, known: Mapping[str, object]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or where all are listed."""
+    import difflib  # 10 ms, for a mistake alone
+
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else "; `profiles balanced` lists them all"

@@ -3,35 +3,66 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
-from annotated_types import Ge, Gt, Le
-
+from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES
 from retriever.settings.duration import Duration
 
-# How a setting is declared: type, default, bounds and help in one place.
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
+INDEX_SECTIONS = (
+    "encoder",
+    "chunks",
+    "documents",
+    "summaries",
+)  # they decide what is in an index, which remembers them
+LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
+
+StageSettings = TypeVar("StageSettings")
 
 
-def setting(default: Any, help: str) -> Any:  # noqa: ANN401 - as dataclasses.field, which takes the field's own type
-    """A dataclass field with its default and one sentence of help."""
-    return field(default=default, metadata={"help": help})
+def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN401 - as dataclasses.field, which takes the field's own type
+    """A dataclass field with its default, one sentence of help, and a shorter flag beside its own."""
+    return field(default=default, metadata={"help": help, "short_flag": short_flag})
 
 
-# What a user says about chunks, about the stages that a language model or a reranker takes part in, and the fusion.
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The range of a number; a profile's check and a flag's both read it.
 
-Seconds = Annotated[float, Gt(0), Le(3600)]
-Count = Annotated[int, Ge(1)]
-Share = Annotated[float, Ge(0), Le(1)]
+    It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
+    """
+
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
+        limits = {"ge": self.at_least, "le": self.at_most, "gt": self.above}
+        given = {name: limit for name, limit in limits.items() if limit is not None}
+        return cast("CoreSchema", {**handler(source), **given})
+
+
+# The sections of a profile.
+
+Seconds = Annotated[float, Bounds(above=0, at_most=3600)]
+Count = Annotated[int, Bounds(1)]
+CountOrNone = Annotated[int, Bounds(0)]
+Weight = Annotated[float, Bounds(0, 1e6)]
+Share = Annotated[float, Bounds(0, 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSettings:
     """How long a chunk is."""
 
-    target_tokens: Annotated[int, Ge(1)] = setting(
-        100, "Paragraphs, lists and the like are put together up to so many tokens, the breadcrumb aside."
+    target_tokens: Annotated[int, Bounds(1)] = setting(
+        100, "Paragraphs, lists and the like are put together up to this many tokens, the breadcrumb aside."
     )
-    max_tokens: Annotated[int, Ge(16)] = setting(
+    max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "No chunk has more tokens, the breadcrumb included; what has more by itself is cut."
     )
 
@@ -41,10 +72,12 @@ class LlmSettings:
     """Which language model is asked, and for how long."""
 
     model: str = setting("llama3.2", "The language model, as Ollama names it.")
-    url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.")
+    url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.", "--ollama-url")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    num_ctx: Annotated[int, Ge(1024)] = setting(8192, "The context window that the model is given, in tokens.")
-    keep_alive_seconds: Annotated[int, Ge(0)] = setting(600, "How long Ollama keeps the model loaded after a question.")
+    num_ctx: Annotated[int, Bounds(1024)] = setting(8192, "The context window that the model is given, in tokens.")
+    keep_alive_seconds: Annotated[int, Bounds(0)] = setting(
+        600, "How long Ollama keeps the model loaded after a question."
+    )
     seconds: Seconds = setting(30.0, "The longest wait for one answer of the model.")
     load_seconds: Seconds = setting(60.0, "The longest wait, besides, for a model that is not loaded yet.")
     idle_seconds: Seconds = setting(10.0, "The longest silence in the middle of an answer.")
@@ -55,7 +88,9 @@ class SummarySettings:
     """Who writes the summaries of sections."""
 
     kind: Literal["extractive", "llm"] = setting(
-        "extractive", "extractive: a section's first sentences; llm: `index` has the language model write them."
+        "extractive",
+        "extractive: a section's first sentences; llm: `index` has the language model write them.",
+        "--summaries",
     )
     model: str = setting("", "The language model that writes them, as Ollama names it; empty: llm.model.")
     min_chars: Count = setting(800, "Sections with a shorter text keep their first sentences.")
@@ -71,7 +106,7 @@ class HydeSettings:
         "keywords: new words of theirs join the question's; answer: one hypothetical answer is searched with.",
     )
     keyword: Literal["expanded", "original"] = setting(
-        "expanded", "original: the keyword search keeps to the question's own words."
+        "expanded", "original: keyword search uses the question's own words alone."
     )
     keywords: Count = setting(5, "How many new words join in the mode keywords.")
     bound: Literal["each", "together"] = setting(
@@ -79,9 +114,9 @@ class HydeSettings:
         "each: no rewording or passage weighs more than the question; together: nor do all of them together.",
     )
     gate: Literal["auto", "always", "never"] = setting(
-        "auto", "auto: questions that an expansion does not help are searched as they are."
+        "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
     )
-    cache_entries: Annotated[int, Ge(0)] = setting(
+    cache_entries: Annotated[int, Bounds(0)] = setting(
         1000, "How many expansions are kept in your cache folder; 0: none, and no figures for `status --metrics`."
     )
 
@@ -118,22 +153,22 @@ class RerankSettings:
         "none", "llm: the language model; cross-encoder: a model of the extra `models`."
     )
     model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
-    passes: Annotated[int, Ge(1), Le(2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
+    passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
     order: Literal["fused", "shuffled"] = setting(
         "fused",
         "How the language model is shown the candidates; shuffled (always alike for a question): for a model that "
         "prefers what stands first.",
     )
-    window: Annotated[int, Ge(2), Le(99)] = setting(20, "How many candidates the language model compares at once.")
+    window: Annotated[int, Bounds(2, 99)] = setting(20, "How many candidates the language model compares at once.")
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )
-    short_chars: Annotated[int, Ge(0)] = setting(
+    short_chars: Annotated[int, Bounds(0)] = setting(
         350, "Around sections of fewer characters the cross-encoder reads sentences of their document."
     )
-    context_sentences: Annotated[int, Ge(0)] = setting(5, "How many of these before the section, and after it.")
+    context_sentences: Annotated[int, Bounds(0)] = setting(5, "How many of these before the section, and after it.")
     batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
-    max_length: Annotated[int, Ge(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
+    max_length: Annotated[int, Bounds(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +185,7 @@ class RerankStageSettings:
 
 @dataclass(frozen=True, slots=True)
 class FusionSettings:
-    """How the rankings become one list."""
+    """How the rankings of all sources become one list."""
 
     method: Literal["rrf", "convex", "blended"] = setting(
         "rrf",
@@ -159,8 +194,10 @@ class FusionSettings:
     semantic_weight: Share = setting(0.55, "The weight of the semantic score in convex and blended.")
     keyword_weight: Share = setting(0.30, "The weight of the keyword score, likewise.")
     recency_weight: Share = setting(0.15, "The weight of how new and how often opened a section is, in blended.")
-    min_cosine: Annotated[float, Ge(-1), Le(1)] = setting(0.25, "A lower cosine is no semantic evidence, in blended.")
-    half_life_days: Annotated[float, Gt(0)] = setting(180.0, "After so many days the newness of a document is half.")
+    min_cosine: Annotated[float, Bounds(-1, 1)] = setting(0.25, "A lower cosine does not count, in blended.")
+    half_life_days: Annotated[float, Bounds(above=0)] = setting(
+        180.0, "After this many days the newness of a document is half."
+    )
 
 
 # What a user says about the encoder.
@@ -178,45 +215,39 @@ class EncoderSettings:
     api_key_env: str = setting("OPENAI_API_KEY", "The environment variable that holds the key of the kind openai.")
     query_prefix: str = setting("", "Put before each question; empty: what the model itself asks for.")
     document_prefix: str = setting("", "Put before each document; empty: what the model itself asks for.")
-    max_tokens: Annotated[int, Ge(16)] = setting(
+    max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "How many tokens of a text are read at most; the model's own limit where that is less."
     )
-    threads: Annotated[int, Ge(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
-    batch_size: Annotated[int, Ge(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
-    batch_seconds: Annotated[float, Gt(0)] = setting(120, "The longest wait for such a request while indexing.")
-    question_seconds: Annotated[float, Gt(0)] = setting(10, "The longest wait for a question's vector from a server.")
-
-
-ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
-LEAST_CONTEXT_TOKENS = 100
-"""What a context says by itself, without any quotation, takes at most so many tokens."""
-
-CountOrNone = Annotated[int, Ge(0)]
-Weight = Annotated[float, Ge(0), Le(1e6)]
-StageSettings = TypeVar("StageSettings")
+    threads: Annotated[int, Bounds(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
+    batch_size: Annotated[int, Bounds(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
+    batch_seconds: Annotated[float, Bounds(above=0)] = setting(
+        120, "The longest wait for such a request while indexing."
+    )
+    question_seconds: Annotated[float, Bounds(above=0)] = setting(
+        10, "The longest wait for a question's vector from a server."
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSettings:
     """Which files of a folder are documents."""
 
-    suffixes: tuple[str, ...] = setting((".md", ".markdown", ".mdx", ".txt"), "Endings of the files that are read.")
-    ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.")
-    max_file_bytes: Count = setting(10_000_000, "Larger files are named and skipped.")
+    suffixes: tuple[str, ...] = setting(DOCUMENT_SUFFIXES, "Endings of the files that are read.")
+    ignore: tuple[str, ...] = setting((), "Patterns of files to leave out, as in .gitignore.", "--ignore")
+    max_file_bytes: Count = setting(MAX_FILE_BYTES, "Larger files are named and skipped.")
 
 
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Every setting of one recall mode."""
 
-    top_k: Count = setting(5, "How many sections are returned.")
-    vector_top_n: Count = setting(40, "How many chunks the semantic search finds for a query.")
-    keyword_top_n: Count = setting(100, "How many sections the keyword search ranks.")
+    top_k: Count = setting(5, "How many sections are returned.", "-k")
+    vector_top_n: Count = setting(40, "How many chunks semantic search finds for a query.")
+    keyword_top_n: Count = setting(100, "How many sections keyword search ranks.")
     semantic_per_query: CountOrNone = setting(
-        0,
-        "How many chunks the semantic search finds for each text of a search, in a list of its own; 0: one list for all.",
+        0, "How many chunks semantic search finds for each text of a search, in a list of its own; 0: one list for all."
     )
-    keyword_per_query: CountOrNone = setting(0, "How many sections the keyword search ranks for each text, likewise.")
+    keyword_per_query: CountOrNone = setting(0, "How many sections keyword search ranks for each text, likewise.")
     candidate_cap: Count = setting(30, "How many fused candidates are kept; top_k of them are returned.")
     candidate_file_roots: CountOrNone = setting(
         5, "From how many of the best files the top sections become candidates."
@@ -234,38 +265,42 @@ class Profile:
     )
     neighbor_weight: Weight = setting(0.1, "The weight of the neighbors' list in the fusion.")
     neighbor_share: Share = setting(
-        0.2, "Which part of the candidates may be neighbors that no search found, while there are others."
+        0.2, "Which part of the candidates may be neighbors that no other source found, while there are others."
     )
     node_evidence: Literal["best_chunk", "distance_and_rank"] = setting(
         "best_chunk", "A section's semantic score: its best chunk's cosine, or that cosine with its rank's share."
     )
-    rrf_k: Annotated[float, Gt(0), Le(1e6)] = setting(60, "The k of reciprocal rank fusion: 1 / (k + rank).")
-    semantic_weight: Weight = setting(1.0, "The weight of the semantic list in the fusion.")
-    keyword_weight: Weight = setting(1.0, "The weight of the keyword list in the fusion.")
+    rrf_k: Annotated[float, Bounds(above=0, at_most=1e6)] = setting(
+        60, "The k of reciprocal rank fusion: 1 / (k + rank)."
+    )
+    semantic_weight: Weight = setting(1.0, "The weight of semantic search in the fusion.")
+    keyword_weight: Weight = setting(1.0, "The weight of keyword search in the fusion.")
     token_match_weight: Weight = setting(
-        1.0, "The weight of the token match: candidates and question are compared token by token; 0: not."
+        1.0, "The weight of token match, which compares the candidates with the question token by token; 0: off."
     )
     token_match_candidates: Count = setting(
-        60, "How many fused sections the token match compares; candidate_cap of them are kept."
+        60, "How many fused sections token match compares; candidate_cap of them are kept."
     )
-    token_match_chunks: Count = setting(20, "How many chunks of a candidate the token match reads, from its first.")
+    token_match_chunks: Count = setting(20, "How many chunks of a candidate token match reads, from its first.")
     rank_weighting: Literal["evidence", "constant"] = setting(
-        "evidence", "evidence: a rank counts for as much as was found for the section; constant: all count as one."
+        "evidence",
+        "evidence: a rank counts for as much as its source found for the section; constant: all count as one.",
     )
     page_prior: Share = setting(
         0.3, "What sections of link lists and logs lose of their scores: up to this share, by how much of one they are."
     )
     final_summary_chars: CountOrNone = setting(420, "The length of a hit's summary, in characters.")
     final_text_chars: CountOrNone = setting(1500, "The length of a hit's text in answers, in characters.")
-    context_tokens: Annotated[int, Ge(LEAST_CONTEXT_TOKENS)] = setting(
-        4000, "How many tokens --context may have, by the bundled model's tokenizer."
+    context_tokens: Annotated[int, Bounds(LEAST_CONTEXT_TOKENS)] = setting(
+        4000, "How many tokens --context may have, by the bundled model's tokenizer.", "--max-tokens"
     )
-    refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to so many changed files before it answers.")
-    refresh_seconds: Annotated[float, Ge(0), Le(1e9)] = setting(
+    refresh_max_files: CountOrNone = setting(50, "An ask re-indexes up to this many changed files before it answers.")
+    refresh_seconds: Annotated[float, Bounds(0, 1e9)] = setting(
         1.0, "A retriever that stays open looks at the folders at most this often."
     )
-    change_seconds: Annotated[float, Ge(0), Le(3600)] = setting(
-        1.0, "After a change of the embedding model each ask embeds for so long what is left, likely sections first."
+    change_seconds: Annotated[float, Bounds(0, 3600)] = setting(
+        1.0,
+        "After a change of the embedding model each ask embeds for this time what is left, likely sections first.",
     )
     budget: Duration = setting(
         "",
@@ -281,13 +316,13 @@ class Profile:
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )
     rewordings: CountOrNone = setting(3, "How many other wordings of the question the model writes.")
-    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in both searches.")
+    rewording_weight: Share = setting(1.0, "The weight of the question in other words, in semantic and keyword search.")
     hyde_variants: CountOrNone = setting(3, "How many hypothetical passages the model writes.")
     hyde_variant_weight: Share = setting(0.7, "The weight of a hypothetical passage beside the question's 1.")
-    passage_keyword_weight: Share = setting(0.5, "The same in the keyword search, where a passage has many words.")
-    hyde_temperature: Annotated[float, Ge(0), Le(2)] = setting(0.3, "The temperature at which passages are written.")
+    passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")
+    hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
-    hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most so many words are not expanded.")
+    hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most this many words are not expanded.")
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
     entity_boost: Weight = setting(0.0, "What a candidate gains after the reranking for each entity of the question.")
     record: bool = setting(False, "Whether questions and their answers are kept in the index, for `history`.")
@@ -306,10 +341,6 @@ class Profile:
         return kind(**{name: getattr(self, name) for name in names})
 
 
-INDEX_SECTIONS = ("encoder", "chunks", "documents", "summaries")
-"""The sections that decide what is in an index; an index remembers them."""
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One leaf of the profile."""
@@ -319,6 +350,8 @@ class Setting:
     type: Any
     default: Any
     help: str
+    short_flag: str
+    """Beside `flag`; empty when there is none."""
 
     @property
     def key(self) -> str:
@@ -336,28 +369,28 @@ class Setting:
         return ENVIRONMENT_PREFIX + "_".join(self.path).upper()
 
 
-def settings(kind: type = Profile, above: tuple[str, ...] = ()) -> Iterator[Setting]:
+def list_settings(kind: type = Profile, above: tuple[str, ...] = ()) -> Iterator[Setting]:
     """Every leaf of the profile, in the order of declaration."""
     for item in dataclasses.fields(kind):
         path = (*above, item.name)
         if dataclasses.is_dataclass(item.type) and isinstance(item.type, type):
-            yield from settings(item.type, path)
+            yield from list_settings(item.type, path)
         else:
-            yield Setting(path, item.type, item.default, item.metadata["help"])
+            yield Setting(path, item.type, item.default, **item.metadata)
 
 
-def nested(path: tuple[str, ...], value: object) -> dict[str, Any]:
+def nest(path: tuple[str, ...], value: object) -> dict[str, Any]:
     """`("encoder", "kind")`, `"onnx"` -> `{"encoder": {"kind": "onnx"}}`."""
     head, *rest = path
-    return {head: nested(tuple(rest), value) if rest else value}
+    return {head: nest(tuple(rest), value) if rest else value}
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Both layers in one; where they meet, `above` wins, section by section."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
         if isinstance(value, Mapping) and isinstance(under, Mapping):
-            value = merged(under, value)
+            value = merge(under, value)
         result[key] = value
     return result

@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
-from retriever.settings.schema import Setting, nested, settings
+from retriever.settings.schema import Setting, list_settings, nest
 from tests.answers import HIT, answer, hit
 from tests.fake_library import FakeLibrary, FakePassage, install
 
@@ -89,11 +89,11 @@ def sample(setting: Setting) -> tuple[list[str], Any]:
     return [setting.flag, str(value)], value
 
 
-@pytest.mark.parametrize("setting", list(settings()), ids=lambda setting: setting.key)
+@pytest.mark.parametrize("setting", list(list_settings()), ids=lambda setting: setting.key)
 def test_every_setting_has_a_flag(library: FakeLibrary, setting: Setting) -> None:
     arguments, value = sample(setting)
     assert main([*arguments, "q"]) == 0
-    assert library.opened[0]["settings"] == nested(setting.path, value)
+    assert library.opened[0]["settings"] == nest(setting.path, value)
 
 
 def test_several_settings_of_one_section_stay_together(library: FakeLibrary) -> None:
@@ -224,7 +224,7 @@ def test_index_names_what_it_skipped(library: FakeLibrary, capsys: pytest.Captur
 def test_status_says_what_it_found(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status"]) == 0
     out = capsys.readouterr().out
-    assert "holds         155 files, 1,203 sections, 3,204 passages (100% with a vector)\n" in out
+    assert "holds         155 files, 1,203 sections, 3,204 chunks (100% with a vector)\n" in out
     assert "freshness     up to date\n" in out
     assert "size          22.9 MB, snapshot 7\n" in out
 

@@ -9,13 +9,15 @@ import pytest
 import yaml
 
 from hybrid_retrieve import main
+from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line.options import WithExamples
-from retriever.command_line.profiles import as_yaml, shown_settings
+from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import command_line
 from retriever.settings.layers import load_profile, profile_names
-from scripts.write_cli_reference import written
+from scripts.write_cli_reference import rewrite
 from tests.fake_library import install
 
+COMMANDS = {name: command_line.load_command(name) for name in NAMES}
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
 DOCUMENTED = [
@@ -23,7 +25,7 @@ DOCUMENTED = [
 ]
 EXAMPLES = [
     f"hybrid_retrieve.py {example}"
-    for command in (command_line, *command_line.commands.values())
+    for command in (command_line, *COMMANDS.values())
     if isinstance(command, WithExamples)
     for example in command.examples
 ]
@@ -45,27 +47,22 @@ def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_every_command_is_documented_and_has_examples() -> None:
-    for name, command in command_line.commands.items():
+    for name, command in COMMANDS.items():
         assert isinstance(command, WithExamples)
         assert command.examples
         assert any(f" {name} " in f"{line} " for line in DOCUMENTED), name
 
 
 def test_every_flag_in_the_page_exists() -> None:
-    known = {flag for command in command_line.commands.values() for option in command.params for flag in option.opts}
-    known |= {
-        flag
-        for command in command_line.commands.values()
-        for option in command.params
-        for flag in option.secondary_opts
-    }
+    known = {flag for command in COMMANDS.values() for option in command.params for flag in option.opts}
+    known |= {flag for command in COMMANDS.values() for option in command.params for flag in option.secondary_opts}
     written = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", PAGE)) - {"--help"}
     assert written <= known
     assert len(written) > 40
 
 
 def test_the_tables_are_up_to_date() -> None:
-    assert written(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
+    assert rewrite(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
 
 
 def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +72,7 @@ def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str])
         assert meaning in page
 
 
-@pytest.mark.parametrize("name", command_line.commands)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
     assert main([name, "--help"]) == 0
     assert "Examples:" in capsys.readouterr().out
@@ -93,7 +90,7 @@ def test_the_first_screen_of_help_has_the_common_options(capsys: pytest.CaptureF
 
 @pytest.mark.parametrize("name", profile_names())
 def test_a_shown_profile_is_a_profile_file(name: str, tmp_path: Path) -> None:
-    text = as_yaml(name, shown_settings(name, {}))
+    text = format_profile(name, resolve_settings(name, {}))
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
     assert load_profile(str(path), environment={}) == load_profile(name, environment={})
@@ -103,13 +100,13 @@ def test_a_shown_profile_is_a_profile_file(name: str, tmp_path: Path) -> None:
 def test_a_shown_profile_says_where_each_value_comes_from() -> None:
     shown = {
         item.setting.key: item
-        for item in shown_settings("recall", {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_VECTOR_TOP_N": "9"})
+        for item in resolve_settings("recall", {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_VECTOR_TOP_N": "9"})
     }
     assert (shown["top_k"].value, shown["top_k"].origin) == (8, "HYBRID_RETRIEVE_TOP_K")
     assert (shown["candidate_cap"].value, shown["candidate_cap"].origin) == (50, "recall.yaml")
     assert (shown["vector_top_n"].value, shown["vector_top_n"].origin) == (9, "HYBRID_RETRIEVE_VECTOR_TOP_N")
     assert (shown["rrf_k"].value, shown["rrf_k"].origin) == (60, "default")
-    text = as_yaml("recall", list(shown.values()))
+    text = format_profile("recall", list(shown.values()))
     assert "top_k: 8  # HYBRID_RETRIEVE_TOP_K" in text
     assert "# --top-k  HYBRID_RETRIEVE_TOP_K" in text
 

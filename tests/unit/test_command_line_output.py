@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybrid_retrieve import main
-from retriever.command_line.console import Page, json_line, openable
-from retriever.command_line.render import show_answer
+from retriever.command_line.console import json_line, openable
+from retriever.command_line.render import Page, show_answer
 from retriever.display.phrases import find_highlights, size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.types import Answer, Evidence, Relation, RelationKind, Source, Verdict

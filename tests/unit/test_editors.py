@@ -6,8 +6,7 @@ import re
 import pytest
 
 from hybrid_retrieve import main
-from retriever.command_line.console import Page
-from retriever.command_line.render import show_answer
+from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
 from retriever.errors import UsageError
 from tests.answers import HIT, answer, hit

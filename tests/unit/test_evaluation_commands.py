@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from pageindex.node import Node, NodeKind, Span
-from retriever.command_line.explain import describe_source, fused_text, verdict
+from retriever.command_line.explain import describe_fused, describe_loss, describe_source
 from retriever.evaluation.runs import Stage
 from retriever.evaluation.why_not import Bar, InRanking, WhyNot
 from retriever.types import Source
@@ -101,12 +101,12 @@ def why(stage: Stage, rank: int | None, score: float | None) -> WhyNot:
 
 
 def test_why_a_section_is_not_there() -> None:
-    assert verdict(why(Stage.BELOW, 11, 0.02)) == "Lost at the end: #11 of the candidates, and top_k is 5."
-    assert verdict(why(Stage.CUT, 40, 0.005)) == "Lost after the fusion: #40, and candidate_cap is 30."
-    assert verdict(why(Stage.RETURNED, 1, 0.05)) == "It is a hit: #1."
-    assert "none of them listed it" in verdict(why(Stage.NOT_FOUND, None, None))
-    assert fused_text(why(Stage.BELOW, 11, 0.02)) == "#11 of 175, score 0.02000; #5 has 0.03000: 0.01000 more"
-    assert fused_text(why(Stage.NOT_FOUND, None, None)) == "not among the 175 sections"
+    assert describe_loss(why(Stage.BELOW, 11, 0.02)) == "Lost at the end: #11 of the candidates, and top_k is 5."
+    assert describe_loss(why(Stage.CUT, 40, 0.005)) == "Lost after the fusion: #40, and candidate_cap is 30."
+    assert describe_loss(why(Stage.RETURNED, 1, 0.05)) == "It is a hit: #1."
+    assert "none of them listed it" in describe_loss(why(Stage.NOT_FOUND, None, None))
+    assert describe_fused(why(Stage.BELOW, 11, 0.02)) == "#11 of 175, score 0.02000; #5 has 0.03000: 0.01000 more"
+    assert describe_fused(why(Stage.NOT_FOUND, None, None)) == "not among the 175 sections"
     assert describe_source(LISTED) == "#25, cosine 0.2611; its 28 go from 0.3819 to 0.2479"
     assert describe_source(UNLISTED) == "#241, bm25 5.5; its 100 go from 23.7 to 6.3; 0.8 more would have listed it"
     empty = InRanking(Source.NEIGHBORS, "decayed rrf", 0, None, None, False, None, None)

@@ -25,7 +25,7 @@ from retriever.evaluation.report import render_report
 from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, loss_of
 from retriever.evaluation.summary import Summary, against, baseline_text, read_baseline, summarize, summary_object
 from retriever.settings.layers import load_profile
-from retriever.settings.schema import Profile, merged
+from retriever.settings.schema import Profile, merge
 from retriever.types import Candidate, Ranked, Ranking, Source
 
 SECTIONS = Sections(
@@ -287,5 +287,5 @@ def test_ablation_takes_away_what_is_there() -> None:
     assert "balanced - neighbours" not in names, "it has none"
     assert "balanced - rewordings" not in names, "nothing is expanded"
     assert all(item.base == "balanced" for item in plain[1:])
-    assert all(item.settings == merged(system.settings, item.settings) for item in plain)
+    assert all(item.settings == merge(system.settings, item.settings) for item in plain)
     assert "balanced - expansion" in [item.name for item in without_each_part(system, Profile(), expanded=True)]

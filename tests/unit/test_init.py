@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.settings.layers import load_profile, profile_names
-from retriever.settings.schema import Profile, settings
+from retriever.settings.schema import Profile, list_settings
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +24,7 @@ def test_the_file_loads_and_changes_nothing_by_itself(capsys: pytest.CaptureFixt
 def test_every_setting_is_there_with_its_meaning_and_default() -> None:
     assert main(["init"]) == 0
     text = Path("hybrid-retrieve.yaml").read_text(encoding="utf-8")
-    for item in settings():
+    for item in list_settings():
         assert f"# {item.help}\n#{'  ' * (len(item.path) - 1)}{item.path[-1]}: " in text
     everything = re.sub(r"^#(?=\s*\w+:)(?! )", "", text, flags=re.MULTILINE)
     everything = re.sub(r"^#(?=  \w+: )", "", everything, flags=re.MULTILINE)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from retriever.command_line.program import noted_interrupts, run
+from retriever.command_line.program import note_interrupts, run
 from retriever.retriever import Retriever
 
 
@@ -27,7 +27,7 @@ def test_another_error_that_it_becomes_is_an_interrupt(capsys: pytest.CaptureFix
 def test_where_it_is_ignored_it_stays_so() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with noted_interrupts() as came:
+        with note_interrupts() as came:
             signal.raise_signal(signal.SIGINT)
         assert came == []
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -39,7 +39,7 @@ def test_a_thread_has_none() -> None:
     outcomes: list[list[int]] = []
 
     def work() -> None:
-        with noted_interrupts() as came:
+        with note_interrupts() as came:
             outcomes.append(came)
 
     thread = threading.Thread(target=work)

@@ -4,7 +4,7 @@ import pytest
 
 from retriever.errors import ProfileError
 from retriever.settings.layers import environment_layers, given_settings, load_profile, profile_names
-from retriever.settings.schema import Profile, settings
+from retriever.settings.schema import Profile, list_settings
 
 
 def mistakes_of(name: str, flags: dict[str, object] | None = None) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def test_a_variable_that_is_no_setting() -> None:
 
 
 def test_every_setting_has_help_and_one_name_in_each_place() -> None:
-    every = list(settings())
+    every = list(list_settings())
     assert all(item.help.endswith((".", ")")) for item in every)
     assert len({item.flag for item in every}) == len({item.variable for item in every}) == len(every)
     assert {item.flag for item in every} >= {"--vector-top-n", "--encoder-kind", "--chunks-target-tokens"}
