@@ -1,5 +1,4 @@
-"""Whether the documents answer a question at all: what the searches found -> answered, weak or none, and how sure.
-Pure.
+"""Whether the documents answer a question at all: what the searches found -> answered, weak or none. Pure.
 
 Four signals make the confidence, by a logistic model: a section covers the question's words, the documents use those
 words at all, a chunk is much nearer than chunks are to unrelated questions, and meaning and words name the same
