@@ -15,7 +15,7 @@ from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.archive import Manifest
-    from retriever.retriever import Status
+    from retriever.status import Status
 
 
 @click.command(

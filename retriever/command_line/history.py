@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from retriever.command_line.console import Notes
-    from retriever.history import History
+    from retriever.history import QuestionLog
     from retriever.indexing.forget import ForgetReport
     from retriever.store.queries import StoredQuery
 
@@ -64,7 +64,7 @@ def history(number: int | None, delete: str | None, index: str | None, **given: 
     return ExitCode.OK
 
 
-def _delete(recorded: "History", which: str, notes: "Notes", *, as_json: bool) -> ExitCode:
+def _delete(recorded: "QuestionLog", which: str, notes: "Notes", *, as_json: bool) -> ExitCode:
     if which == ALL:
         deleted = recorded.delete_all()
     elif which.isascii() and which.isdecimal():

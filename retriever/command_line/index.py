@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from retriever.command_line.console import Notes
     from retriever.indexing.summaries import SummaryReport
     from retriever.types import IndexReport
-    from retriever.watch import Run
+    from retriever.watch import WatchEvent
 
 
 @click.command(
@@ -134,7 +134,7 @@ def watch(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the
     return ExitCode.OK
 
 
-def _tell(runs: "Iterator[Run | RetrieverError]", given: dict[str, Any], notes: "Notes") -> None:
+def _tell(runs: "Iterator[WatchEvent | RetrieverError]", given: dict[str, Any], notes: "Notes") -> None:
     skipped: frozenset[tuple[str, str]] = frozenset()
     for number, run in enumerate(runs):
         if isinstance(run, RetrieverError):
@@ -152,13 +152,13 @@ def _tell(runs: "Iterator[Run | RetrieverError]", given: dict[str, Any], notes: 
             sys.stdout.flush()
 
 
-def first_line(run: "Run") -> str:
+def first_line(run: "WatchEvent") -> str:
     """What is watched."""
     folders = ", ".join(map(sanitize_line, run.report.folders))
     return f"indexed {counted(run.report.documents, 'file')} in {run.report.seconds:.1f} s; watching {folders}"
 
 
-def run_line(run: "Run") -> str:
+def run_line(run: "WatchEvent") -> str:
     """What changed, and how long it took."""
     names = ", ".join(sanitize_line(openable(*file)) for file in run.files)
     what = names if 0 < len(run.files) <= MAX_NAMED else counted(len(run.files), "file")

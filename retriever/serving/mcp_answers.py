@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from retriever.browse import find_node, read_excerpt, whole_tree
+from retriever.browse import find_node, load_tree, read_excerpt
 from retriever.display.sanitize import code
 from retriever.serving.mcp_text import (
     DATA,
@@ -150,7 +150,7 @@ class Answers:
             UsageError: there is nothing of that name.
         """
         with self._library.retriever() as retriever, retriever.view() as view:
-            tree, snapshot = whole_tree(view.connection), view.number
+            tree, snapshot = load_tree(view.connection), view.number
             top = find_node(view.connection, tree, reference) if reference else None
         lines = tree.pretty(top, depth).split("\n")
         call = ("outline", reference, depth)
@@ -170,11 +170,11 @@ class Answers:
         Raises:
             UsageError: there is no such section or file.
         """
-        from retriever.browse import places, relations
+        from retriever.browse import find_relations, locate_relations
 
         with self._library.retriever() as retriever, retriever.view() as view:
-            found = relations(view, reference)
-            lines = related_lines(found, places(view, found, retriever.access))
+            found = find_relations(view, reference)
+            lines = related_lines(found, locate_relations(view, found, retriever.access))
         count = fitting_lines(lines, max_tokens - RESERVED_TOKENS)
         if count < len(lines):
             lines[count:] = [f"cut: {len(lines) - count} more lines; a larger max_tokens shows them"]

@@ -5,7 +5,7 @@ from urllib.parse import quote, unquote
 
 from mcp import types
 
-from retriever.browse import read_excerpt, whole_tree
+from retriever.browse import load_tree, read_excerpt
 from retriever.errors import UsageError
 from retriever.store import reading
 
@@ -60,7 +60,7 @@ class Resources:
 
     def _tree(self) -> str:
         with self._library.retriever() as retriever, retriever.view() as view:
-            return whole_tree(view.connection).pretty()
+            return load_tree(view.connection).pretty()
 
     def _document_text(self, uri: str) -> str:
         if not uri.startswith(DOCUMENT):

@@ -120,8 +120,10 @@ def told(work: Callable[[str], Result], argument: str) -> Result:
 
 def said(error: Exception) -> str:
     """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
+    if isinstance(error, errors.UnknownReferenceError):
+        return str(sendable(f"{error.message}; outline() shows what is"))
     if isinstance(error, UsageError | NotReadyError):
-        return str(sendable(str(error).replace("`hybrid_retrieve.py tree` shows what is", "outline() shows what is")))
+        return str(sendable(str(error)))
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
     return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
 
