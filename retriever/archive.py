@@ -240,7 +240,7 @@ def read_manifest(data: bytes, file: Path) -> Manifest:
             raise ValueError(numbers)
         if not re.fullmatch(r"[0-9a-f]{64}", content["sha256"]):
             raise ValueError(content["sha256"])
-        return Manifest(*formats, folders=tuple(folders), **numbers, sha256=content["sha256"])
+        return Manifest(**{**content, "folders": tuple(folders)})
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{file} is no exported index: its manifest makes no sense") from error
 

@@ -30,9 +30,9 @@ class Mistakes:
     """Collected while a file is read; `raise_any` ends with all of them."""
 
     found: list[str] = field(default_factory=list)
+    """`file:line: what is wrong`, or `file: ...`."""
 
     def note(self, place: str, what: str) -> None:
-        """One mistake; `place` is `file:line` or `file`."""
         self.found.append(f"{place}: {what}")
 
     def raise_any(self) -> None:
@@ -101,11 +101,6 @@ def map_ids(items: Iterable[tuple[str, tuple[Any, Value]]], mistakes: Mistakes) 
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        ValueError: it is none.
-    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -167,11 +162,6 @@ def split_columns(line: str, columns: str, separator: str | None = None) -> list
 
 
 def read_gain(text: str) -> int:
-    """The gain of a judgement.
-
-    Raises:
-        ValueError: it is no whole number.
-    """
     try:
         return int(text)
     except ValueError:

@@ -101,9 +101,7 @@ def test_databases_are_opened_in_few_places() -> None:
     assert opening == [
         "retriever/expansion/cache.py",
         "retriever/repair.py",
-        "retriever/repair.py",
         "retriever/store/checking.py",
         "retriever/store/database.py",
-        "retriever/vectors/inventory.py",
         "retriever/vectors/inventory.py",
     ]
