@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from pageindex.node import Span
-from retriever.api import open_retriever
+from retriever import open_retriever
 from retriever.context.budget import TokenCount, load_token_counter
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import Question

@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
-from retriever.api import open_retriever
+from retriever import open_retriever
 from retriever.evaluation.ask import DEPTH, sections_of
 from retriever.evaluation.formats import read_expansions, read_questions
 from retriever.evaluation.measures import Rankings, measure
