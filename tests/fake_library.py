@@ -23,7 +23,7 @@ from retriever.indexing.forget import ForgetReport
 from retriever.settings.schema import Profile
 from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Hit, IndexReport, IndexState, Progress
-from retriever.watch import Run
+from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
 
@@ -82,7 +82,7 @@ class FakeLibrary:
     """Raised by every function."""
     passage: FakePassage = FakePassage()
     status: FakeStatus = FakeStatus()
-    runs: Sequence[Run | RetrieverError] = (Run((), REPORT), Run((("/docs", "a.md"),), REPORT))
+    runs: Sequence[WatchEvent | RetrieverError] = (WatchEvent((), REPORT), WatchEvent((("/docs", "a.md"),), REPORT))
     """Of `watch`."""
     drawing: str = "/\n  guide/mail.md"
     report: IndexReport = REPORT
@@ -124,7 +124,7 @@ class FakeLibrary:
         profile: str = "balanced",
         settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-    ) -> Iterator[Run | RetrieverError]:
+    ) -> Iterator[WatchEvent | RetrieverError]:
         self.open_retriever(docs, index, profile, settings, progress)
         return iter(self.runs)
 

@@ -22,7 +22,7 @@ from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
-    from retriever.retriever import Status
+    from retriever.status import Status
 
 
 @click.command(

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,10 +12,11 @@ from typing import Any
 
 from pageindex.files import read_file
 from retriever.embedding.onnx import card_digest
-from retriever.errors import NoIndexError, UsageError
+from retriever.errors import Command, NoIndexError, UsageError
 from retriever.files import writing_to
 from retriever.settings.schema import Profile
 from retriever.store import reading
+from retriever.store.reading import StoredFolder
 from retriever.types import Encoder
 
 RECIPE_VERSION = 3
@@ -106,7 +107,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
     try:
         return _home() / read_file(_home() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise NoIndexError("nothing has been indexed yet; begin with: hybrid_retrieve.py index FOLDER") from None
+        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
 
 
 def remember(index: Path) -> None:
@@ -142,6 +143,15 @@ def named_file(index: Path) -> Path:
         UsageError: this user has no home folder.
     """
     return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
+
+
+def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
+    """The indexed folders that hold a path as the current folder sees it, and the path in each; "" for a whole one."""
+    place = absolute(path)
+    for folder in folders:
+        if place.is_relative_to(folder.path):
+            inside = place.relative_to(folder.path).as_posix()
+            yield folder, "" if inside == "." else inside
 
 
 def absolute(path: str | Path) -> Path:

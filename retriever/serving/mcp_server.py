@@ -139,11 +139,10 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
 
 def describe_error(error: Exception) -> str:
     """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
+    if isinstance(error, errors.UnknownReferenceError):
+        return str(make_sendable(f"{error.message}; outline() shows what is"))
     if isinstance(error, UsageError | NotReadyError):
-        # The one sentence for callers of any kind that names a command.
-        return str(
-            make_sendable(str(error).replace("`hybrid_retrieve.py tree` shows what is", "outline() shows what is"))
-        )
+        return str(make_sendable(str(error)))
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
     return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
 
@@ -188,13 +187,13 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
     Raises:
         UsageError: there is no such resource, or it is too large to be sent whole.
     """
-    from retriever.browse import read_excerpt, whole_tree
+    from retriever.browse import load_tree, read_excerpt
 
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
         raise UsageError("there is no such resource; list them first")
     with index.retriever() as retriever, retriever.view() as view:
         if uri == TREE_URI:
-            kind, text = "text/plain", whole_tree(view.connection).pretty()
+            kind, text = "text/plain", load_tree(view.connection).pretty()
         else:
             node_id = unquote(uri.removeprefix(DOCUMENT_URI), errors="surrogateescape")
             if reading.document_of_node(view.connection, node_id) is None:

@@ -140,10 +140,10 @@ class Outline(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
-        from retriever.browse import find_node, whole_tree
+        from retriever.browse import find_node, load_tree
 
         with index.retriever() as retriever, retriever.view() as view:
-            tree, snapshot = whole_tree(view.connection), view.number
+            tree, snapshot = load_tree(view.connection), view.number
             top = find_node(view.connection, tree, self.node_or_path) if self.node_or_path else None
         pages = Pages((self.name, self.node_or_path, self.depth), snapshot)
         return reply_outline(tree.pretty(top, self.depth).split("\n"), pages, self.cursor, self.max_tokens)
@@ -183,11 +183,11 @@ class Related(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
-        from retriever.browse import places, relations
+        from retriever.browse import find_relations, locate_relations
 
         with index.retriever() as retriever, retriever.view() as view:
-            found = relations(view, self.node_id)
-            place = places(view, found, retriever.access)
+            found = find_relations(view, self.node_id)
+            place = locate_relations(view, found, retriever.access)
             return reply_related(found, place, self.max_tokens)
 
 

@@ -13,11 +13,11 @@ from pageindex.front_matter import read_front_matter
 from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import UnknownNodeError
-from retriever.browse import Passage, find_node
+from retriever.browse import Excerpt, find_node
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
-from retriever.history import History
+from retriever.history import QuestionLog
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
 from retriever.serving.web.api import (
@@ -149,7 +149,7 @@ class Pages:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
-        history = History(Path(status.index.path)).queries()[:MAX_QUESTIONS]
+        history = QuestionLog(Path(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
             "home.html", visit, tree=draw_tree(outline), status=status, changed_files=changed, history=history
@@ -179,7 +179,7 @@ class Pages:
                 raise UsageError("the documents have just changed; ask again")
             return self._show_passage(view, outline, node, passage, visit)
 
-    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Passage, visit: Visit) -> str:
+    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit) -> str:
         """A passage with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(passage)
         front_matter, text = _render_passage(view, shown, label, visit)
@@ -260,7 +260,7 @@ def _render_hit(view: View, hit: Hit, stems: frozenset[str], visit: Visit) -> Ma
     return render_markdown(text, RenderOptions(_resolve_links(view, node, visit), stems, hit.title, top_level=3))
 
 
-def _render_passage(view: View, passage: Passage, title: str, visit: Visit) -> tuple[str, Markup]:
+def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit) -> tuple[str, Markup]:
     """The front matter of a passage as it is written, and the rest as a page shows it."""
     front_matter, text = "", passage.text
     if passage.span.first == 1 and (lines := read_front_matter(text).lines):
@@ -270,7 +270,7 @@ def _render_passage(view: View, passage: Passage, title: str, visit: Visit) -> t
     return front_matter, render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), title))
 
 
-def _cut(passage: Passage) -> Passage:
+def _cut(passage: Excerpt) -> Excerpt:
     """The passage, or as many whole lines of it as one page shows: at least one."""
     if len(passage.text) <= MAX_SHOWN_CHARS:
         return passage
