@@ -19,7 +19,7 @@ from retriever.types import Verdict
 # (measured in docs/context.md).
 CHUNKS_SHARE = 0.5
 OUTLINE_SHARE = 0.125  # of the budget, for the outline of what was left out
-COUNTED_CHARS = 100_000  # the tokens of a longer text are estimated from so many characters
+COUNTED_CHARS = 100_000  # the tokens of a longer text are estimated from its beginning
 
 # The number of tokens of a text, special ones aside; of two texts with a line end between, the sum.
 TokenCount = Callable[[str], int]

@@ -38,8 +38,8 @@ _WIKILINK = re.compile(r"\[\[([^\[\]\n|]{1,999}+)(?:\|([^\[\]\n]{0,999}+))?\]\]"
 _TAG_NAME = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*")
 _ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
 
+# (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
 Resolver = Callable[[LinkKind, str, str], str | None]
-"""(kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere."""
 
 
 def resolve_nothing(kind: LinkKind, path: str, anchor: str) -> None:
