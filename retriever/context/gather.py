@@ -47,7 +47,8 @@ def ask_for_context(
         IndexLockedError: the index changed again and again meanwhile.
         RetrieverError: as of the search.
     """
-    for _ in range(3):  # the index may change between the search and the reading of the texts
+    # The index may change between the search and the reading of the texts; then both are done again.
+    for _ in range(3):
         answer = ask()
         with open_view() as view:
             if view.number == answer.index.snapshot:

@@ -47,10 +47,13 @@ PAGE_KEY = "hybrid-retrieve/page"  # of `Reply.page` in a result's `_meta`
 TREE_URI = "hybrid-retrieve://tree"
 DOCUMENT_URI = "hybrid-retrieve://document/"
 RESOURCES_PER_PAGE = 200
-MAX_RESOURCE_CHARS = 200_000  # the tools read larger ones in parts
+# The tools read larger ones in parts.
+MAX_RESOURCE_CHARS = 200_000
 
-MAX_LINE_CHARS = 1_000_000  # of a message on standard input, as of a request's body over HTTP
-LAST_ANSWERS_S = 1.0  # for calls that are still at work when standard input ends
+# Of a message on standard input, as of a request's body over HTTP.
+MAX_LINE_CHARS = 1_000_000
+# For calls that are still at work when standard input ends.
+LAST_ANSWERS_S = 1.0
 PARENT_CHECK_S = 0.5
 
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.

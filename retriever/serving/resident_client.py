@@ -22,7 +22,8 @@ from typing import Any, BinaryIO
 MODE_VARIABLE = "HYBRID_RETRIEVE_RESIDENT"
 MAX_REQUEST_BYTES = 4_000_000  # a command line and an environment are at most 2 MB on Linux
 MAX_ANSWER_BYTES = 64_000_000
-MAX_SOCKET_PATH = 100  # bytes: systems allow 104 to 108, with the zero that ends the path
+# In bytes: systems allow 104 to 108, with the zero that ends the path.
+MAX_SOCKET_PATH = 100
 CONNECT_S = 3.0
 ALIVE_EVERY_S = 1.0
 # A resident process that says nothing for this time hangs.

@@ -49,6 +49,7 @@ TURN_S = 3.0
 # What came before the process was told to leave is still answered, for this time.
 LEAVING_S = 5.0
 MAX_CONNECTIONS = 64
+# A longer log is begun anew.
 MAX_LOG_BYTES = 200_000
 # Where neither COLUMNS nor a terminal says how many, as in `shutil.get_terminal_size`.
 DEFAULT_COLUMNS = 80

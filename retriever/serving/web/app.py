@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from retriever.serving.pool import ServedIndex
 
-SEARCHES_AT_ONCE = 4  # threads that wait for a retriever, or work for one; further requests wait without a thread
+# Threads that wait for a retriever, or work for one; further requests wait without a thread.
+SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 
 POLICY = "; ".join(

@@ -48,8 +48,10 @@ from retriever.types import Stage
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
-MAX_SHOWN_CHARS = 60_000  # of a document in one page; the rest is a link away
+# Of a document in one page; a link leads to the rest.
+MAX_SHOWN_CHARS = 60_000
 MAX_SHOWN_LINKS = 30
+# Changed and skipped files that the first page names; long lists hide what is below them.
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
