@@ -238,11 +238,10 @@ class SkippedJson(JsonObject):
     reason: Text
 
 
-def _name_parts(pairs: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"file": path, "reason": reason} for path, reason in pairs]
-
-
-SkippedFiles: TypeAlias = Annotated[list[SkippedJson], BeforeValidator(_name_parts)]
+SkippedFiles: TypeAlias = Annotated[
+    list[SkippedJson],
+    BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs]),
+]
 
 
 class StatusJson(JsonObject):

@@ -426,7 +426,7 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(
     assert said["milliseconds"] > 0
     assert said["dropped"] == []
     assert "hyde used: " in text_of(plain)
-    assert ", remembered; 0 texts dropped" in text_of(shown)
+    assert ", from the cache; 0 texts dropped" in text_of(shown)
     assert plain.structured_content["hits"]
     assert invented not in json.dumps(plain.structured_content) + text_of(plain)
     assert shown.structured_content["expansion"]["passages"] == [invented]

@@ -1,8 +1,10 @@
 """What is imported where: heavy packages wait until they are needed, each behind one door."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +37,13 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     "torch": ("retriever/embedding/sentence_transformers.py", "retriever/rerank/cross_encoder.py"),
 }
 """The only modules that import these."""
+DISTRIBUTIONS = {
+    "llama_index": "llama-index-core",
+    "markdown_it": "markdown-it-py",
+    "pytrec_eval": "pytrec-eval-terrier",
+    "yaml": "pyyaml",
+}
+"""Packages whose distributions have other names."""
 
 
 @pytest.mark.parametrize(
@@ -91,6 +100,20 @@ def test_every_package_has_its_door(path: Path) -> None:
             assert package != "retriever", "pageindex knows nothing of searching"
         if place.startswith("retriever/") and not place.startswith("retriever/command_line/"):
             assert not module.startswith(("retriever.command_line", "click", "rich")), (place, module)
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    """What comes only because another package needs it may go with the next version of that one."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
+    declared = {re.split(r"[<>=~! \[]", requirement)[0] for requirement in requirements}
+    imported = {
+        module.partition(".")[0] for path in sources() for module in imports(ast.parse(path.read_text("utf-8")))
+    }
+    foreign = imported - sys.stdlib_module_names - {"", "pageindex", "retriever", "hybrid_retrieve"}
+    assert len(foreign) > 30
+    assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in foreign} - declared == set()
 
 
 def test_databases_are_opened_in_few_places() -> None:
