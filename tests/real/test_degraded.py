@@ -95,7 +95,7 @@ def test_text_json_and_agents_name_it_alike(
     with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
         reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(
             library
-        )  # longer than it may be
+        )
     values = reply.values or {}
 
     notes = [line.removeprefix("note: ") for line in text.splitlines() if line.startswith("note: ")]
