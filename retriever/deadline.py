@@ -16,7 +16,6 @@ from retriever.errors import LanguageModelTimeoutError, OutOfTimeError
 from retriever.types import Stage
 
 EXPECTED_SECONDS: Mapping[str, float] = {  # of each stage in the first search of a process, in their order
-    "change": 0.0,  # embeds for as long as it is given
     "expand": 0.0,  # a language model: its time is not known before
     "embed": 0.10,  # opens the embedding model: 57 to 86 ms
     "dense": 0.90,  # imports ChromaDB where it is needed: 770 to 950 ms
@@ -27,9 +26,9 @@ EXPECTED_SECONDS: Mapping[str, float] = {  # of each stage in the first search o
     "rerank": 0.0,  # a language model; a cross-encoder says itself how long it takes to load
     "present": 0.02,
 }
-OptionalStage = Literal["change", "expand", "late", "rerank"]
+OptionalStage = Literal["expand", "late", "rerank"]
 OPTIONAL = frozenset(get_args(OptionalStage))  # no time is reserved for these
-MODEL_STAGES = frozenset({"change", "expand", "rerank"})  # their last time says nothing of the next: they cache
+MODEL_STAGES = frozenset({"expand", "rerank"})  # their last time says nothing of the next: they cache
 RETRY_SECONDS = 60.0  # a language model may be loaded by then
 
 

@@ -33,11 +33,11 @@ from retriever.errors import (
     SnapshotError,
 )
 from retriever.files import sync, writing_to
-from retriever.indexing.changes import find_suspects, list_documents, without_doubt
+from retriever.indexing.changes import detect_changes, list_documents, settle_unsure
 from retriever.indexing.consent import forget_named, name_folders, named_folders, own_documents, refusal
 from retriever.indexing.forget import forgotten_files
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
-from retriever.indexing.snapshot import Snapshot, folder_of, remove_old_snapshots, renew_snapshot
+from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, folder_of, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading, text_vectors, writing
@@ -54,7 +54,6 @@ from retriever.store.database import (
     translate_sqlite_errors,
 )
 from retriever.store.locks import is_read, writer_lock, writer_of
-from retriever.store.model_change import former_model
 from retriever.store.text_vectors import NORM_TOLERANCE
 from retriever.trace import NoProgress
 from retriever.types import Encoder, Progress
@@ -237,12 +236,18 @@ def _compare_words(connection: sqlite3.Connection, snapshot: Snapshot) -> str:
 
 
 def _compare_vectors(connection: sqlite3.Connection, snapshot: Snapshot) -> str:
+    from retriever.vectors.chroma import ChromaManifest
+
     fingerprint = snapshot.manifest.fingerprint
     if not fingerprint:
         return "none were made"
+    if not (snapshot.folder / CHROMA_NAME).exists():
+        return "not made; the next `index` does, and a search that asks it"
+    if ChromaManifest.read(snapshot.folder / CHROMA_NAME).snapshot != snapshot.manifest_hash:
+        return "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
     keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
     snapshot.vectors.verify(keys, matrix)
-    return f"{counted(len(keys), 'vector')}, near what the exact scan finds; every file has its checksum"
+    return f"{counted(len(keys), 'vector')}, near what the exact scan finds"
 
 
 def _older(index: Path, number: int) -> Iterator[Finding]:
@@ -300,10 +305,9 @@ def _coverage(connection: sqlite3.Connection) -> Finding:
         return Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
     there, chunks = text_vectors.vector_count(connection, fingerprint), reading.counts(connection).chunks
     if there < chunks:
-        is_change = former_model(connection) is not None  # then another model stands in
-        says = f"{there:,} of {chunks:,} chunks have a vector{' of the new embedding model' if is_change else ''}"
+        says = f"{there:,} of {chunks:,} chunks have a vector"
         cure = "run: hybrid_retrieve.py index FOLDER"
-        return Finding("index", "vectors", "note" if is_change else "problem", says, cure)
+        return Finding("index", "vectors", "problem", says, cure)
     kept = connection.execute("SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
     (unused,) = kept.fetchone()
     says = (
@@ -346,8 +350,8 @@ def _folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
             continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
-            suspects = find_suspects(folder, known, list_documents(Path(folder.path), settings))
-            changed = len(without_doubt(suspects, settings.max_file_bytes))
+            diff = detect_changes(folder, known, list_documents(Path(folder.path), settings))
+            changed = len(settle_unsure(diff, settings.max_file_bytes))
         except DocumentsError as error:
             cure = f"bring it back, or run: hybrid_retrieve.py forget {folder.path}"
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)

@@ -19,9 +19,9 @@ from retriever.errors import NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
 from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
 from retriever.files import Closing
+from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import FolderAccess, named_folders
 from retriever.indexing.forget import forgotten_files
-from retriever.indexing.freshness import Freshness, Watch
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.indexing.update import update_index
@@ -30,7 +30,7 @@ from retriever.query import Expansion
 from retriever.rerank.stage import Reranker, RerankRequest, open_reranker
 from retriever.search import search
 from retriever.searching.confidence import judge
-from retriever.searching.encode import OpenModels, former_of, named
+from retriever.searching.encode import OpenModels, named
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.question import readable
 from retriever.settings.duration import parse_duration
@@ -62,23 +62,18 @@ class Status:
     broken_links: int
     coverage: float
     """The share of the chunks that have a vector, 0 to 1."""
-    former_encoder: str = ""
-    """The embedding model that `encoder` is taking the place of, likewise; empty while it takes none's."""
-    former_coverage: float = 0.0
-    """The share of the sections that it has read, 0 to 1."""
 
 
 def status_of(view: View, watch: Watch, profile: Profile) -> Status:
     """The status of an open index; the folders are looked at now."""
-    suspects, problems = watch.changed(view)
+    diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    former, former_coverage = former_of(view)
     return Status(
-        index=state_of(view, Freshness(stale=sum(map(len, suspects)))),
+        index=state_of(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=named(profile.encoder),
         size_bytes=_size(view.index),
-        changed_files=tuple(path for item in suspects for path in item.paths),
+        changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(
             *reading.skipped(view.connection),
             *reading.warnings(view.connection),
@@ -87,8 +82,6 @@ def status_of(view: View, watch: Watch, profile: Profile) -> Status:
         ),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else 1.0,
-        former_encoder=former,
-        former_coverage=former_coverage,
     )
 
 
@@ -141,7 +134,7 @@ class Retriever(Closing):
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
-        self._request = replace(request, docs=(), wait_s=0.0, change_s=0.0)
+        self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
         self._index = OpenIndex(request.index)
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
@@ -182,7 +175,6 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(self._index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-            self._models.read_on(self._index, request.question, recorder)
         expanded = self._expander.expand(request, self.view, recorder)
         with self._lock:
             answer = self._answered(expanded, fresh, recorder)

@@ -8,20 +8,27 @@ from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrela
 from retriever.query import Query
 from retriever.rerank.stage import RerankRequest, rerank
 from retriever.searching.confidence import agreement
-from retriever.searching.encode import Embedded, Models, dense_of, embedded_by, late_of
+from retriever.searching.encode import Embedded, embedded
 from retriever.searching.fusion import as_weighed, cap_candidates, fused
 from retriever.searching.hits import build_hits
 from retriever.searching.neighbors import Neighborhood, file_roots, merge, neighbors
 from retriever.searching.open_index import View
-from retriever.searching.sources import DenseEvidence, LexicalEvidence, lexical_evidence, temporal_ranking
+from retriever.searching.sources import (
+    DenseEvidence,
+    LexicalEvidence,
+    dense_evidence,
+    late_ranking,
+    lexical_evidence,
+    temporal_ranking,
+)
 from retriever.settings.schema import Profile, QueryWeights, RerankStageSettings
 from retriever.trace import Recorder
-from retriever.types import Candidate, Hit, Ranked, Ranking, Signals
+from retriever.types import Candidate, Encoder, Hit, Ranked, Ranking, Signals
 
 
 def search(
     view: View,
-    models: Models,
+    encoder: Encoder | None,
     expanded: ExpandedQuery,
     profile: Profile,
     reranking: RerankRequest,
@@ -31,9 +38,9 @@ def search(
 
     `expanded` is the question with the texts that may be searched with besides it.
     """
-    queries, texts = _queries(view, models, expanded, profile, recorder)
+    queries, texts = _queries(view, encoder, expanded, profile, recorder)
     with recorder.stage("dense") as note:
-        dense = dense_of(texts, queries, profile) if texts else ()
+        dense = dense_evidence(view, texts.vectors, queries, profile) if texts else ()
         note.text = _found([item.ranking for item in dense]) if dense else "skipped"
     with recorder.stage("lexical") as note:
         lexical = lexical_evidence(view, queries, profile)
@@ -42,7 +49,7 @@ def search(
     direct = [*(item.ranking for item in dense), *(item.ranking for item in lexical)]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(temporal_ranking(view, direct, profile))
-    recorder.signals = _signals(texts.judged_in if texts else view, dense[0] if dense else None, lexical[0])
+    recorder.signals = _signals(view, dense[0] if dense else None, lexical[0])
     with recorder.stage("neighbors") as note:
         rankings = _with_neighbors(view, direct, profile)
         note.text = f"{sum(len(ranking.items) for ranking in rankings if ranking.arm == 'neighbors')} sections"
@@ -58,26 +65,26 @@ def search(
 
 
 def _queries(
-    view: View, models: Models, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
+    view: View, encoder: Encoder | None, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Query, ...], Embedded | None]:
     """The texts to search with, the question first; of its expansion, those that are about it."""
     queries = build_queries(expanded, view, profile.part(QueryWeights))
     with recorder.stage("embed") as note:
-        texts = embedded_by(view, models, queries, recorder)
+        texts = embedded(view, encoder, queries, recorder)
         note.text = "skipped" if texts is None else "one vector" if len(queries) == 1 else f"{len(queries)} texts"
     recorder.expansion = expanded.report
     if len(queries) == 1:
         return queries, texts
-    vectors, encoder = (texts.vectors, texts.encoder) if texts else (None, None)
-    queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
+    vectors = texts.vectors if texts else None
+    queries, are_kept = drop_unrelated(queries, vectors, view, texts.encoder if texts else None, recorder)
     return queries, texts.only(are_kept) if texts else None
 
 
 def _signals(view: View, dense: DenseEvidence | None, lexical: LexicalEvidence) -> Signals:
     """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
     margin = agreed = None
-    if dense is not None and dense.cosine is not None and view.unrelated is not None:
-        margin = view.unrelated.margin(dense.cosine)
+    if dense is not None and dense.cosine is not None and view.background is not None:
+        margin = view.background.z_score(dense.cosine)
         agreed = agreement(dense.ranking, lexical.ranking, view.counts.sections)
     return Signals(lexical.coverage, lexical.known, lexical.together, lexical.form, margin, agreed)
 
@@ -115,17 +122,14 @@ def _late(
 
     It reads the question alone, so beside other wordings it weighs what the question weighs among them.
     """
-    if texts is None or not texts.has_tokens or not profile.token_match_weight:
+    if texts is None or texts.tokens is None or not profile.token_match_weight:
         return []
     try:
         recorder.deadline.seconds_for("late")
     except OutOfTimeError as error:
         recorder.degraded.append(f"late: {error}")
         return []
-    ranking = late_of(texts, candidates, profile)
-    if ranking is None:
-        recorder.degraded.append("late: skipped while the embedding model is changed, one of the two gives no tokens")
-        return []
+    ranking = late_ranking(texts.view, texts.tokens, candidates, profile)
     return [replace(ranking, weight=ranking.weight * question.semantic_weight)]
 
 

@@ -163,7 +163,6 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
         *(f"folder        {sanitize_line(folder)}" for folder in state.folders),
         f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {passages}",
         f"encoder       {sanitize_line(status.encoder)}",
-        *([_former_line(status)] if status.former_encoder else []),
         f"size          {size(status.size_bytes)}, snapshot {state.snapshot}",
         f"freshness     {freshness}",
         *(f"  changed     {sanitize_line(file)}" for file in status.changed_files),
@@ -171,8 +170,3 @@ def status_lines(status: "Status", index: str | None) -> list[str]:
         *(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}" for path, reason in status.skipped),
         f"broken links  {status.broken_links:,}",
     ]
-
-
-def _former_line(status: "Status") -> str:
-    share = f"has read {status.former_coverage:.0%} of the sections"
-    return f"  former      {sanitize_line(status.former_encoder)}, {share} and stands in until the new one has read all"

@@ -18,13 +18,10 @@ from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, TokenBits
+from retriever.vectors import uses_chroma
 
 COSINE_TOLERANCE = 1e-3
 """What float32 and ChromaDB's own normalising may change of a cosine, with room: they differ by about 1e-7."""
-
-EXACT_UP_TO = 20_000
-"""Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
-its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about."""
 
 TOGETHER_IN = 5
 """Sections in which the words of a question are looked for side by side: as many as the verdict is about."""
@@ -47,10 +44,7 @@ def dense_ranking(view: View, vectors: FloatMatrix, profile: Profile) -> DenseEv
         vectors: (1, d) float32, the question's.
         profile: how many chunks, and how a section's score is made of theirs.
     """
-    is_exact = profile.vector_search == "exact"
-    if profile.vector_search == "auto":
-        is_exact = view.counts.chunks <= EXACT_UP_TO
-    search = view.scan if is_exact else view.chroma
+    search = view.chroma if uses_chroma(profile.vector_search, view.counts.chunks) else view.scan
     (nearest,) = search.search(vectors, profile.vector_top_n)
     exact = _with_exact_cosines(view, vectors, nearest)
     if len(exact) < min(profile.vector_top_n, len(search)):  # a record that cannot be read is left out silently

@@ -180,8 +180,6 @@ def status_values(status: "Status", profile: str) -> dict[str, Any]:
         "vector_coverage": round(status.coverage, 4),
         "snapshot": state.snapshot,
         "encoder": status.encoder,
-        "former_encoder": status.former_encoder,
-        "former_coverage": round(status.former_coverage, 4),
         "size_bytes": status.size_bytes,
         "changed_files": len(status.changed_files),
         "changed": [cut(path, REMARK_CHARS) for path in status.changed_files[:MOST_FILES]],

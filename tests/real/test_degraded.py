@@ -15,7 +15,6 @@ from retriever.serving.mcp_answers import Answers, Asked
 from retriever.serving.mcp_text import envelope
 from retriever.serving.pool import ServedIndex
 from tests.answers import HIT, answer
-from tests.real.test_model_change import NEW, index
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
 
 QUESTION = "which stamp pays for the journey of a letter?"
@@ -45,12 +44,6 @@ def another_writer(shelf: Shelf) -> Iterator[None]:
         rows.execute("ROLLBACK")
 
 
-def another_model(shelf: Shelf) -> AbstractContextManager[object]:
-    """It has read one section."""
-    index(shelf, NEW)
-    return nullcontext()
-
-
 def none(_: Shelf) -> AbstractContextManager[object]:
     return nullcontext()
 
@@ -59,7 +52,6 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
     ("question: only its first", "stamp " * 2000, {}, none),
     ("embed: the last", "stamp " * 400, {}, none),
     ("refresh: ", QUESTION, {}, without_documents),
-    ("dense: a new embedding model", QUESTION, {"change_seconds": 0}, another_model),
     ("late: skipped", QUESTION, {"budget": "1ms"}, none),
     ("expand: ", QUESTION, {**NOBODY, "hyde": {"gate": "always"}}, none),
     ("expand: the language model is switched off", QUESTION, {"hyde": {"gate": "always"}}, none),

@@ -103,6 +103,6 @@ def test_databases_are_opened_in_few_places() -> None:
         "retriever/expansion/cache.py",
         "retriever/store/checking.py",
         "retriever/store/database.py",
-        "retriever/vectors/inventory.py",
-        "retriever/vectors/inventory.py",
+        "retriever/vectors/chroma.py",
+        "retriever/vectors/chroma.py",
     ]
