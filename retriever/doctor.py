@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Literal
 
 from retriever.archive import drafts
 from retriever.display.phrases import counted, size
-from retriever.embedding.onnx import BUNDLED_MODEL, read_card
+from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.onnx import read_card
 from retriever.errors import (
     DocumentsError,
     EncoderError,

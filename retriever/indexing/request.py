@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.files import read_file
-from retriever.embedding.onnx import card_digest
+from retriever.embedding import card_digest
 from retriever.errors import NoIndexError, UsageError
 from retriever.files import writing_to
 from retriever.settings.schema import Profile

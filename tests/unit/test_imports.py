@@ -25,7 +25,7 @@ HEAVY = (
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/llm/client.py",
+    "ollama": "retriever/http_client.py",
     "jinja2": "retriever/display/sanitize.py",
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",
