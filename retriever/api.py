@@ -60,7 +60,7 @@ def open_retriever(
 
     request = index_request(docs, index, profile, settings, encoder)
     if request.docs:
-        update_index(replace(request, change_s=0.0), progress or NoProgress())
+        update_index(replace(request, with_chroma=False), progress or NoProgress())
         remember(request.index)
     return Retriever(request, profile)
 

@@ -35,10 +35,10 @@ from retriever.errors import (
     UsageError,
 )
 from retriever.files import require_space, writing_to
+from retriever.http_client import is_this_machine
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
-from retriever.llm.client import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Literal
 
 from retriever.archive import name_drafts
 from retriever.display.phrases import counted, size
-from retriever.embedding.onnx import BUNDLED_MODEL, read_card
+from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.onnx import read_card
 from retriever.errors import (
     Command,
     DocumentsError,
@@ -27,16 +28,15 @@ from retriever.errors import (
     NoIndexError,
     SnapshotError,
 )
-from retriever.indexing.changes import find_suspects, list_documents, without_doubt
+from retriever.indexing.changes import detect_changes, list_documents, settle_unsure
 from retriever.indexing.consent import named_folders, own_documents, refusal
 from retriever.indexing.forget import forgotten_files
-from retriever.indexing.snapshot import Snapshot, folder_of
+from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, folder_of
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, kept_aside, open_database, translate_sqlite_errors
 from retriever.store.locks import is_read, writer_of
-from retriever.store.model_change import former_model
 
 if TYPE_CHECKING:
     from retriever.settings.schema import LlmSettings
@@ -189,9 +189,8 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
         says = "made without an encoder: searched by words and structure alone"
         yield Finding("index", "vectors", "note", says)
     elif embedded < counts.chunks:
-        is_change = former_model(connection) is not None  # until it is over, the former model answers
-        says = f"{embedded:,} of {counts.chunks:,} chunks have a vector{' of the new embedding model' * is_change}"
-        yield Finding("index", "vectors", "note" if is_change else "problem", says, Command("index FOLDER").render())
+        says = f"{embedded:,} of {counts.chunks:,} chunks have a vector"
+        yield Finding("index", "vectors", "problem", says, Command("index FOLDER").render())
     else:
         unused = "SELECT count(*) FROM vectors WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
         (more,) = connection.execute(unused).fetchone()
@@ -232,6 +231,7 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     manifest_hash = reading.manifest_hash(connection)
+    from retriever.vectors.chroma import ChromaManifest  # numpy: not where nothing is indexed
 
     try:
         with closing(Snapshot(index, number, manifest_hash)) as snapshot:
@@ -245,11 +245,15 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
     try:
         says = "none were made"
         with closing(Snapshot(index, number, manifest_hash)) as snapshot:
-            if fingerprint := snapshot.manifest.fingerprint:
+            chroma, fingerprint = snapshot.folder / CHROMA_NAME, snapshot.manifest.fingerprint
+            if fingerprint and not chroma.exists():
+                says = "not made; the next `index` does, and a search that asks it"
+            elif fingerprint and ChromaManifest.read(chroma).snapshot != snapshot.manifest_hash:
+                says = "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
+            elif fingerprint:
                 keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
                 snapshot.vectors.verify(keys, matrix)
-                near = "near what the exact scan finds; every file has its checksum"
-                says = f"{counted(len(keys), 'vector')}, {near}"
+                says = f"{counted(len(keys), 'vector')}, near what the exact scan finds"
         yield Finding("index", "vectors in ChromaDB", "well", says)
     except SnapshotError as error:
         yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
@@ -272,8 +276,8 @@ def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Fin
             continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
-            suspects = find_suspects(folder, known, list_documents(Path(folder.path), settings))
-            changed = len(without_doubt(suspects, settings.max_file_bytes))
+            diff = detect_changes(folder, known, list_documents(Path(folder.path), settings))
+            changed = len(settle_unsure(diff, settings.max_file_bytes))
         except DocumentsError as error:
             cure = Command(f"forget {folder.path}", "bring it back, or run").render()
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)

@@ -17,9 +17,9 @@ from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError,
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
 from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
 from retriever.files import Closing
+from retriever.freshness import Freshness, Watch
 from retriever.history import count_opening, record_answer
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.freshness import Freshness, Watch
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.indexing.update import update_index
@@ -65,7 +65,7 @@ class Retriever(Closing):
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
-        self._request = replace(request, docs=(), wait_s=0.0, change_s=0.0)
+        self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
         self._index = OpenIndex(request.index)
         self._is_closed = False
         self._watch = Watch(self._request)

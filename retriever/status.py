@@ -3,9 +3,9 @@
 import contextlib
 from dataclasses import dataclass
 
+from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import named_folders
 from retriever.indexing.forget import forgotten_files
-from retriever.indexing.freshness import Freshness, Watch
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -32,7 +32,7 @@ class Status:
 
 def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     """The status of an open index; the folders are looked at now."""
-    suspects, problems = watch.changed(view)
+    diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
     size = 0
@@ -40,10 +40,10 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
         with contextlib.suppress(FileNotFoundError):  # a writer may remove one meanwhile
             size += file.stat().st_size if file.is_file() else 0
     return Status(
-        index=read_state(view, Freshness(stale=sum(map(len, suspects)))),
+        index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
         size_bytes=size,
-        changed_files=tuple(path for item in suspects for path in item.paths),
+        changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(
             *reading.skipped(view.connection),
             *reading.warnings(view.connection),

@@ -49,8 +49,6 @@ class FakeStatus:
     skipped: tuple[tuple[str, str], ...] = ()
     broken_links: int = 3
     coverage: float = 1.0
-    former_encoder: str = ""
-    former_coverage: float = 0.0
 
 
 REPORT = IndexReport(

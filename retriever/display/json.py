@@ -254,8 +254,6 @@ class StatusJson(JsonObject):
     skipped: SkippedFiles
     broken_links: Count
     coverage: float
-    former_encoder: Text
-    former_coverage: float
 
 
 class IndexReportJson(JsonObject):

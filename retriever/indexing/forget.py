@@ -14,7 +14,7 @@ from pathlib import Path
 from retriever.embedding import open_encoder
 from retriever.errors import Command, EncoderError, NoIndexError, UnknownReferenceError, UsageError
 from retriever.files import writing_to
-from retriever.indexing.background import renewed
+from retriever.indexing.background import renew_background
 from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
@@ -191,7 +191,7 @@ def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
         return 0
     with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
         encoder = request.encoder or open_encoder(request.profile.encoder)
-        writing.set_meta(connection, "unrelated", renewed(connection, encoder))
+        renew_background(connection, encoder)
     return renew_snapshot(connection, request.index)
 
 

@@ -93,9 +93,7 @@ def test_text_json_and_agents_name_it_alike(
         assert main([*asked, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
-        reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(
-            library
-        )
+        reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(library)
     values = reply.values or {}
 
     notes = [line.removeprefix("note: ") for line in text.splitlines() if line.startswith("note: ")]

@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from tokenizers import Tokenizer
 
-from retriever.embedding.onnx import BUNDLED_MODEL
+from retriever.embedding import BUNDLED_MODEL
 from retriever.errors import IndexDamagedError
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools

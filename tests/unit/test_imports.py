@@ -27,7 +27,7 @@ HEAVY = (
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/llm/client.py",
+    "ollama": "retriever/http_client.py",
     "jinja2": "retriever/display/sanitize.py",
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",
@@ -126,5 +126,5 @@ def test_databases_are_opened_in_few_places() -> None:
         "retriever/repair.py",
         "retriever/store/checking.py",
         "retriever/store/database.py",
-        "retriever/vectors/inventory.py",
+        "retriever/vectors/chroma.py",
     ]
