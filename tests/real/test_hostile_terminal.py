@@ -166,6 +166,7 @@ def test_every_error_is_inert(place: Place, arguments: Sequence[str]) -> None:
     require_inert(text)
 
 
+@pytest.mark.slow
 def test_what_a_language_model_writes_is_inert(place: Place) -> None:
     def answer(asked: Asked) -> object:
         texts = [

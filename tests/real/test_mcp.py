@@ -19,6 +19,7 @@ from retriever.serving.mcp_server import NEXT_STEPS, called, said, tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
 from retriever.serving.paging import estimated_tokens
 from retriever.serving.pool import ServedIndex
+from tests.marks import slow
 from tests.real.scripted_ollama import scripted_ollama
 from tests.real.served import HOSTILE, PAGES, command, environment, indexed, served
 
@@ -106,7 +107,7 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["last"] == PAGES["mail.md"]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", *slow(["legacy"])])
 def test_a_session_over_standard_streams(index: Path, mode: Mode) -> None:
     program, *arguments = command("mcp", "--index", index)
     check(play(StdioServerParameters(command=program, args=arguments, env=environment(index.parent)), mode))

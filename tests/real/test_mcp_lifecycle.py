@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import slow
 from tests.real.served import Served, command, environment, indexed, served
 
 INITIALIZE = {
@@ -177,6 +178,7 @@ def test_what_is_no_message_is_answered_and_survived(index: Path) -> None:
         assert server.answer() == {"jsonrpc": "2.0", "id": 99, "result": {}}
 
 
+@pytest.mark.slow
 def test_noise_is_survived(index: Path) -> None:
     """Real messages with a few bytes changed."""
     chance = random.Random(5)
@@ -216,6 +218,7 @@ def test_it_ends_when_told(index: Path) -> None:
             assert server.process.wait(20) == code
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a process without its parent")
 def test_it_ends_with_its_parent_even_where_the_pipe_stays_open(index: Path) -> None:
     """The parent is killed; its end of the pipe lives on in this process."""
@@ -338,7 +341,7 @@ def list_tools(server: Served) -> bytes:
     return head + b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(message) + message
 
 
-@pytest.mark.parametrize("count", [64, 200, 600])
+@pytest.mark.parametrize("count", [64, *slow([200, 600])])
 @pytest.mark.parametrize("stop_in", ["nothing", "head", "body"])
 def test_stalled_clients_keep_no_other_one_waiting(server: Served, count: int, stop_in: str) -> None:
     """Each stops in the middle; a request of another client is answered meanwhile, again and again."""
@@ -369,6 +372,7 @@ def test_a_stalled_client_is_let_go(server: Served) -> None:
         assert 1.5 < time.monotonic() - begun < 6
 
 
+@pytest.mark.slow
 def test_a_burst_of_requests(server: Served) -> None:
     """More at once than it takes: each is answered, or told to come again; memory and files stay as they are."""
     message = json.dumps(call(1, "search", question="tomatoes in a wet summer")).encode()
@@ -396,6 +400,7 @@ def test_a_burst_of_requests(server: Served) -> None:
     assert after[1] <= before[1] + 20, "open files: a connection of each client may still be there"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)  # thirteen seconds alone; others may be at work on the machine
 def test_memory_and_files_stay_as_they_are_while_the_documents_change(tmp_path: Path) -> None:
     """The short form of benchmarks/serving.py."""
@@ -467,6 +472,7 @@ def test_both_at_one_address(index: Path) -> None:
             assert raw(server, method + host).split(b" ")[1] == status, method
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_port(index: Path, server: Served) -> None:
     assert refused_start(index, "--mcp", "--port", str(server.port)) == (
         f"error: port {server.port} of 127.0.0.1 is taken, perhaps by this program; stop what listens there, or choose "

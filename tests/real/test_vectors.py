@@ -17,6 +17,7 @@ from retriever.types import FloatMatrix
 from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.chroma import chroma_errors
 from retriever.vectors.inventory import Inventory
+from tests.marks import slow
 
 PROJECT = Path(__file__).parents[2]
 ENCODER = "0123456789abcdef"
@@ -61,6 +62,7 @@ def test_it_finds_what_the_exact_scan_finds(gen_17: Path) -> None:
         index.verify(range(1200), clustered(1200))
 
 
+@pytest.mark.slow
 def test_recall_at_5462_vectors_which_is_more_than_chroma_takes_at_once(tmp_path: Path) -> None:
     added = chunks(range(5462), seed=3)
     build_vectors(tmp_path / "chroma", ENCODER, added)
@@ -376,8 +378,8 @@ def trap() -> Iterator[tuple[int, list[str]]]:
         thread.join()
 
 
-@pytest.mark.parametrize("way", [".env", "environment"])
-@pytest.mark.parametrize("attack", ["redirect", "import", "not UTF-8", "not a number"])
+@pytest.mark.parametrize("way", [".env", *slow(["environment"])])
+@pytest.mark.parametrize("attack", ["redirect", *slow(["import", "not UTF-8", "not a number"])])
 def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
     tmp_path: Path, way: str, attack: str
 ) -> None:
@@ -406,6 +408,7 @@ def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
     assert (tmp_path / "index" / "chroma.sqlite3").exists()
 
 
+@pytest.mark.slow
 def test_other_settings_still_read_their_environment_while_chroma_is_imported(tmp_path: Path) -> None:
     script = """
 from pydantic_settings import BaseSettings
