@@ -19,8 +19,8 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pageindex.document import parse_document
-from pageindex.files import IgnoreRules, read_ignore_file
 from pageindex.front_matter import read_front_matter
+from pageindex.ignore import IgnoreRules, read_ignore_file
 from pageindex.node import Node
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize

@@ -9,7 +9,7 @@ from pageindex.front_matter import FrontMatter
 from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
 from pageindex.markdown import Markdown, blocks_between, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
-from pageindex.outline import Section, outline
+from pageindex.outline import outline
 from pageindex.summary import extractive_summary, prose_sentences
 
 
@@ -52,46 +52,54 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     """The nodes and links of the document at `path` (relative, with `/`) with this text (LF line ends, no NUL)."""
     markdown = parse_markdown(text)
     sections = outline(markdown.headings, markdown.line_count)
-    placed = tuple(_placed(path, text, id_prefix, markdown, sections))
-    warnings = (markdown.front_matter.warning,) if markdown.front_matter.warning else ()
-    links = tuple(_placed_links(placed, sections, markdown))
-    return Document(path, id_prefix, placed[0].node.title, markdown.front_matter, placed, links, warnings)
+    child_titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]  # of the file, then of each section
+    for section in sections:
+        child_titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
+    own_texts = _cut_before_lines(text, [section.span.first for section in sections])
 
-
-def _placed(path: str, text: str, id_prefix: str, markdown: Markdown, sections: Sequence[Section]) -> Iterator[Placed]:
-    """The file's node, then one for each section."""
-    texts = _cut_before_lines(text, [section.span.first for section in sections])
-    children = _child_titles(sections)
-    file_node = _file_node(file_id(id_prefix, path), path, texts[0], markdown, children[0])
-    yield Placed(file_node, None)
-    nodes: list[Node] = []
-    for section, own_text, child_titles in zip(sections, texts[1:], children[1:], strict=True):
-        parent = file_node if section.parent is None else nodes[section.parent]
+    file_node = _make_file_node(file_id(id_prefix, path), path, own_texts[0], markdown, child_titles[0])
+    placed = [Placed(file_node, None)]
+    for section, own_text, titles in zip(sections, own_texts[1:], child_titles[1:], strict=True):
+        parent = file_node if section.parent is None else placed[section.parent + 1].node
         prose = own_text.split("\n", section.heading.line_count)[section.heading.line_count :]
-        nodes.append(
-            Node(
-                id=section_id(parent.id, parent is file_node, section.slug),
-                kind=NodeKind.SECTION,
-                path=path,
-                title=section.heading.title,
-                level=section.heading.level,
-                breadcrumb=_breadcrumb(parent, section.heading.title),
-                span=section.span,
-                text=own_text,
-                anchor=section.anchor,
-                summary=extractive_summary("".join(prose), child_titles, markdown.references),
-                blocks=blocks_between(markdown, own_text, section.span.first),
-            )
+        # A parent that the title only repeats, such as the file of a top heading, is not named twice.
+        is_repeated = parent.title == section.heading.title
+        node = Node(
+            id=section_id(parent.id, parent is file_node, section.slug),
+            kind=NodeKind.SECTION,
+            path=path,
+            title=section.heading.title,
+            level=section.heading.level,
+            breadcrumb=parent.breadcrumb if is_repeated else (*parent.breadcrumb, parent.title),
+            span=section.span,
+            text=own_text,
+            anchor=section.anchor,
+            summary=extractive_summary("".join(prose), titles, markdown.references),
+            blocks=blocks_between(markdown, own_text, section.span.first),
         )
-        yield Placed(nodes[-1], parent.id)
+        placed.append(Placed(node, parent.id))
+
+    firsts = [section.span.first for section in sections]
+    found = find_links(markdown.texts, markdown.references)
+    links = tuple((placed[bisect_right(firsts, link.line)].node.id, link) for link in found)
+    warnings = (markdown.front_matter.warning,) if markdown.front_matter.warning else ()
+    return Document(path, id_prefix, file_node.title, markdown.front_matter, tuple(placed), links, warnings)
 
 
-def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
+def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
+    """The node of the file itself: what stands above its first heading."""
     matter = markdown.front_matter
-    prose = text.split("\n", matter.lines)[matter.lines :]
+    prose = "".join(text.split("\n", matter.lines)[matter.lines :])
     metadata_lines = matter.lines if matter.is_metadata else 0
-    has_prose = any(prose_sentences("".join(prose), markdown.references))
-    title = matter.title or _first_title(markdown, opens=not has_prose)
+    title = matter.title
+    if not title:
+        # The first level-1 heading; else the one that opens the file, if it holds more than half of it: some books
+        # leave level 1 to the site around them, and begin their pages at level 2.
+        title = next((heading.title for heading in markdown.headings if heading.level == 1 and heading.title), "")
+    if not title and markdown.headings and not any(prose_sentences(prose, markdown.references)):
+        first, *others = markdown.headings
+        end = next((other.line for other in others if other.level <= first.level), markdown.line_count + 1)
+        title = first.title if 2 * (end - first.line) > markdown.line_count else ""
     return Node(
         id=node_id,
         kind=NodeKind.FILE,
@@ -102,36 +110,9 @@ def _file_node(node_id: str, path: str, text: str, markdown: Markdown, child_tit
         span=Span(1, text.count("\n") + (not text.endswith("\n"))) if text else None,
         text=text,
         front_matter_lines=metadata_lines,
-        summary=extractive_summary("".join(prose), child_titles, markdown.references),
-        blocks=blocks_between(markdown, "".join(prose) if matter.is_metadata else text, metadata_lines + 1),
+        summary=extractive_summary(prose, child_titles, markdown.references),
+        blocks=blocks_between(markdown, prose if matter.is_metadata else text, metadata_lines + 1),
     )
-
-
-def _first_title(markdown: Markdown, *, opens: bool) -> str:
-    """The first level-1 heading; else the one that opens the file, if it holds more than half of it.
-
-    Some books leave level 1 to the site around them, and begin their pages at level 2.
-    """
-    headings = markdown.headings
-    top = next((heading.title for heading in headings if heading.level == 1 and heading.title), "")
-    if top or not headings or not opens:
-        return top
-    first, *others = headings
-    end = next((other.line for other in others if other.level <= first.level), markdown.line_count + 1)
-    return first.title if 2 * (end - first.line) > markdown.line_count else ""
-
-
-def _breadcrumb(parent: Node, title: str) -> tuple[str, ...]:
-    """The parent's breadcrumb and title; the title is left out when the node only repeats it."""
-    return parent.breadcrumb if parent.title == title else (*parent.breadcrumb, parent.title)
-
-
-def _child_titles(sections: Sequence[Section]) -> list[list[str]]:
-    """The titles of the children of the file (first) and of each section."""
-    titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]
-    for section in sections:
-        titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
-    return titles
 
 
 def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
@@ -146,38 +127,23 @@ def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def _placed_links(
-    placed: Sequence[Placed], sections: Sequence[Section], markdown: Markdown
-) -> Iterator[tuple[str, Link]]:
-    """Each link with the node whose lines hold it."""
-    firsts = [section.span.first for section in sections]
-    for link in find_links(markdown.texts, markdown.references):
-        yield placed[bisect_right(firsts, link.line)].node.id, link
-
-
-def resolved_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
+def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
     """(node id, its link, the node that it leads to or why there is none) for documents that know of one another.
 
     Documents with different id prefixes are different folders: no link leads from one to another.
     """
-    targets = {prefix: _link_targets(group) for prefix, group in _by_prefix(documents)}
+    targets = {}
+    for prefix in {document.id_prefix for document in documents}:
+        group = [document for document in documents if document.id_prefix == prefix]
+        targets[prefix] = LinkTargets(
+            anchors={document.path: document.anchors for document in group},
+            notes=note_names((document.path, document.front_matter.aliases) for document in group),
+        )
     for document in documents:
         for node_id, link in document.links:
             yield node_id, link, resolve_link(link, document.path, targets[document.id_prefix])
 
 
-def _by_prefix(documents: Sequence[Document]) -> Iterator[tuple[str, list[Document]]]:
-    for prefix in sorted({document.id_prefix for document in documents}):
-        yield prefix, [document for document in documents if document.id_prefix == prefix]
-
-
-def _link_targets(documents: Sequence[Document]) -> LinkTargets:
-    return LinkTargets(
-        anchors={document.path: document.anchors for document in documents},
-        notes=note_names((document.path, document.front_matter.aliases) for document in documents),
-    )
-
-
-def linked_nodes(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
-    """(source, target) node ids of the links that lead somewhere; see `resolved_links`."""
-    return ((source, target) for source, _, target in resolved_links(documents) if not isinstance(target, Broken))
+def find_linked_nodes(documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
+    """(source, target) node ids of the links that lead somewhere; see `resolve_links`."""
+    return ((source, target) for source, _, target in resolve_links(documents) if not isinstance(target, Broken))

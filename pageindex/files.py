@@ -12,125 +12,14 @@ CorpusError
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
-from pageindex.text import NotTextError, decode, digest_of, with_lf
+from pageindex.ignore import CorpusError, IgnoreRules, read_ignore_file
+from pageindex.text import NotTextError, decode, digest_of
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-
-# Which paths a folder's .gitignore files and the caller's patterns exclude.
-
-MAX_WILDCARDS = 3
-"""In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to
-the power of its wildcards, and whoever writes the .gitignore of a folder writes its names too."""
-
-
-KEPT_CHARS = 64_000
-"""A .gitignore of at most so many characters is parsed once: each look at a folder and at a file meets it again."""
-KEPT_PATTERNS = 1_000
-
-
-class CorpusError(Exception):
-    """A folder or a file cannot be read as documents."""
-
-
-class IgnorePatternError(CorpusError):
-    """A pattern of the caller is no gitignore pattern."""
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreRules:
-    """The rules that hold in one folder."""
-
-    caller: "GitIgnoreSpec | None" = None
-    """The caller's patterns: asked first."""
-    layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
-    """One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns)."""
-
-    @classmethod
-    def of_caller(cls, patterns: tuple[str, ...]) -> "IgnoreRules":
-        """Rules of patterns given by the caller.
-
-        Raises:
-            IgnorePatternError: one of them is no pattern.
-        """
-        return cls(_spec(patterns) if patterns else None)
-
-    def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
-        """These rules and the ones of a .gitignore in `folder`."""
-        if not patterns:
-            return self
-        spec = _kept_spec(patterns) if len(patterns) <= KEPT_PATTERNS else _spec(patterns)
-        layer = (len(folder) + 1 if folder else 0, spec)
-        return IgnoreRules(self.caller, (layer, *self.layers))
-
-    def ignores(self, path: str) -> bool:
-        """Whether a path relative to the root is excluded; a folder's path ends with `/`."""
-        asked = ((0, self.caller), *self.layers) if self.caller else self.layers
-        for skip, spec in asked:
-            verdict = spec.check_file(path[skip:]).include
-            if verdict is not None:
-                return verdict
-        return False
-
-
-def read_ignore_file(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The patterns of a .gitignore, and its mistakes as clauses; git passes over a pattern that is none as well."""
-    return (_read_patterns if len(text) <= KEPT_CHARS else _read_patterns.__wrapped__)(text)
-
-
-@lru_cache(maxsize=64)
-def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    patterns, mistakes = [], []
-    for number, line in enumerate(with_lf(text).split("\n"), start=1):
-        if _is_slow(line):
-            mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
-        elif not _is_pattern(line):
-            mistakes.append(f"line {number} is not obeyed: no pattern")
-        else:
-            patterns.append(line)
-    return tuple(patterns), tuple(mistakes)
-
-
-def _is_slow(pattern: str) -> bool:
-    names = pattern.split("/")
-    return names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names)
-
-
-def _is_pattern(line: str) -> bool:
-    try:
-        _spec([line])
-    except IgnorePatternError:
-        return False
-    return True
-
-
-def _spec(patterns: Iterable[str]) -> "GitIgnoreSpec":
-    """What pathspec makes of gitignore patterns.
-
-    Raises:
-        IgnorePatternError: one of them is no pattern.
-    """
-    from pathspec import GitIgnoreSpec  # 12 ms, where there are patterns
-    from pathspec.patterns.gitignore import GitIgnorePatternError
-
-    try:
-        return GitIgnoreSpec.from_lines(patterns)
-    except GitIgnorePatternError as error:
-        raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
-
-
-_kept_spec = lru_cache(maxsize=64)(_spec)
-
-
-# The bytes of a regular file inside a folder, whatever was put in its place since the folder was listed.
-
+# How the bytes of a regular file are opened, although something else may have taken its place since it was listed.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FOLDER = os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0)
@@ -164,7 +53,22 @@ def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
     Raises:
         OSError: as the system gives it, and for what is no regular file or larger than the limit.
     """
-    return _read(_opened(root, path), limit)
+    *folders, name = path.split("/")
+    if ".." in folders or name == "..":
+        raise OSError(errno.EINVAL, "its path leaves the folder")
+    if os.open not in os.supports_dir_fd:  # Windows
+        return _read(os.open(os.path.join(root, path), _FILE), limit)  # noqa: PTH118 - strings all along
+    # Step by step: a link in the middle of a path would be followed by `open` itself.
+    here = os.open(root, _FOLDER & ~_NO_LINK)
+    try:
+        for folder in folders:
+            inner = os.open(folder, _FOLDER, dir_fd=here)
+            os.close(here)
+            here = inner
+        descriptor = os.open(name, _FILE, dir_fd=here)
+    finally:
+        os.close(here)
+    return _read(descriptor, limit)
 
 
 def read_file(path: str | os.PathLike[str], limit: int, *, follow_link: bool = False) -> bytes:
@@ -222,27 +126,8 @@ def _read(descriptor: int, limit: int) -> tuple[bytes, Seen, Seen]:
     return raw, identify(status), identify(after)
 
 
-def _opened(root: str, path: str) -> int:
-    """A descriptor of the file, reached step by step: a link in the middle of a path is followed by `open` itself."""
-    *folders, name = path.split("/")
-    if ".." in folders or name == "..":
-        raise OSError(errno.EINVAL, "its path leaves the folder")
-    if os.open not in os.supports_dir_fd:  # Windows
-        return os.open(os.path.join(root, path), _FILE)  # noqa: PTH118 - strings all along, as in corpus.py
-    here = os.open(root, _FOLDER & ~_NO_LINK)
-    try:
-        for folder in folders:
-            inner = os.open(folder, _FOLDER, dir_fd=here)
-            os.close(here)
-            here = inner
-        return os.open(name, _FILE, dir_fd=here)
-    finally:
-        os.close(here)
-
-
 DOCUMENT_SUFFIXES = (".md", ".markdown", ".mdx", ".txt")
-MAX_FILE_BYTES = 10_000_000
-"""No document written by people is that long; a longer one is data."""
+MAX_FILE_BYTES = 10_000_000  # no document written by people is that long; a longer one is data
 
 
 class UnreadableFolderError(CorpusError):
@@ -306,9 +191,6 @@ class Skipped:
     """Why, as a clause."""
 
 
-_Found = TypeVar("_Found", SourceFile, Skipped)
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a folder holds."""
@@ -354,6 +236,86 @@ class _Walk:
         """Name what is not read."""
         self.skipped.append(Skipped(printable_path(path), reason))
 
+    def is_document(self, name: str) -> bool:
+        """Whether a file of this name is a document."""
+        return name.lower().endswith(self.options.suffixes)
+
+    def list_folder(self, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
+        """Note the folder's documents; yield the folders in it, with the rules that hold there."""
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as found:  # noqa: PTH118 - a third of the time of Path
+                entries = list(found)
+        except OSError as error:
+            if not folder:
+                raise UnreadableFolderError(f"{self.root}: {_describe(error)}") from error
+            self.skip(folder, f"the folder cannot be listed: {_describe(error)}")
+            return
+        self.folders.add(folder)
+        if any(entry.name == ".gitignore" for entry in entries):
+            rules = self.add_gitignore(folder, rules)
+        for entry in (entry for entry in entries if not entry.name.startswith(".")):
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if not rules.ignores(f"{path}/") and self.check_name(entry.name, path):
+                    yield path, rules
+            elif entry.is_symlink():
+                if not rules.ignores(path) and not rules.ignores(f"{path}/"):
+                    self.note_link(entry, path)
+            elif self.is_document(entry.name) and not rules.ignores(path) and self.check_name(entry.name, path):
+                self.note_file(entry, path)
+
+    def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
+        """The rules inside a folder that has a .gitignore."""
+        path = f"{folder}/.gitignore" if folder else ".gitignore"
+        try:
+            raw = read_regular(self.root, path, MAX_FILE_BYTES)[0]
+        except OSError as error:
+            self.skip(path, f"its patterns are not obeyed: {_describe(error)}")
+            return rules
+        patterns, mistakes = read_ignore_file(raw.decode("utf-8", "replace"))
+        for mistake in mistakes:
+            self.skip(path, mistake)
+        return rules.below(folder, patterns)
+
+    def check_name(self, name: str, path: str) -> bool:
+        """Whether a name can be stored and printed; names one that cannot."""
+        if name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name):
+            return True
+        self.skip(path, "its name is not UTF-8")
+        return False
+
+    def note_file(self, entry: os.DirEntry[str], path: str) -> None:
+        """Add a file with a document's name, or say why not."""
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError as error:
+            self.skip(path, _describe(error))
+            return
+        if not stat.S_ISREG(status.st_mode):
+            self.skip(path, "not a regular file")
+        elif status.st_size > self.options.max_file_bytes:
+            self.skip(path, f"{status.st_size:,} bytes, more than the limit of {self.options.max_file_bytes:,}")
+        else:
+            self.files.append(SourceFile(path, entry.path, *identify(status)))
+
+    def note_link(self, entry: os.DirEntry[str], path: str) -> None:
+        """Remember a link that stays inside the folder, or say why it is not followed."""
+        try:
+            target = os.path.realpath(entry.path, strict=True)
+            is_folder = entry.is_dir()
+        except FileNotFoundError:
+            self.skip(path, "a link to nothing")
+            return
+        except OSError as error:
+            self.skip(path, f"a link that cannot be followed: {_describe(error)}")
+            return
+        if not is_folder and not self.is_document(entry.name):
+            return
+        if target != self.root and not target.startswith(self.root.rstrip(os.sep) + os.sep):
+            self.skip(path, "a link that leaves the folder")
+        else:
+            self.links.append((path, os.path.relpath(target, self.root).replace(os.sep, "/")))
+
 
 def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     """The documents below `root`; one stat for each of them and none for other files.
@@ -370,123 +332,14 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     pending: list[tuple[str, IgnoreRules]] = [("", rules)]
     while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
         folder, rules = pending.pop()
-        pending.extend(_list_folder(walk, folder, rules))
-    _name_lost_links(walk)
-    return Listing(_by_path(walk.files), _by_path(walk.skipped))
-
-
-def _by_path(found: list[_Found]) -> tuple[_Found, ...]:
-    return tuple(sorted(found, key=lambda item: item.path))
-
-
-def _list_folder(walk: _Walk, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
-    """Note the folder's documents; yield the folders in it, with the rules that hold there."""
-    try:
-        with os.scandir(os.path.join(walk.root, folder)) as found:  # noqa: PTH118 - a third of the time of Path
-            entries = list(found)
-    except OSError as error:
-        if not folder:
-            raise UnreadableFolderError(f"{walk.root}: {_os_reason(error)}") from error
-        walk.skip(folder, f"the folder cannot be listed: {_os_reason(error)}")
-        return
-    walk.folders.add(folder)
-    if any(entry.name == ".gitignore" for entry in entries):
-        rules = _with_gitignore(walk, folder, rules)
-    for entry in entries:
-        path = f"{folder}/{entry.name}" if folder else entry.name
-        if not entry.name.startswith(".") and _note_entry(walk, entry, path, rules):
-            yield path, rules
-
-
-def _note_entry(walk: _Walk, entry: os.DirEntry[str], path: str, rules: IgnoreRules) -> bool:
-    """Note a document or a link; True for a folder to be listed."""
-    if entry.is_dir(follow_symlinks=False):
-        return not rules.ignores(f"{path}/") and _has_utf8_name(walk, entry.name, path)
-    if entry.is_symlink():
-        if not rules.ignores(path) and not rules.ignores(f"{path}/"):
-            _note_link(walk, entry, path)
-    elif _is_document(entry.name, walk.options) and not rules.ignores(path):
-        _note_file(walk, entry, path)
-    return False
-
-
-def _with_gitignore(walk: _Walk, folder: str, rules: IgnoreRules) -> IgnoreRules:
-    """The rules inside a folder that has a .gitignore."""
-    path = f"{folder}/.gitignore" if folder else ".gitignore"
-    try:
-        raw = read_regular(walk.root, path, MAX_FILE_BYTES)[0]
-    except OSError as error:
-        walk.skip(path, f"its patterns are not obeyed: {_os_reason(error)}")
-        return rules
-    patterns, mistakes = read_ignore_file(raw.decode("utf-8", "replace"))
-    for mistake in mistakes:
-        walk.skip(path, mistake)
-    return rules.below(folder, patterns)
-
-
-def _note_file(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
-    """Add a file with a document's name, or say why not."""
-    if not _has_utf8_name(walk, entry.name, path):
-        return
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError as error:
-        walk.skip(path, _os_reason(error))
-        return
-    if not stat.S_ISREG(status.st_mode):
-        walk.skip(path, "not a regular file")
-    elif status.st_size > walk.options.max_file_bytes:
-        walk.skip(path, f"{status.st_size:,} bytes, more than the limit of {walk.options.max_file_bytes:,}")
-    else:
-        walk.files.append(SourceFile(path, entry.path, *identify(status)))
-
-
-def _note_link(walk: _Walk, entry: os.DirEntry[str], path: str) -> None:
-    """Remember a link that stays inside the folder, or say why it is not followed."""
-    try:
-        target = os.path.realpath(entry.path, strict=True)
-        is_folder = entry.is_dir()
-    except FileNotFoundError:
-        walk.skip(path, "a link to nothing")
-        return
-    except OSError as error:
-        walk.skip(path, f"a link that cannot be followed: {_os_reason(error)}")
-        return
-    if not is_folder and not _is_document(entry.name, walk.options):
-        return
-    if target != walk.root and not target.startswith(walk.root.rstrip(os.sep) + os.sep):
-        walk.skip(path, "a link that leaves the folder")
-    else:
-        walk.links.append((path, os.path.relpath(target, walk.root).replace(os.sep, "/")))
-
-
-def _name_lost_links(walk: _Walk) -> None:
-    """Name the links whose target is not listed either; a silent one would lose what it points at."""
+        pending.extend(walk.list_folder(folder, rules))
+    # A link whose target is not listed either would lose, in silence, what it points at.
     listed = {file.path for file in walk.files} | walk.folders | {"."}
     for path, target in walk.links:
         if target not in listed:
             walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
-
-
-def _is_document_path(path: str, options: CorpusOptions) -> bool:
-    """Whether no part of a path is hidden or leads out of the folder, and its name is that of a document."""
-    if os.sep != "/" and (os.sep in path or ":" in path):  # Windows
-        return False
-    parts = path.split("/")
-    is_plain = "\0" not in path and all(part and not part.startswith(".") for part in parts)
-    return is_plain and _is_document(parts[-1], options)
-
-
-def _is_document(name: str, options: CorpusOptions) -> bool:
-    return name.lower().endswith(options.suffixes)
-
-
-def _has_utf8_name(walk: _Walk, name: str, path: str) -> bool:
-    """Whether a name can be stored and printed; names one that cannot."""
-    if name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name):
-        return True
-    walk.skip(path, "its name is not UTF-8")
-    return False
+    files = sorted(walk.files, key=lambda file: file.path)
+    return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
@@ -503,14 +356,17 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
     """
     walk = _Walk(root, options or CorpusOptions())
     rules = IgnoreRules.of_caller(walk.options.ignore)
-    if not _is_document_path(path, walk.options):
-        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
     parts = path.split("/")
+    is_foreign = os.sep != "/" and (os.sep in path or ":" in path)  # Windows
+    if is_foreign or "\0" in path or not all(part and not part.startswith(".") for part in parts):
+        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
+    if not walk.is_document(parts[-1]):
+        raise UnreadableDocumentError(path, "its path is not that of a document in the folder")
     here = ""
     try:
         for place, part in enumerate(parts, start=1):
             if os.path.lexists(f"{root}/{here}/.gitignore"):
-                rules = _with_gitignore(walk, here, rules)
+                rules = walk.add_gitignore(here, rules)
             here = f"{here}/{part}" if here else part
             status = os.lstat(f"{root}/{here}")
             is_file = place == len(parts)
@@ -519,7 +375,7 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
             if rules.ignores(here if is_file else f"{here}/"):
                 raise UnreadableDocumentError(path, "it is ignored")
     except OSError as error:
-        raise UnreadableDocumentError(path, _os_reason(error)) from error
+        raise UnreadableDocumentError(path, _describe(error)) from error
     if status.st_size > walk.options.max_file_bytes:
         raise UnreadableDocumentError(path, f"more than the limit of {walk.options.max_file_bytes:,} bytes")
     return SourceFile(path, f"{root}/{path}", *identify(status))
@@ -546,10 +402,10 @@ def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> Doc
     except NotTextError as error:
         raise UnreadableDocumentError(file.path, str(error)) from error
     except OSError as error:
-        raise UnreadableDocumentError(file.path, _os_reason(error)) from error
+        raise UnreadableDocumentError(file.path, _describe(error)) from error
     raise UnreadableDocumentError(file.path, "it changed while it was read")
 
 
-def _os_reason(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     """An error of the system as a clause."""
     return (error.strerror or str(error)).lower()

@@ -5,24 +5,20 @@ that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is 
 """
 
 import tomllib
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import accumulate
 
 import yaml
 
 from pageindex.text import MAX_NESTING, PlainLoader
 
-MAX_CHARS = 65_536
-"""Longer blocks are not read: PyYAML takes 0.7 s for 500 KB."""
-ISO_DATE_CHARS = 10
-"""`2024-05-01`."""
-MAX_DOTS = 100
-"""In one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB."""
+MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
+MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB
 
+# First line -> the lines that may end the block.
 _FENCES = {"---": ("---", "..."), "+++": ("+++",)}
-"""First line -> the lines that may end the block."""
 _SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp"))
 _COLLECTION_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
@@ -50,7 +46,7 @@ class FrontMatter:
     @property
     def dated(self) -> int | None:
         """The date in seconds since 1970, of UTC where it names no zone; None when no ISO date begins it."""
-        for text in (self.date, self.date[:ISO_DATE_CHARS]):  # such as `2024-05-01 10:00 UTC`
+        for text in (self.date, self.date[:10]):  # the day alone of `2024-05-01 10:00 UTC`
             with suppress(ValueError):
                 moment = datetime.fromisoformat(text)
                 return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
@@ -77,10 +73,27 @@ def read_front_matter(text: str) -> FrontMatter:
     try:
         values = _parse_toml(block) if fence == "+++" else _parse_yaml(block)
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        return FrontMatter(lines, warning=f"front matter is read as text: {_first_line(error)}")
+        reason = str(error).split("\n", 1)[0]
+        if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+            reason = f"{error.problem} in line {error.problem_mark.line + 2}"  # counted in the file, from 1
+        return FrontMatter(lines, warning=f"front matter is read as text: {reason}")
     if values is None:
         return FrontMatter(warning="front matter is read as text: it is no mapping")
-    return _typed(lines, values)
+    named = {key.lower(): value for key, value in values.items()}
+    aliases = named.get("aliases")
+    listed = aliases if isinstance(aliases, list) else aliases.split(",") if isinstance(aliases, str) else []
+    return FrontMatter(
+        lines=lines,
+        is_metadata=True,
+        title=_read_line(named.get("title")),
+        date=_read_line(named.get("date")),
+        aliases=tuple(alias for alias in map(_read_line, listed) if alias),
+    )
+
+
+def _read_line(value: Value) -> str:
+    """A text on one line; empty for what is no text."""
+    return " ".join(value.split()) if isinstance(value, str) else ""
 
 
 def _find_block(text: str) -> tuple[str, str] | None:
@@ -106,86 +119,40 @@ def _parse_yaml(block: str) -> dict[str, Value] | None:
         root = loader.get_single_node()
     finally:
         loader.dispose()
-    value = {} if root is None else _yaml_value(root)
+    value = {} if root is None else _to_value(root)
     return value if isinstance(value, dict) else None
 
 
-def _yaml_value(node: yaml.Node) -> Value:
+def _to_value(node: yaml.Node) -> Value:
     """A composed node as plain values; at most MAX_NESTING deep."""
     if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
         raise _BlockError(f"it has a value of the type {node.tag}")
     if isinstance(node, yaml.MappingNode):
-        return _yaml_mapping(node)
+        return {_drop_surrogates(str(key.value)): _to_value(value) for key, value in node.value}
     if isinstance(node, yaml.SequenceNode):
-        return [_yaml_value(item) for item in node.value]
-    if node.tag.endswith(":null"):
-        return None
-    return _encodable(node.value)
+        return [_to_value(item) for item in node.value]
+    return None if node.tag.endswith(":null") else _drop_surrogates(node.value)
 
 
-def _yaml_mapping(node: yaml.MappingNode) -> dict[str, Value]:
-    values: dict[str, Value] = {}
-    for key_node, value_node in node.value:
-        values[_encodable(str(key_node.value))] = _yaml_value(value_node)
-    return values
-
-
-def _encodable(text: str) -> str:
+def _drop_surrogates(text: str) -> str:
     r"""The text without lone surrogates, which an escape such as \ud800 makes."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _parse_toml(block: str) -> dict[str, Value]:
-    if max(_nesting(block), default=0) > MAX_NESTING:
+    # How many brackets are open at most; those in strings count too, which errs on the safe side.
+    depths = accumulate((char in "[{") - (char in "]}") for char in block if char in "[]{}")
+    if max(depths, default=0) > MAX_NESTING:
         raise _BlockError(f"it is nested more than {MAX_NESTING} deep")
     if any(line.count(".") > MAX_DOTS for line in block.split("\n")):
         raise _BlockError(f"it has a line with more than {MAX_DOTS} dots")
-    return {key: _toml_value(value) for key, value in tomllib.loads(block).items()}
+    return {key: _from_toml(value) for key, value in tomllib.loads(block).items()}
 
 
-def _nesting(block: str) -> Iterator[int]:
-    """How many brackets are open after each bracket; those in strings count, which errs on the safe side."""
-    depth = 0
-    for char in block:
-        if char in "[{":
-            depth += 1
-        elif char in "]}":
-            depth -= 1
-        yield depth
-
-
-def _toml_value(value: object) -> Value:
+def _from_toml(value: object) -> Value:
     """What tomllib made of a value as plain values, scalars as TOML writes them."""
     if isinstance(value, dict):
-        return {key: _toml_value(item) for key, item in value.items()}
+        return {key: _from_toml(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_toml_value(item) for item in value]
+        return [_from_toml(item) for item in value]
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _typed(lines: int, values: dict[str, Value]) -> FrontMatter:
-    """The fields that we know among the values; their names in any case."""
-    named = {key.lower(): value for key, value in values.items()}
-    return FrontMatter(
-        lines=lines,
-        is_metadata=True,
-        title=_string(named.get("title")),
-        date=_string(named.get("date")),
-        aliases=_strings(named.get("aliases")),
-    )
-
-
-def _string(value: Value) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def _strings(value: Value) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
-    return tuple(text for text in map(_string, items) if text)
-
-
-def _first_line(error: Exception) -> str:
-    """What is wrong and, for YAML, in which line of the file."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"{error.problem} in line {error.problem_mark.line + 2}"
-    return str(error).split("\n", 1)[0]

@@ -17,8 +17,7 @@ from pageindex.files import DOCUMENT_SUFFIXES
 from pageindex.markdown import WIKILINK, InlineText, References
 from pageindex.outline import github_slug
 
-MAX_LABEL_CHARS = 999
-"""CommonMark's limit for the label of a reference; the target of a wikilink is held to it as well."""
+MAX_LABEL_CHARS = 999  # CommonMark's limit for the label of a reference; a wikilink's target is held to it too
 
 
 class LinkKind(StrEnum):
@@ -71,37 +70,29 @@ class _Open:
 
 def find_links(texts: Iterable[InlineText], references: References) -> tuple[Link, ...]:
     """The links to other documents and to headings of this one, in the order of `texts`."""
-    return tuple(link for text in texts for link in _links_of(text, references))
+    links = []
+    for text in texts:
+        line, counted = text.line, 0
+        for position, kind, target in _find_targets(text.text, references):
+            line += text.text.count("\n", counted, position)
+            counted = position
+            if kind is LinkKind.WIKILINK:
+                # `note`, `note#heading`, `note#heading#deeper` (the deepest counts); a table writes `note\|label`.
+                name, _, anchors = target.removesuffix("\\").partition("#")
+                path, anchor = name.strip(), anchors.rpartition("#")[2].strip()
+            else:
+                if _EXTERNAL.match(target) or not target:
+                    continue
+                path, _, anchor = target.partition("#")
+                path, anchor = unquote(path.partition("?")[0]), unquote(anchor)
+            if path or anchor or kind is LinkKind.RELATIVE:
+                links.append(Link(line, path, anchor, kind))
+    return tuple(links)
 
 
-def _links_of(block: InlineText, references: References) -> Iterator[Link]:
-    line, counted = block.line, 0
-    for position, kind, target in _targets(block.text, references):
-        line += block.text.count("\n", counted, position)
-        counted = position
-        link = _wikilink(line, target) if kind is LinkKind.WIKILINK else _relative_link(line, target)
-        if link is not None:
-            yield link
-
-
-def _relative_link(line: int, target: str) -> Link | None:
-    """None for an address outside, and for an empty one."""
-    if _EXTERNAL.match(target) or not target:
-        return None
-    path, _, anchor = target.partition("#")
-    return Link(line, unquote(path.partition("?")[0]), unquote(anchor), LinkKind.RELATIVE)
-
-
-def _wikilink(line: int, target: str) -> Link | None:
-    r"""`note`, `note#heading`, `note#heading#deeper` (the deepest counts); a table writes `note\|label`."""
-    name, _, anchors = target.removesuffix("\\").partition("#")
-    link = Link(line, name.strip(), anchors.rpartition("#")[2].strip(), LinkKind.WIKILINK)
-    return link if link.target_path or link.anchor else None
-
-
-def _targets(text: str, references: References) -> Iterator[tuple[int, LinkKind, str]]:
+def _find_targets(text: str, references: References) -> Iterator[tuple[int, LinkKind, str]]:
     """(position, kind, target as written) of each link in one text, by position of the closing bracket."""
-    visible = _without_code(text)
+    visible = _blank_code(text)
     opened: list[_Open] = []
     position = 0
     while found := _BRACKET.search(visible, position):
@@ -117,7 +108,7 @@ def _targets(text: str, references: References) -> Iterator[tuple[int, LinkKind,
                 yield found.start(), LinkKind.WIKILINK, wikilink[1]
         elif found[0] == "]" and opened:
             bracket = opened.pop()
-            target, position = _target_after(text, bracket, found.start(), references)
+            target, position = _read_target(text, bracket, found.start(), references)
             if target is None or bracket.is_image:
                 for outer in opened[-1:]:
                     outer.holds_bracket = True
@@ -133,10 +124,11 @@ def _names_a_note(wikilink: re.Match[str]) -> bool:
     return fits and not wikilink.string.startswith(("(", "["), wikilink.end())
 
 
-def _target_after(text: str, bracket: _Open, close: int, references: References) -> tuple[str | None, int]:
+def _read_target(text: str, bracket: _Open, close: int, references: References) -> tuple[str | None, int]:
     """What a bracket pair that closes at `close` links to, None if nothing; and where to read on."""
     if inline := _DESTINATION.match(text, close + 1):
-        return _unescaped(inline[1] if inline[1] is not None else inline[2]), inline.end()
+        destination = inline[1] if inline[1] is not None else inline[2]
+        return unescape(_ESCAPE.sub(r"\1", destination)), inline.end()
     label = _LABEL.match(text, close + 1)
     if label and label[1].strip():
         target = references.target(label[1])
@@ -146,11 +138,7 @@ def _target_after(text: str, bracket: _Open, close: int, references: References)
     return references.target(text[bracket.start : close]), label.end() if label else close + 1
 
 
-def _unescaped(destination: str) -> str:
-    return unescape(_ESCAPE.sub(r"\1", destination))
-
-
-def _without_code(text: str) -> str:
+def _blank_code(text: str) -> str:
     """The text with every code span blanked, its length and line ends kept."""
     runs = list(_CODE_MARKS.finditer(text))
     places: dict[int, list[int]] = {}
@@ -213,29 +201,38 @@ def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]
     return names
 
 
+# The page that stands for its folder, on the web, on GitHub and for Hugo.
+_FOLDER_PAGES = ("index", "README", "_index")
+
+
 def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Broken:
     """The id of the node that a link in the document `source_path` leads to, or why there is none."""
-    path = _note_path(link, source_path, targets) if link.kind is LinkKind.WIKILINK else None
-    if path is None:
-        relative = _inside(source_path, link)
+    path = None
+    if link.kind is LinkKind.WIKILINK and "/" not in link.target_path:
+        name = link.target_path.casefold()
+        path = source_path if not name else targets.notes.get(name) or targets.notes.get(_stem(name))
+    if path is None or path not in targets.anchors:
+        relative = _resolve_path(link, source_path)
         if relative is None:
             return Broken.ESCAPES
-        path = next((name for name in _candidates(relative) if name in targets.anchors), None)
+        # What the path may mean, likeliest first: sites link to pages without their ending, and to folders.
+        page, folder = relative.removesuffix(".html"), f"{relative}/" if relative else ""
+        pages = (page + suffix for suffix in DOCUMENT_SUFFIXES)
+        indexes = (folder + name + suffix for name in _FOLDER_PAGES for suffix in DOCUMENT_SUFFIXES)
+        path = next((name for name in (relative, *pages, *indexes) if name in targets.anchors), None)
         if path is None:
-            return Broken.NO_DOCUMENT if _may_be_document(relative) else Broken.NOT_A_DOCUMENT
-    return _node_at(targets.anchors[path], link.anchor)
+            ending = "." + relative.rpartition("/")[2].rpartition(".")[2].lower()
+            has_ending = "." in relative.rpartition("/")[2] and ending[1:].isalnum()
+            is_other = has_ending and ending not in (*DOCUMENT_SUFFIXES, ".html")
+            return Broken.NOT_A_DOCUMENT if is_other else Broken.NO_DOCUMENT
+    anchors = targets.anchors[path]
+    if link.anchor == "" or link.anchor.startswith("^"):  # `^` begins a block of Obsidian's: its file
+        return anchors[""]
+    slug = github_slug(link.anchor)  # wikilinks write the heading itself
+    return anchors.get(link.anchor) or (anchors.get(slug) if slug else None) or Broken.NO_ANCHOR
 
 
-def _note_path(link: Link, source_path: str, targets: LinkTargets) -> str | None:
-    """The document that a wikilink names; None if no note has that name."""
-    if not link.target_path:
-        return source_path
-    name = link.target_path.casefold()
-    path = targets.notes.get(name) or targets.notes.get(_stem(name)) if "/" not in name else None
-    return path if path in targets.anchors else None
-
-
-def _inside(source_path: str, link: Link) -> str | None:
+def _resolve_path(link: Link, source_path: str) -> str | None:
     """The link's path from the indexed folder, empty for that folder; None if it leaves it.
 
     A wikilink's path and one that begins with `/` start at the indexed folder.
@@ -252,32 +249,6 @@ def _inside(source_path: str, link: Link) -> str | None:
         elif part not in ("", "."):
             parts.append(part)
     return "/".join(parts)
-
-
-# The page that stands for its folder, on the web, on GitHub and for Hugo.
-_FOLDER_PAGES = ("index", "README", "_index")
-
-
-def _candidates(path: str) -> Iterator[str]:
-    """The documents that a link's path may mean, likeliest first: sites link to pages without their ending."""
-    yield path
-    page = path.removesuffix(".html")
-    yield from (page + suffix for suffix in DOCUMENT_SUFFIXES)
-    folder = f"{path}/" if path else ""
-    yield from (folder + name + suffix for name in _FOLDER_PAGES for suffix in DOCUMENT_SUFFIXES)
-
-
-def _may_be_document(path: str) -> bool:
-    ending = path.rpartition("/")[2].rpartition(".")[2] if "." in path.rpartition("/")[2] else ""
-    return not ending.isalnum() or f".{ending.lower()}" in (*DOCUMENT_SUFFIXES, ".html")
-
-
-def _node_at(anchors: Mapping[str, str], anchor: str) -> str | Broken:
-    """The node with that anchor; wikilinks write the heading itself, `^` begins a block of Obsidian's: the file."""
-    if anchor == "" or anchor.startswith("^"):
-        return anchors[""]
-    slug = github_slug(anchor)
-    return anchors.get(anchor) or (anchors.get(slug) if slug else None) or Broken.NO_ANCHOR
 
 
 def _stem(path: str) -> str:

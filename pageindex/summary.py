@@ -39,32 +39,28 @@ def extractive_summary(
     `text` comes without the node's heading and front matter. Code, tables, comments, images and the marks of
     admonitions are no prose. Without prose the children's titles speak for the node; without those it is empty.
     """
-    return _joined(prose_sentences(text, references), max_chars) or _joined(filter(None, child_titles), max_chars)
+    return _join(prose_sentences(text, references), max_chars) or _join(filter(None, child_titles), max_chars)
 
 
 def prose_sentences(text: str, references: References) -> Iterator[str]:
     """The sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
-    return (sentence for paragraph in _paragraphs(text) for sentence in _sentences(paragraph, references))
+    return (sentence for paragraph in _find_paragraphs(text) for sentence in _split_sentences(paragraph, references))
 
 
-def _joined(parts: Iterable[str], max_chars: int) -> str:
+def _join(parts: Iterable[str], max_chars: int) -> str:
     """As many parts as fit, with `; ` after one that has no end of its own; the first one shortened if it does not."""
     joined = ""
     for part in parts:
         longer = f"{joined}{' ' if joined.endswith(_ENDINGS) else '; '}{part}" if joined else part
         if len(longer) > max_chars:
-            return joined or _shortened(part, max_chars)
+            # The words of the first that fit; a script without spaces is cut between characters.
+            head = part[:max_chars]
+            return joined or (head[: head.rfind(" ")] if " " in head else head[:-1]) + "…"
         joined = longer
     return joined
 
 
-def _shortened(sentence: str, max_chars: int) -> str:
-    """The words that fit, and an ellipsis; a script without spaces is cut between characters."""
-    head = sentence[:max_chars]
-    return (head[: head.rfind(" ")] if " " in head else head[:-1]) + "…"
-
-
-def _sentences(paragraph: str, references: References) -> Iterator[str]:
+def _split_sentences(paragraph: str, references: References) -> Iterator[str]:
     """The sentences of one paragraph as plain text."""
     paragraph = _ATTRIBUTES.sub("", _IMAGE.sub("", paragraph[:MAX_INLINE_CHARS]))
     text = references.plain_text(paragraph)
@@ -77,11 +73,11 @@ def _sentences(paragraph: str, references: References) -> Iterator[str]:
         yield text[start:]
 
 
-def _paragraphs(text: str) -> Iterator[str]:
+def _find_paragraphs(text: str) -> Iterator[str]:
     """The paragraphs and list items that are prose, their lines joined by line ends."""
     lines: list[str] = []
     in_list = False
-    for line in _prose_lines(text):
+    for line in _find_prose_lines(text):
         content = line[_quote_end(line) :]
         item = _ITEM.match(content.lstrip(" \t"))
         if lines and (item or not content.strip()):
@@ -103,12 +99,12 @@ def _quote_end(line: str) -> int:
     return found.end() if found and ">" in found[0] else 0
 
 
-def _prose_lines(text: str) -> Iterator[str]:
+def _find_prose_lines(text: str) -> Iterator[str]:
     """The lines outside code fences, comments and tables; other lines that are no prose become empty ones."""
     fence = ""
     waiting: str | None = None  # one line behind: the second line of a table tells that the first one belongs to it
     in_table = False
-    for line in _without_comments(text):
+    for line in _drop_comments(text):
         mark = _FENCE.match(line)
         if fence or mark:
             fence = _fence_after(fence, line, mark)
@@ -128,7 +124,7 @@ def _fence_after(fence: str, line: str, mark: re.Match[str] | None) -> str:
     return "" if mark and mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
 
 
-def _without_comments(text: str) -> Iterator[str]:
+def _drop_comments(text: str) -> Iterator[str]:
     """The lines of a text; what stands in HTML comments is left out."""
     in_comment = False
     for line in text.split("\n"):

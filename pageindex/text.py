@@ -2,16 +2,14 @@
 
 import codecs
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-BINARY_PROBE_BYTES = 8192
-"""A NUL this early means that the file is binary; git looks at as much (buffer_is_binary)."""
-
-MAX_LINES = 2_000_000
-"""More are data, not a document. A line costs the parser 100 bytes of memory, however short it is."""
+BINARY_PROBE_BYTES = 8192  # a NUL this early means that the file is binary; git looks at as much (buffer_is_binary)
+MAX_LINES = 2_000_000  # more are data, not a document: a line costs the parser 100 bytes, however short it is
 
 
 class NotTextError(Exception):
@@ -39,7 +37,16 @@ def decode(raw: bytes) -> DecodedText:
     Raises:
         NotTextError: a NUL in the first 8 KB, or more lines than a document has.
     """
-    text, warnings = _decode_utf16(raw) if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else _utf8(raw)
+    is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    encoding = "utf-16" if is_utf16 else "utf-8"
+    warnings: tuple[str, ...] = ()
+    raw = raw.removeprefix(codecs.BOM_UTF8)
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        text = raw.decode(encoding, "replace")
+        place = f" at byte {error.start}" if is_utf16 else f", first in line {_count_line(raw[: error.start])}"
+        warnings = (f"not {encoding.upper()}{place}: replaced",)
     if "\0" in text[:BINARY_PROBE_BYTES]:
         raise NotTextError("binary: it holds NUL bytes")
     if "\0" in text:
@@ -56,31 +63,18 @@ def with_lf(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
-def _decode_utf16(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    try:
-        return raw.decode("utf-16"), ()
-    except UnicodeDecodeError as error:
-        return raw.decode("utf-16", "replace"), (f"not UTF-16 at byte {error.start}: replaced",)
-
-
-def _utf8(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    """The text, and a warning that gives the place of the first wrong byte."""
-    raw = raw.removeprefix(codecs.BOM_UTF8)
-    try:
-        return raw.decode(), ()
-    except UnicodeDecodeError as error:
-        line = with_lf(raw[: error.start].decode()).count("\n") + 1
-        return raw.decode("utf-8", "replace"), (f"not UTF-8, first in line {line}: replaced",)
+def _count_line(raw: bytes) -> int:
+    """The number of the line that follows these bytes of UTF-8, from 1."""
+    return with_lf(raw.decode()).count("\n") + 1
 
 
 # YAML as people write it: no aliases, no deep nesting, no key twice. What else YAML can do is only ever used to harm.
 #
 # Pure Python on purpose: libyaml's stack overflows on nested brackets, which ends the process.
 
+# Python refuses to print an integer of more than 4,300 digits, and a hexadecimal one can be made of any length.
 MAX_NUMBER_CHARS = 100
-"""Python refuses to print an integer of more than 4,300 digits, and a hexadecimal one can be made of any length."""
-MAX_NESTING = 20
-"""What people write is two or three deep; the parser recurses once for each level."""
+MAX_NESTING = 20  # what people write is two or three deep; the parser recurses once for each level
 
 
 class PlainYamlError(ValueError):
@@ -106,7 +100,10 @@ class PlainLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.nesting -= 1
         if isinstance(node, yaml.MappingNode):
-            _refuse_repeated_keys(node)
+            keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+            for key, count in keys.items():  # two keys are one when they are written alike
+                if count > 1:
+                    raise PlainYamlError(f"it has the key {key!r} twice")
         return node
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:  # noqa: ANN401 - as PyYAML declares it
@@ -114,15 +111,6 @@ class PlainLoader(yaml.SafeLoader):
         if node.tag.endswith((":int", ":float")) and len(node.value) > MAX_NUMBER_CHARS:
             raise PlainYamlError(f"it has a number of more than {MAX_NUMBER_CHARS} characters")
         return super().construct_scalar(node)
-
-
-def _refuse_repeated_keys(mapping: yaml.MappingNode) -> None:
-    """Two keys are one when they are written alike."""
-    seen: set[str] = set()
-    for key in [key.value for key, _ in mapping.value if isinstance(key, yaml.ScalarNode)]:
-        if key in seen:
-            raise PlainYamlError(f"it has the key {key!r} twice")
-        seen.add(key)
 
 
 def read_plain_yaml(text: str) -> object:

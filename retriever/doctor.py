@@ -601,7 +601,7 @@ def _empty_log(index: Path) -> None:
 
 def _highest_snapshot(index: Path) -> int:
     """Of the folders that are there: the new index takes a higher number, so no folder stands in its way."""
-    numbers = [folder.name.removeprefix("gen-") for folder in index.glob("snapshot-*")]
+    numbers = [folder.name.removeprefix("snapshot-") for folder in index.glob("snapshot-*")]
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
 
 

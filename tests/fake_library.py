@@ -142,7 +142,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     }.items():
         library.replace(name, result, monkeypatch)
     # Nothing waits for clients, and no address but loopback is listened at.
-    monkeypatch.setattr("retriever.serving.mcp_stdio.serve_stdio", lambda library: None)
+    monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.resident.stay", lambda notes, **given: 0)
     monkeypatch.setattr("retriever.command_line.show.known_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)

@@ -128,7 +128,7 @@ def mcp(**given: Any) -> ExitCode:  # noqa: ANN401 - one value for each of the p
     """
     options.taken_notes(given)
     settings = options.taken_settings(given)
-    from retriever.serving.mcp_stdio import serve_stdio
+    from retriever.serving.mcp_server import serve_stdio
     from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 

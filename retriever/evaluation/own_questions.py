@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from urllib.parse import unquote
 
-from pageindex.document import Document, resolved_links
+from pageindex.document import Document, resolve_links
 from pageindex.links import Broken, Link
 from pageindex.markdown import References
 from pageindex.node import Node, NodeKind
@@ -95,7 +95,7 @@ def _headings(nodes: Iterable[Node]) -> Iterator[Question]:
 def _links(pages: _Pages) -> Iterator[Question]:
     """Sentences with links to other sections, each once in its section; any of its targets answers."""
     targets: dict[tuple[str, str], dict[str, Gold]] = {}
-    for source_id, link, target_id in resolved_links(pages.documents):
+    for source_id, link, target_id in resolve_links(pages.documents):
         if isinstance(target_id, Broken):
             continue
         target, text = _with_lines(pages, target_id), _sentence(pages.nodes[source_id], link)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pageindex.files import (
-    CorpusError,
     CorpusOptions,
     DocumentText,
     Listing,
@@ -17,6 +16,7 @@ from pageindex.files import (
     list_files,
     read_document,
 )
+from pageindex.ignore import CorpusError
 from retriever.errors import DocumentsError
 from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder

@@ -1,8 +1,8 @@
 """Whether the documents answer a question at all: what the arms found -> answered, weak or none, and how sure. Pure.
 
-Four things speak for an answer: a section covers the question's words, the documents use those words at all, a chunk
-is much nearer than chunks are to unrelated questions, and the two arms name the same sections. A logistic model weighs
-them. Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents do
+Four signals make the confidence, by a logistic model: a section covers the question's words, the documents use those
+words at all, a chunk is much nearer than chunks are to unrelated questions, and the two arms name the same sections.
+Two rules stand beside it, for what a sum of evidence cannot see. A question about a word that the documents do
 not have is `none`, however well they know the rest of it. And a question is `answered` only if it hangs together:
 random words of the documents are all covered, but no section has them side by side, and the arms find different
 sections. The numbers come from
@@ -28,32 +28,24 @@ class Coefficients:
     intercept: float
     coverage: float
     known: float
-    margin: float = 0.0
-    """Of ln(1 + the margin)."""
+    margin: float = 0.0  # of ln(1 + the margin)
     agreement: float = 0.0
-    none_below: float = 0.0
-    """The confidence below which the verdict is `none`."""
-    answered_from: float = 1.0
-    """The confidence from which it is `answered`."""
+    none_below: float = 0.0  # the confidence below which the verdict is `none`
+    answered_from: float = 1.0  # the confidence from which it is `answered`
 
 
+# `none` takes 2 % of the questions whose answer is among the first five hits; nine in ten of the `answered` are right.
 BOTH_ARMS = Coefficients(-6.15, 3.51, 2.07, 1.26, 1.42, none_below=0.04, answered_from=0.5)
-"""`none` is twice what gibberish reaches, and takes 1.9 % of the questions whose answer is among the first five hits;
-of what is `answered`, nine in ten are right."""
+# For a search without vectors; `none` takes 1 % of the same.
 WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.5)
-"""For a search without vectors; `none` takes 1.7 % of the same."""
 
-
-KNOWN_FROM = 0.6
-"""The share of known words below which the verdict is `none`: 97 % of questions about a made-up word, 3 % of answerable
-paraphrases."""
+# A question of which a smaller share is known words is `none`: 98 % of those about a made-up word.
+KNOWN_FROM = 0.55
+# The margin from which unknown words do not matter: a small folder has few words, and is asked in others.
 NEAR_FROM = 3.5
-"""The margin from which unknown words do not matter: a small folder has few words, and is asked in others."""
+# Of `coherence`: 5 % of random words of the documents reach it, and 94 % of the questions in the documents' words.
 COHERENT_FROM = 1.0
-"""Of `coherence`: 6 % of random words of the documents reach it, and 94 % of the questions in the documents' words."""
-
-TOGETHER_ALONE = 5.0
-"""Without vectors, one pair of words in five has to stand side by side."""
+TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand side by side
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 Word = tuple[str, ...]
 """The terms of one word as it was typed: an identifier gives itself and its parts."""
 
-MOST_LOOKED_UP = 20
-"""Words that the documents do not have, of one question: to look for what one may be a slip of costs 0.1 ms."""
-MOST_READ = 50_000
-"""Characters of a section: a longer one is a table or a log."""
+MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a slip of costs 0.1 ms
+PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key stand in many folders
+NEAR = 200  # characters from one word to the next: stop words and blanks may stand between
+MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
@@ -33,7 +33,7 @@ def split_words(question: str) -> tuple[Word, ...]:
 
     In a script without spaces each pair of neighbouring characters is a word.
     """
-    words = []
+    words: list[Word] = []
     for typed in question.split():
         terms = tokenize(typed)
         words += [tuple(terms)] if typed.isascii() else [(term,) for term in terms]
@@ -52,7 +52,8 @@ def read_form(question: str) -> QuestionForm:
 def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], lexical: "LexicalIndex") -> float:
     """Which share of the question, by the rarity of its words, is words that some section holds, 0 to 1.
 
-    A slip or another form of a word that a section holds counts as held; so does an identifier of which a part is.
+    A slip or another form of a word that a section holds counts as held; so does an identifier of which some section
+    holds a part of three letters, or of as many as the identifier has (`3.13`).
 
     Args:
         words: of the question.
@@ -63,7 +64,8 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], le
     looked_up = 0
     for word in words:
         asked = [terms[term] for term in word if term in terms]
-        held = [term for term in asked if term.documents]
+        letters = min(PART_LETTERS, _count_letters(word[0]))
+        held = [term for term in asked if term.documents and _count_letters(term.term) >= letters]
         rarity = max((term.rarity for term in held or asked), default=0.0)
         total += rarity
         if not held:
@@ -86,30 +88,45 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node]) -> float:
     apart = set(pairs)
     for section in sections:
         titles = "\n".join((*section.breadcrumb, section.title))
-        for passage in (titles, *_BLANK_LINE.split(section.text[:MOST_READ])):
-            apart -= _find_together(apart, passage)
-            if not apart:
-                return 1.0
+        text = f"{titles}\n\n{section.text[:MOST_READ]}"
+        near = _find_near(apart, text)
+        for passage in _BLANK_LINE.split(text) if near else ():
+            apart -= _find_together(near, passage)
     return sum(pair not in apart for pair in pairs) / len(pairs)
 
 
 def _find_together(pairs: Collection[tuple[Word, Word]], passage: str) -> set[tuple[Word, Word]]:
-    folded = passage.lower()
-    # To stem all words of five sections costs a new process 10 ms. A stem differs from its word at the end only.
-    possible = [pair for pair in pairs if all(any(_beginning(term) in folded for term in word) for word in pair)]
-    if not possible:
+    near = _find_near(pairs, passage)
+    if not near:
         return set()
-    places: dict[str, set[int]] = {term: set() for pair in possible for word in pair for term in word}
+    places: dict[str, set[int]] = {term: set() for pair in near for word in pair for term in word}
     for place, term in enumerate(tokenize(passage)):
         if term in places:
             places[term].add(place)
     return {
         (first, second)
-        for first, second in possible
+        for first, second in near
         if {place + 1 for term in first for place in places[term]}
         & {place for term in second for place in places[term]}
     }
 
 
-def _beginning(term: str) -> str:
-    return term[:-1] if len(term) > 3 else term
+def _find_near(pairs: Collection[tuple[Word, Word]], text: str) -> list[tuple[Word, Word]]:
+    """The pairs that may stand together in the text; to stem all words of five sections costs a new process 10 ms."""
+    folded = text.lower()
+    found = []
+    for pair in pairs:
+        # A stem differs from its word at the end only.
+        first, second = ([term[:-1] if len(term) > 3 else term for term in word] for word in pair)
+        for start in first if any(beginning in folded for beginning in second) else ():
+            place = folded.find(start)
+            while place >= 0 and not any(folded.find(end, place, place + NEAR) >= 0 for end in second):
+                place = folded.find(start, place + 1)
+            if place >= 0:
+                found.append(pair)
+                break
+    return found
+
+
+def _count_letters(term: str) -> int:
+    return sum(character.isalpha() for character in term)

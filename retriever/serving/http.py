@@ -109,7 +109,7 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     routes: list[BaseRoute] = []
     parts: list[Starlette] = []
     if mcp:
-        from retriever.serving.mcp_http import mcp_app
+        from retriever.serving.mcp_server import mcp_app
 
         parts.append(mcp_app(index))
         routes.extend(parts[-1].routes)

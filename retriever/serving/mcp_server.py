@@ -1,23 +1,36 @@
-"""The MCP server: our tools and documents behind the official SDK, the same over every transport."""
+"""The MCP server: the tools, the documents as resources, and the two transports, standard streams and HTTP."""
 
+import asyncio
+import io
 import logging
+import os
+import signal
+import sys
+import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, unquote
 
 import anyio.to_thread
 from mcp import types
 from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
-from retriever.serving.mcp_answers import Answers
-from retriever.serving.mcp_arguments import input_schema
-from retriever.serving.mcp_resources import Resources
-from retriever.serving.mcp_text import Reply
-from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, call_tool
+from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
+from retriever.store import reading
 
 if TYPE_CHECKING:
     from retriever.serving.pool import ServedIndex
@@ -25,107 +38,22 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-AT_ONCE = 3
-"""Calls that work at the same time. A retriever lets them take turns, but for what a language model writes, and each
-thread that searches keeps freed memory of its own."""
-PAGE = "hybrid-retrieve/page"
-"""The key of `Reply.page` in a result's `_meta`."""
+HTTP_PATH = "/mcp"
+# Calls that work at the same time. A retriever lets them take turns, but for what a language model writes, and each
+# thread that searches keeps freed memory of its own.
+MAX_CALLS = 3
+PAGE_KEY = "hybrid-retrieve/page"  # of `Reply.page` in a result's `_meta`
 
+TREE_URI = "hybrid-retrieve://tree"
+DOCUMENT_URI = "hybrid-retrieve://document/"
+RESOURCES_PER_PAGE = 200
+MAX_RESOURCE_CHARS = 200_000  # the tools read larger ones in parts
 
-def mcp_server(library: "ServedIndex") -> Server:
-    """A server over that library; nothing of it is opened before the first call."""
-    answers, resources = Answers(library), Resources(library)
-    limiter = anyio.CapacityLimiter(AT_ONCE)
+MAX_LINE_CHARS = 1_000_000  # of a message on standard input, as of a request's body over HTTP
+LAST_ANSWERS_S = 1.0  # for calls that are still at work when standard input ends
+PARENT_CHECK_S = 0.5
 
-    async def in_thread(work: Callable[[], Result]) -> Result:
-        """Work that blocks; a client that cancels its call does not wait for the end of it."""
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
-
-    async def list_tools(_: Any, __: object) -> types.ListToolsResult:  # noqa: ANN401 - the SDK's context
-        return types.ListToolsResult(tools=tools())
-
-    async def call(_: Any, given: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ANN401 - as above
-        return await in_thread(partial(called, answers, given.name, given.arguments or {}))
-
-    async def list_resources(_: Any, given: types.PaginatedRequestParams | None) -> types.ListResourcesResult:  # noqa: ANN401 - as above
-        return await in_thread(partial(told, resources.page, (given and given.cursor) or ""))
-
-    async def read_resource(_: Any, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ANN401 - as above
-        return await in_thread(partial(told, resources.read, given.uri))
-
-    return Server(
-        "hybrid-retrieve",
-        version=version("hybrid-retrieve"),
-        title="Hybrid Retrieve",
-        instructions=INSTRUCTIONS,
-        on_list_tools=list_tools,
-        on_call_tool=call,
-        on_list_resources=list_resources,
-        on_read_resource=read_resource,
-    )
-
-
-def tools() -> list[types.Tool]:
-    """What the agent is told of the tools: none of them changes anything, nor looks outside the documents."""
-    hints = types.ToolAnnotations(
-        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
-    )
-    return [
-        types.Tool(
-            name=tool.name,
-            title=tool.title,
-            description=tool.description,
-            input_schema=input_schema(tool.parameters),
-            annotations=hints,
-        )
-        for tool in TOOLS
-    ]
-
-
-def called(answers: Answers, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-    """The result of a call; what goes wrong is said to the agent, with the next step."""
-    try:
-        return _result(call_tool(answers, name, arguments))
-    except Exception as error:  # whatever it is, the server goes on
-        text = types.TextContent(type="text", text=said(error))
-        return types.CallToolResult(content=[text], is_error=True)
-
-
-def _result(reply: Reply) -> types.CallToolResult:
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=sendable(reply.text))]
-    result = types.CallToolResult(content=content, structured_content=sendable(reply.values))
-    return result.model_copy(update={"meta": {PAGE: reply.page}}) if reply.page else result
-
-
-def sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
-    """JSON without the lone surrogates of file names that are not UTF-8, which it cannot carry."""
-    if isinstance(content, str):
-        return content.encode("utf-8", "backslashreplace").decode("utf-8")
-    if isinstance(content, dict):
-        return {key: sendable(value) for key, value in content.items()}
-    return [sendable(value) for value in content] if isinstance(content, list) else content
-
-
-def told(work: Callable[[str], Result], argument: str) -> Result:
-    """A resource's answer.
-
-    Raises:
-        MCPError: it cannot be given; for the client.
-    """
-    try:
-        return work(argument)
-    except Exception as error:  # as in `called`
-        raise MCPError(code=types.INVALID_PARAMS, message=said(error)) from None
-
-
-def said(error: Exception) -> str:
-    """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
-    if isinstance(error, UsageError | NotReadyError):
-        return str(sendable(str(error).replace("`hybrid_retrieve.py tree` shows what is", "outline() shows what is")))
-    log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
-    return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
-
-
+# What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
 NEXT_STEPS: dict[type[Exception], str] = {
     errors.NoIndexError: "nothing is indexed; ask the user to run: hybrid_retrieve.py index FOLDER",
     errors.IndexVersionError: "the index is of a newer version; ask the user to update hybrid-retrieve",
@@ -135,4 +63,273 @@ NEXT_STEPS: dict[type[Exception], str] = {
     RetrieverError: "the search failed; ask the user to look at the server's standard error",
     Exception: "this is a bug of the server; ask the user to look at its standard error. Other tools may still work",
 }
-"""By the kind of error; the first one that fits counts."""
+
+
+def make_mcp_server(index: "ServedIndex") -> Server:
+    """A server over that index; nothing of it is opened before the first call."""
+    limiter = anyio.CapacityLimiter(MAX_CALLS)
+
+    async def run_in_thread(work: Callable[[], Result]) -> Result:
+        try:
+            # A client that cancels its call does not wait for the end of it.
+            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+        except Exception as error:  # the server goes on, whatever it is
+            raise MCPError(code=types.INVALID_PARAMS, message=describe_error(error)) from None
+
+    async def on_list_tools(_: Any, __: object) -> types.ListToolsResult:  # noqa: ANN401 - the SDK's context
+        return types.ListToolsResult(tools=list_tools())
+
+    async def on_call_tool(_: Any, given: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ANN401 - as above
+        return await run_in_thread(partial(call_tool, index, given.name, given.arguments or {}))
+
+    async def on_list_resources(_: Any, given: types.PaginatedRequestParams | None) -> types.ListResourcesResult:  # noqa: ANN401 - as above
+        return await run_in_thread(partial(list_resources, index, (given and given.cursor) or ""))
+
+    async def on_read_resource(_: Any, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ANN401 - as above
+        return await run_in_thread(partial(read_resource, index, given.uri))
+
+    return Server(
+        "hybrid-retrieve",
+        version=version("hybrid-retrieve"),
+        title="Hybrid Retrieve",
+        instructions=INSTRUCTIONS,
+        on_list_tools=on_list_tools,
+        on_call_tool=on_call_tool,
+        on_list_resources=on_list_resources,
+        on_read_resource=on_read_resource,
+    )
+
+
+def list_tools() -> list[types.Tool]:
+    """What an agent is told of the tools: none of them changes anything, nor looks outside the documents."""
+    hints = types.ToolAnnotations(
+        read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+    )
+    return [
+        types.Tool(
+            name=tool.name,
+            title=tool.title,
+            description=describe_tool(tool),
+            input_schema=make_schema(tool),
+            annotations=hints,
+        )
+        for tool in TOOLS.values()
+    ]
+
+
+def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+    """The result of a call; an error is a result as well, which says what to do."""
+    try:
+        reply = read_call(name, make_sendable(arguments)).answer(index)
+        content = types.TextContent(type="text", text=make_sendable(reply.text))
+        result = types.CallToolResult(content=[content], structured_content=make_sendable(reply.values))
+        return result.model_copy(update={"meta": {PAGE_KEY: reply.page}}) if reply.page else result
+    except Exception as error:  # the server goes on, whatever it is
+        return types.CallToolResult(content=[types.TextContent(type="text", text=describe_error(error))], is_error=True)
+
+
+def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
+    """JSON without lone surrogates, which UTF-8 cannot carry: of file names that are not UTF-8, or of half an emoji."""
+    if isinstance(content, str):
+        return content.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(content, dict):
+        return {key: make_sendable(value) for key, value in content.items()}
+    return [make_sendable(value) for value in content] if isinstance(content, list) else content
+
+
+def describe_error(error: Exception) -> str:
+    """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
+    if isinstance(error, UsageError | NotReadyError):
+        # The one sentence for callers of any kind that names a command.
+        return str(
+            make_sendable(str(error).replace("`hybrid_retrieve.py tree` shows what is", "outline() shows what is"))
+        )
+    log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
+    return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
+
+
+# Resources: the tree, and each document by its path.
+
+
+def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResult:
+    """Some of the resources, by path; the cursor is the number of documents before.
+
+    Raises:
+        UsageError: the cursor is no such number.
+    """
+    if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
+        raise UsageError("this cursor is none of this server's; list the resources without it")
+    first = int(cursor or 0)
+    end = first + RESOURCES_PER_PAGE
+    with index.retriever() as retriever, retriever.view() as view:
+        documents = [
+            (folder.prefix + document.path, document.size)
+            for folder in reading.folders(view.connection)
+            for document in reading.documents(view.connection, folder.key).values()
+        ]
+    resources = [
+        types.Resource(
+            uri=DOCUMENT_URI + quote(node_id, errors="surrogateescape"),
+            name=make_sendable(node_id),
+            mime_type="text/markdown",
+            size=size,
+        )
+        for node_id, size in documents[first:end]
+    ]
+    if not first:
+        title = "The outline of all documents"
+        resources.insert(0, types.Resource(uri=TREE_URI, name="tree", title=title, mime_type="text/plain"))
+    return types.ListResourcesResult(resources=resources, next_cursor=str(end) if end < len(documents) else None)
+
+
+def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
+    """The text of a resource.
+
+    Raises:
+        UsageError: there is no such resource, or it is too large to be sent whole.
+    """
+    from retriever.browse import read_excerpt, whole_tree
+
+    if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
+        raise UsageError("there is no such resource; list them first")
+    with index.retriever() as retriever, retriever.view() as view:
+        if uri == TREE_URI:
+            kind, text = "text/plain", whole_tree(view.connection).pretty()
+        else:
+            node_id = unquote(uri.removeprefix(DOCUMENT_URI), errors="surrogateescape")
+            if reading.document_of_node(view.connection, node_id) is None:
+                raise UsageError("there is no such document; list the resources, or call outline")
+            kind = "text/markdown"
+            text = read_excerpt(view.connection, node_id, retriever.access).text
+    if len(text) > MAX_RESOURCE_CHARS:
+        raise UsageError(f"this resource has {len(text):,} characters; use the tools outline and read, with cursor")
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=uri, mime_type=kind, text=make_sendable(text))]
+    )
+
+
+# HTTP: one POST for each message, one JSON answer, no sessions to keep.
+
+
+def mcp_app(index: "ServedIndex") -> Starlette:
+    """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
+    app = make_mcp_server(index).streamable_http_app(
+        streamable_http_path=HTTP_PATH,
+        json_response=True,
+        stateless_http=True,
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    endpoint = next(route.endpoint for route in app.routes if isinstance(route, Route))
+
+    async def refuse(_: Request) -> Response:
+        # Without a session there is no stream to open with GET, and nothing to DELETE: 405, as the specification says.
+        return Response(status_code=405, headers={"Allow": "POST"})
+
+    app.router.routes[:] = [
+        Route(HTTP_PATH, endpoint=endpoint, methods=["POST"]),
+        Route(HTTP_PATH, endpoint=refuse, methods=["GET", "DELETE"]),
+    ]
+    return app
+
+
+# Standard streams: one message a line, nothing else on standard output.
+
+
+def serve_stdio(index: "ServedIndex") -> None:
+    """Serves until standard input or the parent process ends; then ends the process, whatever is still at work."""
+    # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(130))
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    code = 1
+    try:
+        asyncio.run(_serve_stdio(make_mcp_server(index)))
+        code = 0
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _end_with_parent() -> None:
+    """Some parents leave the pipe open to other processes, so that standard input does not end with them."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_S)
+    os._exit(0)
+
+
+async def _serve_stdio(server: Server) -> None:
+    """The SDK's transport, with an answer to each line that is no message, and to each request before the input ends.
+
+    The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
+    While it serves, whatever others print goes to standard error, and their standard input is empty.
+    """
+    waiting: set[object] = set()
+    to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    server_writes, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+
+    async with (
+        stdio_server(anyio.wrap_file(_take_stdin())) as (incoming, outgoing),
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def receive() -> None:
+            async with to_server:
+                async for item in incoming:
+                    if isinstance(item, Exception):
+                        await outgoing.send(SessionMessage(_refuse_line(item)))
+                        continue
+                    if isinstance(item.message, types.JSONRPCRequest):
+                        waiting.add(item.message.id)
+                    await to_server.send(item)
+                # A client that does not read its answers must not keep the process.
+                asyncio.get_running_loop().call_later(2 * LAST_ANSWERS_S, os._exit, 0)
+                with anyio.move_on_after(LAST_ANSWERS_S):
+                    while waiting:
+                        await anyio.sleep(0.01)
+
+        async def send() -> None:
+            async with outgoing:
+                async for message in from_server:
+                    await outgoing.send(message)
+                    waiting.discard(getattr(message.message, "id", None))
+
+        tasks.start_soon(receive)
+        tasks.start_soon(send)
+        await server.run(server_reads, server_writes, server.create_initialization_options())
+
+
+def _take_stdin() -> "_BoundedLines":
+    """Standard input for the transport alone: for all others, child processes too, it is empty from now on."""
+    lines = _BoundedLines(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace", newline="\n")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return lines
+
+
+class _BoundedLines(io.TextIOWrapper):
+    """Lines without the blank ones; a line that is too long is never in memory whole."""
+
+    def readline(self, _: int = -1, /) -> str:  # type: ignore[override]  # the transport asks for whole lines alone
+        while True:
+            line = super().readline(MAX_LINE_CHARS + 1)
+            if len(line) > MAX_LINE_CHARS and not line.endswith("\n"):
+                while line and not line.endswith("\n"):
+                    line = super().readline(MAX_LINE_CHARS)
+                return "a line that is too long\n"  # which is no JSON, and is answered as such
+            if line.strip() or not line:
+                return line
+
+
+def _refuse_line(error: Exception) -> types.JSONRPCError:
+    """The answer to a line that is no message, with its id if it has one."""
+    mistakes = error.errors(include_url=False) if isinstance(error, ValidationError) else []
+    if any(mistake["type"] == "json_invalid" for mistake in mistakes):
+        code, reason = types.PARSE_ERROR, f"no JSON of at most {MAX_LINE_CHARS:,} characters, or nested too deeply"
+    else:
+        code, reason = types.INVALID_REQUEST, "no JSON-RPC 2.0 message"
+    # Where an object is no message, fields of a response are missing among others; then the input is the whole object.
+    whole: object = next((mistake["input"] for mistake in mistakes if mistake["type"] == "missing"), {})
+    request_id = whole.get("id") if isinstance(whole, dict) else None
+    known = request_id if isinstance(request_id, str | int) and not isinstance(request_id, bool) else None
+    return types.JSONRPCError(jsonrpc="2.0", id=known, error=types.ErrorData(code=code, message=reason))

@@ -274,7 +274,7 @@ def test_a_hostile_database_is_refused(archive: Path, tmp_path: Path, statement:
 KILLED_IMPORT = """
 import os, signal, sys
 from pathlib import Path
-from retriever.archive import importing
+from retriever import archive as importing
 from retriever.archive import open_archive
 
 archive, index, moment = sys.argv[1:]

@@ -11,8 +11,8 @@ import yaml
 
 from hybrid_retrieve import main
 from retriever.api import index_folders
-from retriever.serving.mcp_answers import Answers, Asked
-from retriever.serving.mcp_text import envelope
+from retriever.serving.mcp_answers import describe_answer
+from retriever.serving.mcp_tools import Search
 from retriever.serving.pool import ServedIndex
 from tests.answers import HIT, answer
 from tests.real.test_model_change import NEW, index
@@ -93,7 +93,7 @@ def test_text_json_and_agents_name_it_alike(
         assert main([*asked, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
-        reply = Answers(library).search(Asked(question, 5, str(profile), "", 4000))
+        reply = Search.model_construct(question=question, profile=str(profile)).answer(library)  # longer than it may be
     values = reply.values or {}
 
     notes = [line.removeprefix("note: ") for line in text.splitlines() if line.startswith("note: ")]
@@ -107,7 +107,7 @@ def test_many_folders_that_are_away_leave_no_stage_unnamed() -> None:
     stages = ("question", "refresh", "change", "expand", "embed", "dense", "late", "rerank", "index", "record")
     sentences = [f"{stage}: it failed" for stage in stages]
     folders = [f"refresh: folder {number} is away" for number in range(20)]
-    values = envelope(answer(HIT, degraded=(sentences[0], *folders, *sentences[1:])), ())
+    values = describe_answer(answer(HIT, degraded=(sentences[0], *folders, *sentences[1:])), ())
     named = [sentence.partition(":")[0] for sentence in values["degraded"]]
     assert set(stages) <= set(named)
     assert len(named) < 20

@@ -13,8 +13,8 @@ from hybrid_retrieve import main
 from retriever.api import index_folders
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
-from retriever.serving.mcp_answers import Answers, Asked
-from retriever.serving.mcp_resources import DOCUMENT, Resources
+from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
+from retriever.serving.mcp_tools import Read, Related, Search
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
@@ -179,14 +179,13 @@ def test_the_web_page_says_it_in_words_and_links_to_the_lines(
 @EDITS
 def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, lines: str) -> None:
     edited(tmp_path / "docs", state)
-    answers = Answers(library)
-    found: Any = answers.search(Asked(QUESTION, 1, "", "", 2000)).values
+    found: Any = Search(question=QUESTION, top_k=1, max_tokens=2000).answer(library).values
     assert found["hits"][0]["citation"] == f"mail.md:{lines}"
-    for reply in (answers.read(STAMPS, 2000), answers.related(STAMPS, 2000)):
+    for reply in (Read(node_id=STAMPS).answer(library), Related(node_id=STAMPS).answer(library)):
         first = reply.text.split("\n")[0]
         said = f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
         assert f"`mail.md:{lines}`{said} " in first
-    (content,) = Resources(library).read(f"{DOCUMENT}mail.md").contents
+    (content,) = read_resource(library, f"{DOCUMENT_URI}mail.md").contents
     text = MAIL if state == "gone" else (tmp_path / "docs" / "mail.md").read_text(encoding="utf-8")
     assert getattr(content, "text", "") == text
 
@@ -194,12 +193,12 @@ def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, line
 def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: ServedIndex, tmp_path: Path) -> None:
     path = tmp_path / "docs" / "mail.md"
     path.write_text(f"{MAIL}{'A long story. ' * 40}\n" * 20, encoding="utf-8")
-    answers = Answers(library)
-    cursor = answers.read("mail.md", 300).page["next_cursor"]
-    assert answers.read("mail.md", 300, cursor).text
+    cursor = Read(node_id="mail.md", max_tokens=300).answer(library).page["next_cursor"]
+    next_page = Read(node_id="mail.md", max_tokens=300, cursor=cursor)
+    assert next_page.answer(library).text
     path.write_text("Another story.\n" * 400, encoding="utf-8")
     with pytest.raises(UsageError, match="call without cursor"):
-        answers.read("mail.md", 300, cursor)
+        next_page.answer(library)
 
 
 @EDITS

@@ -18,8 +18,8 @@ from hybrid_retrieve import main
 from retriever.api import import_index, index_folders, open_retriever
 from retriever.archive import export_index
 from retriever.errors import RetrieverError
-from retriever.serving.mcp_answers import Answers, Asked
-from retriever.serving.mcp_resources import DOCUMENT, Resources
+from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
+from retriever.serving.mcp_tools import Read, Related, Search
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from tests.marks import slow
@@ -123,14 +123,13 @@ def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: boo
                     said.append((await client.get(address, params=query)).text)
 
         anyio.run(fetch)
-        answers, resources = Answers(library), Resources(library)
-        said.append(str(answers.search(Asked(QUESTION, 20, "", "", 8000))))
+        said.append(str(Search(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
         for path in (*ROWS.values(), *ids):
             for ask in (
-                lambda path=path: answers.read(path, 2000),
-                lambda path=path: answers.read(f"{path}:1-3", 2000),
-                lambda path=path: answers.related(path, 2000),
-                lambda path=path: resources.read(f"{DOCUMENT}{path}"),
+                lambda path=path: Read(node_id=path).answer(library),
+                lambda path=path: Read(node_id=f"{path}:1-3").answer(library),
+                lambda path=path: Related(node_id=path).answer(library),
+                lambda path=path: read_resource(library, f"{DOCUMENT_URI}{path}"),
             ):
                 with suppress(RetrieverError):
                     said.append(str(ask()))
@@ -265,7 +264,7 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(
 KILLED_EXPORT = """
 import os, signal, sys
 from pathlib import Path
-from retriever.archive import exporting
+from retriever import archive as exporting
 moment, index, file = sys.argv[1:]
 kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if moment == "replaced":

@@ -102,13 +102,11 @@ def _of(call: Any) -> str:  # noqa: ANN401 - any of the calls above
 )
 def test_nor_over_mcp(place: Path, tool: str, argument: str) -> None:
     pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
-    from retriever.serving.mcp_answers import Answers
-    from retriever.serving.mcp_server import called
+    from retriever.serving.mcp_server import call_tool
 
     with ServedIndex(index=str(place / "index")) as library:
-        answers = Answers(library)
         for payload in PAYLOADS:
-            said = str(called(answers, tool, {argument: payload.replace("{place}", str(place))}))
+            said = str(call_tool(library, tool, {argument: payload.replace("{place}", str(place))}))
             assert SECRET not in said
             assert "root:" not in said
             assert "bug" not in said

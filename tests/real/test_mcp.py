@@ -14,10 +14,9 @@ from tokenizers import Tokenizer
 
 from retriever.embedding.onnx import BUNDLED_MODEL
 from retriever.errors import IndexDamagedError
-from retriever.serving.mcp_answers import Answers
-from retriever.serving.mcp_server import NEXT_STEPS, called, said, tools
+from retriever.serving.mcp_answers import estimate_tokens
+from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
-from retriever.serving.paging import estimated_tokens
 from retriever.serving.pool import ServedIndex
 from tests.marks import slow
 from tests.real.scripted_ollama import scripted_ollama
@@ -33,9 +32,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def answers(index: Path) -> Iterator[Answers]:
-    with ServedIndex(index=str(index)) as library:
-        yield Answers(library)
+def library(index: Path) -> Iterator[ServedIndex]:
+    with ServedIndex(index=str(index)) as opened:
+        yield opened
 
 
 async def session(client: Client) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
 
 def check(seen: dict[str, Any]) -> None:
     """What every session has to show, whatever carries it."""
-    assert seen["tools"] == [tool.name for tool in TOOLS]
+    assert seen["tools"] == list(TOOLS)
     values = seen["found"].structured_content
     assert values["hits"][0]["citation"] == "mail.md:5-9"
     assert values["hits"][0]["text"].startswith("## Stamps\n\nA stamp pays")
@@ -123,27 +122,27 @@ def test_the_descriptions_are_short() -> None:
     """Counted by the bundled model's tokenizer, whose vocabulary is smaller than those of language models."""
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
-    text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in tools()]) + INSTRUCTIONS
-    assert len(tokenizer.encode(text).ids) < 2000
+    text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
+    assert len(tokenizer.encode(text).ids) <= 1660
 
 
 def test_the_estimate_is_on_the_safe_side() -> None:
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     for text in (*PAGES.values(), "Größe, Übermut, naïve Straße", "東京都の天気は晴れです。" * 9, "🍅" * 50):
-        assert estimated_tokens(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids) * 0.95
+        assert estimate_tokens(text) >= len(tokenizer.encode(text, add_special_tokens=False).ids) * 0.95
 
 
 def test_no_tool_changes_anything() -> None:
-    for tool in tools():
+    for tool in list_tools():
         assert tool.annotations is not None
         assert tool.annotations.read_only_hint is True
         assert tool.annotations.open_world_hint is False
         assert tool.input_schema["additionalProperties"] is False
 
 
-def ask(answers: Answers, name: str, **arguments: Any) -> types.CallToolResult:  # noqa: ANN401 - right and wrong ones
-    return called(answers, name, arguments)
+def ask(library: ServedIndex, name: str, **arguments: Any) -> types.CallToolResult:  # noqa: ANN401 - right and wrong ones
+    return call_tool(library, name, arguments)
 
 
 def text_of(result: types.CallToolResult) -> str:
@@ -151,22 +150,22 @@ def text_of(result: types.CallToolResult) -> str:
     return result.content[0].text
 
 
-def test_what_documents_say_stands_in_fences(answers: Answers) -> None:
-    text = text_of(ask(answers, "read", node_id="hostile.md"))
+def test_what_documents_say_stands_in_fences(library: ServedIndex) -> None:
+    text = text_of(ask(library, "read", node_id="hostile.md"))
     assert text.endswith(f"\n````\n# Hostile\n\n{HOSTILE}````")
     assert text.startswith("`hostile.md:1-9` `Hostile` node `hostile.md#hostile`. What documents say is")
 
 
-def test_pages_of_a_text_follow_one_another(answers: Answers) -> None:
+def test_pages_of_a_text_follow_one_another(library: ServedIndex) -> None:
     read, cursor, pages = "", "", 0
     while True:
-        result = ask(answers, "read", node_id="long.md", max_tokens=3000, cursor=cursor)
+        result = ask(library, "read", node_id="long.md", max_tokens=3000, cursor=cursor)
         text = text_of(result)
         read += text.partition("\n```\n")[2].rpartition("```")[0]
         pages += 1
         assert result.meta is not None
         page = result.meta[PAGE]
-        assert page["total_tokens"] == estimated_tokens(text) <= 3000
+        assert page["total_tokens"] == estimate_tokens(text) <= 3000
         if not page["truncated"]:
             break
         assert f"cursor={page['next_cursor']}" in text
@@ -175,11 +174,11 @@ def test_pages_of_a_text_follow_one_another(answers: Answers) -> None:
     assert pages > 3
 
 
-def test_pages_of_hits_follow_one_another(answers: Answers) -> None:
-    whole = ask(answers, "search", question="tomatoes and letters", top_k=8, max_tokens=10_000).structured_content
+def test_pages_of_hits_follow_one_another(library: ServedIndex) -> None:
+    whole = ask(library, "search", question="tomatoes and letters", top_k=8, max_tokens=10_000).structured_content
     hits, cursor = [], ""
     while True:
-        page = ask(answers, "search", question="tomatoes and letters", top_k=8, max_tokens=700, cursor=cursor)
+        page = ask(library, "search", question="tomatoes and letters", top_k=8, max_tokens=700, cursor=cursor)
         values = page.structured_content
         assert values["total_tokens"] <= 700
         hits += values["hits"]
@@ -190,9 +189,9 @@ def test_pages_of_hits_follow_one_another(answers: Answers) -> None:
     assert len(hits) > 5
 
 
-def test_a_cursor_is_for_one_call(answers: Answers) -> None:
+def test_a_cursor_is_for_one_call(library: ServedIndex) -> None:
     arguments = {"top_k": 8, "max_tokens": 700}
-    cursor = ask(answers, "search", question="tomatoes and letters", **arguments).structured_content["next_cursor"]
+    cursor = ask(library, "search", question="tomatoes and letters", **arguments).structured_content["next_cursor"]
     for name, other in (
         ("search", {"question": "tomatoes and stamps", **arguments}),
         ("search", {"question": "tomatoes and letters", **arguments, "top_k": 9}),
@@ -200,7 +199,7 @@ def test_a_cursor_is_for_one_call(answers: Answers) -> None:
         ("search", {"question": "tomatoes and letters", **arguments, "path": "garden"}),
         ("read", {"node_id": "long.md"}),
     ):
-        refused = ask(answers, name, **other, cursor=cursor)
+        refused = ask(library, name, **other, cursor=cursor)
         assert refused.is_error
         assert text_of(refused).startswith("this cursor belongs to another call")
 
@@ -208,23 +207,22 @@ def test_a_cursor_is_for_one_call(answers: Answers) -> None:
 def test_a_cursor_is_for_one_state_of_the_documents(tmp_path: Path) -> None:
     index = indexed(tmp_path)
     with ServedIndex(index=str(index), settings={"refresh_seconds": 0}) as library:
-        answers = Answers(library)
         arguments: dict[str, Any] = {"question": "tomatoes and letters", "top_k": 8, "max_tokens": 700}
-        cursor = ask(answers, "search", **arguments).structured_content["next_cursor"]
+        cursor = ask(library, "search", **arguments).structured_content["next_cursor"]
         (tmp_path / "docs" / "new.md").write_text("# New\n\nLetters on tomatoes.\n", encoding="utf-8")
-        refused = ask(answers, "search", **arguments, cursor=cursor)
+        refused = ask(library, "search", **arguments, cursor=cursor)
         assert text_of(refused) == "the documents changed since this cursor was given; call again without cursor"
-        again = ask(answers, "search", **arguments).structured_content
+        again = ask(library, "search", **arguments).structured_content
         assert again["hits"][0]["citation"] == "new.md:1-3", "a long-lived server sees what is new"
 
 
-def test_an_outline_and_its_pages(answers: Answers) -> None:
-    whole = text_of(ask(answers, "outline", depth=9)).split("```")[1].strip().split("\n")
+def test_an_outline_and_its_pages(library: ServedIndex) -> None:
+    whole = text_of(ask(library, "outline", depth=9)).split("```")[1].strip().split("\n")
     assert len(whole) == 15
     assert "garden/bees.md:1-3" in "\n".join(whole)
 
 
-def test_every_answer_stays_below_its_limit(answers: Answers) -> None:
+def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:
     for most in (300, 500, 1000, 4000):
         for name, arguments in (
             ("search", {"question": "a long story on ships", "top_k": 10}),
@@ -233,44 +231,44 @@ def test_every_answer_stays_below_its_limit(answers: Answers) -> None:
             ("outline", {"depth": 9}),
             ("related", {"node_id": "mail.md#mail"}),
         ):
-            result = ask(answers, name, **arguments, max_tokens=most)
+            result = ask(library, name, **arguments, max_tokens=most)
             assert not result.is_error, text_of(result)
             sent = text_of(result) + json.dumps(
                 result.structured_content or "", ensure_ascii=False, separators=(",", ":")
             )
-            assert estimated_tokens(sent) <= most, (name, most)
+            assert estimate_tokens(sent) <= most, (name, most)
 
 
-def test_no_passage_is_sent_twice(answers: Answers) -> None:
-    result = ask(answers, "search", question="a long story on ships", top_k=3)
+def test_no_passage_is_sent_twice(library: ServedIndex) -> None:
+    result = ask(library, "search", question="a long story on ships", top_k=3)
     hit = result.structured_content["hits"][0]
     assert hit["text"].count("\n") > 10
     assert hit["text"][:400] not in text_of(result)
 
 
-def test_a_path_narrows_the_hits(answers: Answers) -> None:
+def test_a_path_narrows_the_hits(library: ServedIndex) -> None:
     for path, files in (("garden", {"garden/bees.md", "garden/tomatoes.md"}), ("./mail.md", {"mail.md"})):
-        values = ask(answers, "search", question="tomatoes and letters", path=path).structured_content
+        values = ask(library, "search", question="tomatoes and letters", path=path).structured_content
         assert {hit["citation"].rpartition(":")[0] for hit in values["hits"]} == files
         assert values["remarks"] == ["path: verdict and confidence are those of the search in all documents"]
-    gone = ask(answers, "search", question="tomatoes", path="gard")
+    gone = ask(library, "search", question="tomatoes", path="gard")
     assert gone.is_error
     assert text_of(gone) == "'gard' is not in the index; outline() shows what is"
 
 
-def test_a_profile_is_a_name_never_a_file(answers: Answers, tmp_path: Path) -> None:
-    assert not ask(answers, "search", question="tomatoes", profile="fast").is_error
+def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) -> None:
+    assert not ask(library, "search", question="tomatoes", profile="fast").is_error
     secret = tmp_path / "secret.yaml"
     secret.write_text("password: 1234", encoding="utf-8")
-    refused = ask(answers, "search", question="tomatoes", profile=str(secret))
+    refused = ask(library, "search", question="tomatoes", profile=str(secret))
     assert refused.is_error
-    assert text_of(refused).startswith("profile must be one of: balanced, ")
+    assert text_of(refused).endswith("; there are: balanced, classic, fast, full, precision, recall, research")
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("search", {}, "question is missing: A question or keywords, in any words."),
+        ("search", {}, "question is missing: A question or keywords."),
         ("search", {"question": ""}, "question is empty"),
         ("search", {"question": "\n \t"}, "question is empty"),
         ("search", {"question": "\0"}, "the question is empty; ask something, such as: how do I configure logging?"),
@@ -293,6 +291,7 @@ def test_a_profile_is_a_name_never_a_file(answers: Answers, tmp_path: Path) -> N
         ("read", {"node_id": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
         ("read", {"node_id": "x" * 4001}, "node_id has 4,001 characters; at most 4,000 are read"),
         ("read", {"node": "mail.md"}, "there is no argument 'node'; did you mean node_id?; node_id is missing"),
+        ("search", {"top_k": 0, "topk": 2}, "there is no argument 'topk'; did you mean top_k?; question is missing: A"),
         ("outline", {"depth": 99}, "depth must be a whole number from 1 to 20"),
         ("outline", {"node_or_path": "nowhere"}, "'nowhere' is not in the index; outline() shows what is"),
         ("related", {}, "node_id is missing"),
@@ -302,18 +301,23 @@ def test_a_profile_is_a_name_never_a_file(answers: Answers, tmp_path: Path) -> N
         ("forget", {}, "there is no tool 'forget'; there are: search, outline, read"),
     ],
 )
-def test_wrong_arguments_are_named(answers: Answers, name: str, arguments: dict[str, Any], message: str) -> None:
-    result = called(answers, name, arguments)
+def test_wrong_arguments_are_named(library: ServedIndex, name: str, arguments: dict[str, Any], message: str) -> None:
+    result = call_tool(library, name, arguments)
     assert result.is_error
     assert text_of(result).startswith(message)
+
+
+def test_what_json_calls_whole_or_absent(library: ServedIndex) -> None:
+    values = ask(library, "search", question="tomatoes", top_k=2.0, path=None, cursor=None).structured_content
+    assert len(values["hits"]) == 2
 
 
 @pytest.mark.parametrize(
     "question",
     ['" OR 1=1 --', "NEAR(*)", "-x", "{{7*7}}", "$where", "\u202e\u200b", "\ud800", "🍅" * 2000, "a " * 4000],
 )
-def test_any_question_is_only_words(answers: Answers, question: str) -> None:
-    result = ask(answers, "search", question=question)
+def test_any_question_is_only_words(library: ServedIndex, question: str) -> None:
+    result = ask(library, "search", question=question)
     assert "bug" not in text_of(result)
     text_of(result).encode()
 
@@ -353,7 +357,7 @@ OUTSIDE = [
 
 
 @pytest.mark.parametrize("reference", OUTSIDE, ids=range(len(OUTSIDE)))
-def test_nothing_is_read_outside_the_documents(answers: Answers, index: Path, reference: str) -> None:
+def test_nothing_is_read_outside_the_documents(library: ServedIndex, index: Path, reference: str) -> None:
     secret = index.parent / "secret.md"
     secret.write_text("# Top\n\nSECRET\n", encoding="utf-8")
     for name, target in (("link.md", secret), ("linked", index.parent)):
@@ -361,19 +365,19 @@ def test_nothing_is_read_outside_the_documents(answers: Answers, index: Path, re
         if not link.is_symlink():
             link.symlink_to(target)
     for name, argument in (("read", "node_id"), ("outline", "node_or_path"), ("related", "node_id")):
-        text = text_of(called(answers, name, {argument: reference}))
+        text = text_of(call_tool(library, name, {argument: reference}))
         assert "SECRET" not in text
         assert "root:" not in text
         assert "bug" not in text
 
 
 def test_an_error_says_nothing_of_this_machine() -> None:
-    assert said(IndexDamagedError("/home/me/index: malformed")) == NEXT_STEPS[IndexDamagedError.__mro__[1]]
-    assert "/" not in said(ValueError("/home/me")).replace("hybrid_retrieve.py", "")
+    assert describe_error(IndexDamagedError("/home/me/index: malformed")) == NEXT_STEPS[IndexDamagedError.__mro__[1]]
+    assert "/" not in describe_error(ValueError("/home/me")).replace("hybrid_retrieve.py", "")
     assert all("/" not in step for step in NEXT_STEPS.values())
 
 
-def test_resources_that_are_none(answers: Answers, index: Path) -> None:
+def test_resources_that_are_none(library: ServedIndex, index: Path) -> None:
     async def attempts() -> list[str]:
         program, *arguments = command("mcp", "--index", index)
         messages = []
@@ -415,9 +419,8 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(
         scripted_ollama(lambda asked: written | {"entities": []}) as ollama,
         ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library,
     ):
-        answers = Answers(library)
-        plain = ask(answers, "context_query_hyde", question=question, force_hyde=True)
-        shown = ask(answers, "context_query_hyde", question=question, force_hyde=True, return_hypothetical=True)
+        plain = ask(library, "context_query_hyde", question=question, force_hyde=True)
+        shown = ask(library, "context_query_hyde", question=question, force_hyde=True, return_hypothetical=True)
     said = plain.structured_content["expansion"]
     assert said["used_hyde"] is True, said
     assert (said["cached"], shown.structured_content["expansion"]["cached"]) == (False, True)
@@ -432,12 +435,12 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(
     assert invented not in json.dumps(shown.structured_content["hits"])
 
 
-def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, answers: Answers) -> None:
+def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, library: ServedIndex) -> None:
     settings = {"llm": {"url": "http://127.0.0.1:9"}}
     question = "how does somebody cover the cost of sending an envelope by post?"
-    with ServedIndex(index=str(index), settings=settings) as library:
-        result = ask(Answers(library), "context_query_hyde", question=question, force_hyde=True)
-    plain = ask(answers, "search", question=question)
+    with ServedIndex(index=str(index), settings=settings) as without:
+        result = ask(without, "context_query_hyde", question=question, force_hyde=True)
+    plain = ask(library, "search", question=question)
     assert not result.is_error
     assert result.structured_content["expansion"]["used_hyde"] is False
     assert any(remark.startswith("expand: ") for remark in result.structured_content["degraded"])
@@ -448,10 +451,10 @@ def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> Non
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "page.md").write_text("# Page\n\nA stamp pays for a letter.\n", encoding="utf-8")
     with ServedIndex((str(tmp_path / "docs"),), str(tmp_path / "index"), wait_s=0.0) as library:
-        waiting = ask(Answers(library), "search", question="what pays for a letter?")
+        waiting = ask(library, "search", question="what pays for a letter?")
         assert waiting.is_error
         assert text_of(waiting).startswith("the documents are being indexed")
         assert text_of(waiting).endswith("; ask again in a minute")
         assert str(tmp_path) not in text_of(waiting)
     with ServedIndex((str(tmp_path / "docs"),), str(tmp_path / "index")) as library:
-        assert ask(Answers(library), "search", question="what pays for a letter?").structured_content["hits"]
+        assert ask(library, "search", question="what pays for a letter?").structured_content["hits"]

@@ -127,6 +127,18 @@ def test_a_slip_of_a_word_and_another_form_of_it_are_known(tmp_path: Path) -> No
     }  # fmt: skip
 
 
+def test_an_identifier_is_known_by_a_word_of_it_and_not_by_two_letters(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {"keys.md": "# Keys\n\nThe xv of 38 hj in row 7, column 13 of a padlock: hj rb.\n"})
+    shelf.update()
+    known = {
+        word: shelf.ask(word).trace.signals.known
+        for word in ("hjGk38dLqpz0Xv7TnWc2RbYe", "padlock_v2", "PadlockFactory", "zorb.xv", "3.13")
+    }
+    assert known == {
+        "hjGk38dLqpz0Xv7TnWc2RbYe": 0.0, "padlock_v2": 1.0, "PadlockFactory": 1.0, "zorb.xv": 0.0, "3.13": 1.0,
+    }  # fmt: skip
+
+
 def test_words_stand_together_in_a_paragraph_or_in_titles(tmp_path: Path) -> None:
     page = "# Harbour\n\n## Night boats\n\nThe price of a\nticket rises.\n\nChildren travel free, dogs never.\n"
     shelf = Shelf(tmp_path, {"harbour.md": page})

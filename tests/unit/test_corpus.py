@@ -9,13 +9,13 @@ import pytest
 
 from pageindex.files import (
     CorpusOptions,
-    IgnorePatternError,
     SourceFile,
     UnreadableDocumentError,
     UnreadableFolderError,
     list_files,
     read_document,
 )
+from pageindex.ignore import IgnorePatternError
 
 AS_ROOT = os.geteuid() == 0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pageindex.document import Document, parse_document, resolved_links
+from pageindex.document import Document, parse_document, resolve_links
 from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 
 TARGETS = LinkTargets(
@@ -95,4 +95,4 @@ def test_folders_of_one_index_do_not_see_each_other() -> None:
 
 
 def drawn(documents: list[Document]) -> list[str]:
-    return [f"{source} -> {target}" for source, _, target in resolved_links(documents)]
+    return [f"{source} -> {target}" for source, _, target in resolve_links(documents)]

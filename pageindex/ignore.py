@@ -1,0 +1,102 @@
+"""Which paths a folder's .gitignore files and the caller's patterns exclude."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pageindex.text import with_lf
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+# In one name, and of `**` in one pattern. Patterns become regular expressions whose time is the length of a name to the
+# power of its wildcards, and whoever writes the .gitignore of a folder writes its names too.
+MAX_WILDCARDS = 3
+# What is parsed once: each look at a folder and at a file meets its .gitignore again.
+MAX_CACHED_CHARS = 64_000
+MAX_CACHED_PATTERNS = 1_000
+
+
+class CorpusError(Exception):
+    """A folder or a file cannot be read as documents."""
+
+
+class IgnorePatternError(CorpusError):
+    """A pattern of the caller is no gitignore pattern."""
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """The rules that hold in one folder."""
+
+    caller: "GitIgnoreSpec | None" = None
+    """The caller's patterns: asked first."""
+    layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
+    """One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns)."""
+
+    @classmethod
+    def of_caller(cls, patterns: tuple[str, ...]) -> "IgnoreRules":
+        """Rules of patterns given by the caller.
+
+        Raises:
+            IgnorePatternError: one of them is no pattern.
+        """
+        return cls(_compile(patterns) if patterns else None)
+
+    def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
+        """These rules and the ones of a .gitignore in `folder`."""
+        if not patterns:
+            return self
+        spec = _cached_spec(patterns) if len(patterns) <= MAX_CACHED_PATTERNS else _compile(patterns)
+        layer = (len(folder) + 1 if folder else 0, spec)
+        return IgnoreRules(self.caller, (layer, *self.layers))
+
+    def ignores(self, path: str) -> bool:
+        """Whether a path relative to the root is excluded; a folder's path ends with `/`."""
+        asked = ((0, self.caller), *self.layers) if self.caller else self.layers
+        for skip, spec in asked:
+            verdict = spec.check_file(path[skip:]).include
+            if verdict is not None:
+                return verdict
+        return False
+
+
+def read_ignore_file(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The patterns of a .gitignore, and its mistakes as clauses; git passes over a pattern that is none as well."""
+    return (_read_patterns if len(text) <= MAX_CACHED_CHARS else _read_patterns.__wrapped__)(text)
+
+
+@lru_cache(maxsize=64)
+def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    patterns, mistakes = [], []
+    for number, line in enumerate(with_lf(text).split("\n"), start=1):
+        names = line.split("/")
+        if names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names):
+            mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
+            continue
+        try:
+            _compile([line])
+        except IgnorePatternError:
+            mistakes.append(f"line {number} is not obeyed: no pattern")
+        else:
+            patterns.append(line)
+    return tuple(patterns), tuple(mistakes)
+
+
+def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
+    """Compile gitignore patterns.
+
+    Raises:
+        IgnorePatternError: one of them is no pattern.
+    """
+    from pathspec import GitIgnoreSpec  # 12 ms, where there are patterns
+    from pathspec.patterns.gitignore import GitIgnorePatternError
+
+    try:
+        return GitIgnoreSpec.from_lines(patterns)
+    except GitIgnorePatternError as error:
+        raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
+
+
+_cached_spec = lru_cache(maxsize=64)(_compile)
