@@ -7,5 +7,5 @@ import pytest
 
 
 def slow(cases: Iterable[Any]) -> list[Any]:
-    """These values of one parameter, marked slow."""
-    return [pytest.param(case, marks=pytest.mark.slow) for case in cases]
+    """These cases, marked slow; a tuple is one value for each parameter."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]

@@ -491,6 +491,7 @@ def test_two_servers_on_one_port(index: Path, server: Served) -> None:
     assert is_alive(server)
 
 
+@pytest.mark.slow
 def test_starts_that_are_refused(index: Path, tmp_path: Path) -> None:
     assert "so a token is needed" in refused_start(index, "--mcp", "--host", "192.0.2.1")
     assert "every address of this machine" in refused_start(index, "--mcp", "--host", "0.0.0.0")
@@ -513,6 +514,7 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
 
 
+@pytest.mark.slow
 def test_an_index_that_goes_and_comes_back(tmp_path: Path) -> None:
     index = indexed(tmp_path)
     aside = tmp_path / "aside"
@@ -528,6 +530,7 @@ def test_an_index_that_goes_and_comes_back(tmp_path: Path) -> None:
         assert not json.loads(post(server, message)[1])["result"]["isError"]
 
 
+@pytest.mark.slow
 def test_without_an_index_the_agent_is_told_what_to_do(tmp_path: Path) -> None:
     with stdio(tmp_path / "none") as server:
         server.begin()

@@ -155,10 +155,10 @@ def untimed(output: bytes) -> bytes:
         ("--json", "--explain", QUESTION),
         *slow(
             [
-                ("-v", "--context", QUESTION),
-                ("--explain", "--fail-on-none", "quarks"),
-                ("--top-k", "none", QUESTION),
-                ("--index", "elsewhere", QUESTION),
+                (("-v", "--context", QUESTION),),
+                (("--explain", "--fail-on-none", "quarks"),),
+                (("--top-k", "none", QUESTION),),
+                (("--index", "elsewhere", QUESTION),),
             ]
         ),
     ],

@@ -424,6 +424,7 @@ assert BaseSettings.__init__ is before
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else")
 def test_a_folder_that_cannot_be_written_is_a_generation_that_cannot_be_opened(gen_17: Path, tmp_path: Path) -> None:
     shutil.copytree(gen_17, tmp_path / "chroma")
