@@ -12,15 +12,9 @@ from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
 
+pytestmark = pytest.mark.shared_index
+
 PROJECT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Four pages, indexed; only read."""
-    shelf = Shelf(tmp_path_factory.mktemp("asking"), PAGES)
-    shelf.update()
-    return shelf
 
 
 class Moody(CountingEncoder):

@@ -27,11 +27,6 @@ PAGE = "hybrid-retrieve/page"
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("mcp"))
-
-
-@pytest.fixture(scope="module")
 def library(index: Path) -> Iterator[ServedIndex]:
     with ServedIndex(index=str(index)) as opened:
         yield opened

@@ -30,11 +30,6 @@ INITIALIZE = {
 HEAVY = {"numpy", "networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rich", "rank_bm25", "torch"}
 
 
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("lifecycle"))
-
-
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 

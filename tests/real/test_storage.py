@@ -45,15 +45,6 @@ CHAPTERS = {
 """Enough of them that ChromaDB writes its vectors to files of their own."""
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    """Four pages, indexed; the encoder's count begins after that."""
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    shelf.encoder.encoded = 0
-    return shelf
-
-
 def answers(shelf: Shelf) -> list[Answer]:
     """To all questions, by one retriever that is opened for them and does not look at the documents."""
     with shelf.open(**NEVER_REFRESH) as retriever:
