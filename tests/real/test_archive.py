@@ -31,15 +31,10 @@ from retriever.store.database import INDEX_FORMAT
 from retriever.store.locks import writer_lock
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
+pytestmark = pytest.mark.shared_index
+
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 INDEX = "index.sqlite"
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    shelf = Shelf(tmp_path_factory.mktemp("shelf"), PAGES)
-    shelf.update()
-    return shelf
 
 
 @pytest.fixture

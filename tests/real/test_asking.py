@@ -1,9 +1,5 @@
 """Questions of every kind to folders of every kind: an answer, with what stood in the way of a better one."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -16,15 +12,9 @@ from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.types import FloatMatrix
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
 
+pytestmark = pytest.mark.shared_index
+
 PROJECT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Four pages, indexed; only read."""
-    shelf = Shelf(tmp_path_factory.mktemp("asking"), PAGES)
-    shelf.update()
-    return shelf
 
 
 class Moody(CountingEncoder):
@@ -258,30 +248,3 @@ def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> No
 class Silent(CountingEncoder):
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
         raise EncoderError("not today")
-
-
-ASK = """
-import json, sys
-sys.path.insert(0, sys.argv[1])
-from retriever.display.json import answer_object
-from retriever.trace import Spent
-from tests.fake_encoder import FakeEncoder
-from retriever.api import open_retriever
-with open_retriever((), sys.argv[2], encoder=FakeEncoder(), settings={"top_k": 8}) as retriever:
-    for question in json.loads(sys.argv[3]):
-        content = answer_object(retriever.search(question), Spent(0, 0), full=True, explain=True)
-        del content["timings_ms"], content["trace"]["stages"]
-        print(json.dumps(content))
-"""
-
-
-def test_the_same_question_has_one_answer_in_every_process(shelf: Shelf) -> None:
-    outputs = set()
-    for seed in ("0", "1", "4711"):
-        command = [sys.executable, "-c", ASK, str(PROJECT), str(shelf.index), json.dumps(QUESTIONS)]
-        finished = subprocess.run(
-            command, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        )
-        outputs.add(finished.stdout)
-    (output,) = outputs
-    assert len(output.splitlines()) == len(QUESTIONS)

@@ -8,6 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="it measures processes with os.wait4")
 @pytest.mark.timeout(300)
 def test_speed_goes_through_all_its_steps(tmp_path: Path) -> None:
@@ -36,6 +37,7 @@ def test_speed_goes_through_all_its_steps(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="it measures processes with os.wait4")
 @pytest.mark.timeout(300)
 def test_limits_goes_through_all_its_steps() -> None:
@@ -84,6 +86,7 @@ def few(tmp_path: Path) -> Path:
     return tmp_path / "few.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_context_measures_three_ways_to_fill_a_prompt(few: Path) -> None:
     rows = rows_of("context.py", few)
@@ -94,6 +97,7 @@ def test_context_measures_three_ways_to_fill_a_prompt(few: Path) -> None:
     assert all(0.0 < share <= 1.0 for share in shares)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_rerank_bounds_what_a_reranker_can_do(few: Path) -> None:
     rows = rows_of("rerank.py", few)

@@ -18,6 +18,8 @@ from retriever.types import Stage, StageName
 from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, scripted_ollama, silence
 from tests.shelf import PAGES, Shelf, found
 
+pytestmark = pytest.mark.shared_index
+
 QUESTION = "who pays for the journey when I put something into the red box?"
 HELPFUL = {"queries": ["who pays for the journey of a letter?"], "hyde": ["A stamp pays for the journey of a letter."]}
 ALWAYS = {"use_llm": True, "hyde": {"gate": "always", "cache_entries": 0}}
@@ -31,13 +33,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    shelf = Shelf(tmp_path_factory.mktemp("budget"), PAGES)
-    shelf.update()
-    return shelf
 
 
 @pytest.fixture

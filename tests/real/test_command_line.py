@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
 from tests.real.terminals import chunks
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
@@ -133,6 +134,7 @@ def test_settings_reach_the_search(run: CommandLine) -> None:
         assert [item["share"] for item in dense] == pytest.approx([1 / (10 + item["rank"]) for item in dense])
 
 
+@pytest.mark.slow
 def test_a_batch_is_the_same_as_one_by_one(run: CommandLine) -> None:
     questions = [QUESTION, "how are two rankings fused?"]
     lines = [json.dumps({"id": f"q{number}", "question": text}) for number, text in enumerate(questions)]
@@ -192,35 +194,7 @@ def in_terminal(run: CommandLine, *arguments: str, **environment: str) -> bytes:
     return output
 
 
-OUR_OWN = re.compile(r"\x1b\[[0-9;]*m")
-"""Colours; nothing else is sent when no progress bar is drawn."""
-OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b]")
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["zebra", "--full", "--explain"],
-        ["walrus in a strange file name", "--explain"],
-        ["tree"],
-        ["read", "hostile.md"],
-        ["status"],
-        ["zebra \x1b[31m\x07"],
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_documents_never_reach_the_terminal_raw(run: CommandLine, arguments: list[str]) -> None:
-    text = in_terminal(run, *arguments, **FAST).decode("utf-8").replace("\r\n", "\n")
-    assert OBEYED.search(OUR_OWN.sub("", text)) is None
-    assert "\x1b[31m" not in text
-
-
-def test_json_of_a_hostile_page_is_exact(run: CommandLine) -> None:
-    result = run("read", "hostile.md", "--json")
-    assert json.loads(result.stdout)["text"] == PAGES["hostile.md"]
-    assert "\x1b" not in result.stdout
-
-
+@pytest.mark.slow
 def test_colours_are_for_terminals_that_want_them(run: CommandLine) -> None:
     assert b"\x1b[1;36m" in in_terminal(run, QUESTION, **FAST)
     assert re.search(rb"\x1b\[[0-9;]*3[0-9]", in_terminal(run, QUESTION, **FAST, NO_COLOR="1")) is None
@@ -230,10 +204,8 @@ def test_colours_are_for_terminals_that_want_them(run: CommandLine) -> None:
 @pytest.mark.parametrize(
     "environment",
     [
-        {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"},
-        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-        {"COLUMNS": "0"},
-        {"COLUMNS": "x", "TERM": "dumb"},
+        {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "0"},
+        *slow([{"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, {"COLUMNS": "x", "TERM": "dumb"}]),
     ],
     ids=str,
 )
@@ -252,6 +224,7 @@ def test_without_a_home(run: CommandLine) -> None:
     assert " 1  docs/mail.md:5-8" in result.stdout
 
 
+@pytest.mark.slow
 def test_in_a_deleted_folder(run: CommandLine) -> None:
     gone = run.folder / "gone"
     gone.mkdir()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders
+from tests.marks import slow
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 EVIL = "a;touch owned.md"
@@ -76,7 +77,7 @@ def pressed(shell: str, place: Path, *lines: str) -> list[list[str]]:
     return [[line for line in block.splitlines() if line] for block in blocks[:-1]]
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", ["bash", *slow(["zsh", "fish"])])
 def test_a_shell_completes_what_is_typed(shell: str, place: Path) -> None:
     commands, options, profiles, documents, sections, evil = pressed(
         shell,

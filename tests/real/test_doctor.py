@@ -23,6 +23,7 @@ from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError
 from retriever.store.checking import find_damage
 from retriever.store.database import INDEX_FORMAT, kept_aside
 from retriever.store.locks import writer_lock
+from tests.marks import slow
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROJECT = Path(__file__).parents[2]
@@ -240,7 +241,7 @@ with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
 """
 
 
-@pytest.mark.parametrize("step", KILLED_AT)
+@pytest.mark.parametrize("step", ["indexing", *slow(step for step in KILLED_AT if step != "indexing")])
 def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Shelf, good: Shelf, step: str) -> None:
     with shelf.rows() as rows:
         rows.execute("UPDATE nodes SET breadcrumb = '[oops'")

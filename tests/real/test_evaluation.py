@@ -129,6 +129,7 @@ def test_ablation_measures_each_part(index: str, tmp_path: Path, capsys: pytest.
     assert {item["second"] for item in content["comparisons"]} == {"fast"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_status_tells_what_expansions_were_measured_to_be_worth(
     index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

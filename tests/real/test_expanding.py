@@ -28,7 +28,9 @@ from tests.real.scripted_ollama import (
     trickle,
     written,
 )
-from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
+from tests.shelf import NEVER_REFRESH, Shelf, found
+
+pytestmark = pytest.mark.shared_index
 
 QUESTION = "who pays for the journey when I put something into the red box?"
 HELPFUL = {
@@ -39,13 +41,6 @@ HELPFUL = {
     "entities": ["stamp", "letter"],
 }
 STAMPS = "mail.md#mail/stamps"
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    shelf = Shelf(tmp_path_factory.mktemp("expanding"), PAGES)
-    shelf.update()
-    return shelf
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ def may_mount(tmp_path: Path) -> bool:
         return False
 
 
+@pytest.mark.slow
 @LINUX
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(

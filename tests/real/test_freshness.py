@@ -11,15 +11,7 @@ import pytest
 from pageindex.files import DocumentText, SourceFile, read_document
 from retriever.errors import DocumentsError, EncoderError
 from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, TOO_YOUNG_NS, CountingEncoder, Shelf, wait_until_trusted
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    """Four pages, indexed."""
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    return shelf
+from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, Shelf, wait_until_trusted
 
 
 def freshness(shelf: Shelf, **settings: Any) -> tuple[int, int, tuple[str, ...]]:  # noqa: ANN401 - any setting

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -19,13 +18,6 @@ from retriever.store.database import open_database
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
 
 SECRET = "who weighs the quixotic parcel?"
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    return shelf
 
 
 def ask(shelf: Shelf, *questions: str, **settings: object) -> list[tuple[str, ...]]:

@@ -45,13 +45,6 @@ EDITS = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    return shelf
-
-
-@pytest.fixture
 def library(tmp_path: Path) -> Iterator[ServedIndex]:
     """Serves the pages, found by words alone, and never indexes again."""
     docs = tmp_path / "docs"

@@ -16,6 +16,7 @@ from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.indexing.consent import check_folders, check_server
 from retriever.settings.layers import GivenSettings
+from tests.marks import slow
 from tests.real.loopback import LoopbackHandler, serving
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
@@ -101,7 +102,9 @@ def ways() -> list[list[str]]:
     return [[sys.executable, str(PROGRAM)], *([[str(CONSOLE_SCRIPT)]] if CONSOLE_SCRIPT.exists() else [])]
 
 
-@pytest.mark.parametrize(("attack", "source"), [("obey me", ".env"), ("obey me", "environment"), ("not UTF-8", ".env")])
+@pytest.mark.parametrize(
+    ("attack", "source"), [("obey me", ".env"), *slow([("obey me", "environment"), ("not UTF-8", ".env")])]
+)
 def test_nothing_in_the_current_folder_is_obeyed(
     folder: Path, trap: tuple[str, list[str]], attack: str, source: str
 ) -> None:
@@ -181,6 +184,7 @@ def test_settings_of_an_index_that_do_not_exist_are_named(ready_made: Path) -> N
         open_retriever(index=ready_made)
 
 
+@pytest.mark.slow
 def test_the_whole_home_folder_must_be_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home" / "me"
     (home / "notes").mkdir(parents=True)

@@ -22,6 +22,7 @@ from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
+from tests.marks import slow
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 INDEX = "index.sqlite"
@@ -212,7 +213,7 @@ PIPES = [
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
 @pytest.mark.parametrize("kind", ["pipe", "endless"])
-@pytest.mark.parametrize("name", PIPES)
+@pytest.mark.parametrize("name", [PIPES[0], *slow(PIPES[1:])])
 def test_pipes_and_devices_in_an_index_hang_nothing(tmp_path: Path, name: str, kind: str) -> None:
     docs, index = tmp_path / "docs", tmp_path / "index"
     docs.mkdir()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import slow
 from tests.real.scripted_ollama import Asked, scripted_ollama
 from tests.real.terminals import chunks
 
@@ -133,11 +134,7 @@ def require_inert(text: str) -> None:
     [
         [QUESTION, "--full", "--explain"],
         ["--context", "zebra grass"],
-        ["tree"],
-        ["read", NAME],
-        ["status"],
-        ["history"],
-        ["explain", "zebra grass", "--why-not", NAME],
+        *slow([["tree"], ["read", NAME], ["status"], ["history"], ["explain", "zebra grass", "--why-not", NAME]]),
     ],
     ids=lambda arguments: next((word for word in arguments if word.isalpha()), "ask"),
 )
@@ -153,9 +150,7 @@ def test_every_page_is_inert(place: Place, arguments: Sequence[str]) -> None:
         ["read", LINE, "--index", "index"],
         ["zebra", "--index", LINE[:100]],
         ["zebra", "--profile", f"{LINE[:60]}.yaml", "--index", "index"],
-        ["zebra", f"--{LINE[:60]}"],
-        ["forget", LINE, "--index", "index"],
-        ["index", LINE],
+        *slow([["zebra", f"--{LINE[:60]}"], ["forget", LINE, "--index", "index"], ["index", LINE]]),
     ],
     ids=range(6),
 )
@@ -166,6 +161,7 @@ def test_every_error_is_inert(place: Place, arguments: Sequence[str]) -> None:
     require_inert(text)
 
 
+@pytest.mark.slow
 def test_what_a_language_model_writes_is_inert(place: Place) -> None:
     def answer(asked: Asked) -> object:
         texts = [

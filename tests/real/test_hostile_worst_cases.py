@@ -13,6 +13,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "hostile.py"
 STAGES = {"read", "chunk", "front matter", "words", "ignore", "show", "web page"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_every_stage_takes_its_worst_cases() -> None:
     command = [sys.executable, str(BENCHMARK), "--scale", "0.002"]

@@ -15,6 +15,7 @@ PROJECT = Path(__file__).parents[2]
 SEED = 2
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.skipif(sys.platform != "linux", reason="it forks")
 @pytest.mark.parametrize(

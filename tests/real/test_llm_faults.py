@@ -101,11 +101,6 @@ def indexed(place: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("faults"))
-
-
-@pytest.fixture(scope="module")
 def plain(index: Path) -> Said:
     return say(index, "--no-use-llm")
 

@@ -18,16 +18,12 @@ from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
 from retriever.serving.pool import ServedIndex
+from tests.marks import slow
 from tests.real.scripted_ollama import scripted_ollama
 from tests.real.served import HOSTILE, PAGES, command, environment, indexed, served
 
 Mode = Literal["auto", "legacy"]
 PAGE = "hybrid-retrieve/page"
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("mcp"))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +101,7 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["last"] == PAGES["mail.md"]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", *slow(["legacy"])])
 def test_a_session_over_standard_streams(index: Path, mode: Mode) -> None:
     program, *arguments = command("mcp", "--index", index)
     check(play(StdioServerParameters(command=program, args=arguments, env=environment(index.parent)), mode))

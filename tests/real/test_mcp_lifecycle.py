@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import slow
 from tests.real.served import Served, command, environment, indexed, served
 
 INITIALIZE = {
@@ -27,11 +28,6 @@ INITIALIZE = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
 }
 HEAVY = {"numpy", "networkx", "chromadb", "onnxruntime", "tokenizers", "ollama", "rich", "rank_bm25", "torch"}
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("lifecycle"))
 
 
 def request(number: int, method: str, **params: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -176,6 +172,7 @@ def test_what_is_no_message_is_answered_and_survived(index: Path) -> None:
         assert server.answer() == {"jsonrpc": "2.0", "id": 99, "result": {}}
 
 
+@pytest.mark.slow
 def test_noise_is_survived(index: Path) -> None:
     """Real messages with a few bytes changed."""
     chance = random.Random(5)
@@ -226,6 +223,7 @@ def test_it_ends_when_told(index: Path) -> None:
             assert server.process.wait(20) == code
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="a process without its parent")
 def test_it_ends_with_its_parent_even_where_the_pipe_stays_open(index: Path) -> None:
     """The parent is killed; its end of the pipe lives on in this process."""
@@ -348,7 +346,7 @@ def list_tools(server: Served) -> bytes:
     return head + b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(message) + message
 
 
-@pytest.mark.parametrize("count", [64, 200, 600])
+@pytest.mark.parametrize("count", [64, *slow([200, 600])])
 @pytest.mark.parametrize("stop_in", ["nothing", "head", "body"])
 def test_stalled_clients_keep_no_other_one_waiting(server: Served, count: int, stop_in: str) -> None:
     """Each stops in the middle; a request of another client is answered meanwhile, again and again."""
@@ -379,6 +377,7 @@ def test_a_stalled_client_is_let_go(server: Served) -> None:
         assert 1.5 < time.monotonic() - begun < 6
 
 
+@pytest.mark.slow
 def test_a_burst_of_requests(server: Served) -> None:
     """More at once than it takes: each is answered, or told to come again; memory and files stay as they are."""
     message = json.dumps(call(1, "search", question="tomatoes in a wet summer")).encode()
@@ -406,6 +405,7 @@ def test_a_burst_of_requests(server: Served) -> None:
     assert after[1] <= before[1] + 20, "open files: a connection of each client may still be there"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)  # thirteen seconds alone; others may be at work on the machine
 def test_memory_and_files_stay_as_they_are_while_the_documents_change(tmp_path: Path) -> None:
     """The short form of benchmarks/serving.py."""
@@ -477,6 +477,7 @@ def test_both_at_one_address(index: Path) -> None:
             assert raw(server, method + host).split(b" ")[1] == status, method
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_port(index: Path, server: Served) -> None:
     assert refused_start(index, "--mcp", "--port", str(server.port)) == (
         f"error: port {server.port} of 127.0.0.1 is taken, perhaps by this program; stop what listens there, or choose "
@@ -485,6 +486,7 @@ def test_two_servers_on_one_port(index: Path, server: Served) -> None:
     assert is_alive(server)
 
 
+@pytest.mark.slow
 def test_starts_that_are_refused(index: Path, tmp_path: Path) -> None:
     assert "so a token is needed" in refused_start(index, "--mcp", "--host", "192.0.2.1")
     assert "every address of this machine" in refused_start(index, "--mcp", "--host", "0.0.0.0")
@@ -507,6 +509,7 @@ def test_a_token_is_made_and_asked_for(index: Path, tmp_path: Path) -> None:
         assert post(server, message, authorization=f"Bearer {token}")[0] == 200
 
 
+@pytest.mark.slow
 def test_an_index_that_goes_and_comes_back(tmp_path: Path) -> None:
     index = indexed(tmp_path)
     aside = tmp_path / "aside"
@@ -522,6 +525,7 @@ def test_an_index_that_goes_and_comes_back(tmp_path: Path) -> None:
         assert not json.loads(post(server, message)[1])["result"]["isError"]
 
 
+@pytest.mark.slow
 def test_without_an_index_the_agent_is_told_what_to_do(tmp_path: Path) -> None:
     with stdio(tmp_path / "none") as server:
         server.begin()

@@ -107,6 +107,7 @@ def test_without_a_language_model_nobody_is_spoken_to(docs: Path, proxy: tuple[s
     assert (seen, used) == (set(), [])
 
 
+@pytest.mark.slow
 def test_a_process_that_stays_open_speaks_to_nobody(tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
     """The runtime of the embedding model would report to its maker, some 8 s after it was loaded."""
     url, used = proxy
@@ -133,6 +134,7 @@ def test_with_one_only_that_one_is_spoken_to(docs: Path, proxy: tuple[str, list[
     assert used == []
 
 
+@pytest.mark.slow
 def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, proxy: tuple[str, list[str]]) -> None:
     url, used = proxy
     seen, printed = connections(
@@ -144,6 +146,7 @@ def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, pro
     assert '"degraded"' in printed[0]
 
 
+@pytest.mark.slow
 def test_without_any_network_everything_but_the_language_model_works(docs: Path) -> None:
     """In a network of its own, which has not even a loopback."""
     unshare = shutil.which("unshare")

@@ -19,7 +19,9 @@ from retriever.retriever import Retriever
 from retriever.settings.layers import load_profile, profile_names
 from retriever.types import Answer, Source
 from tests.real.scripted_ollama import Asked, ScriptedOllama, killed, scripted_ollama
-from tests.shelf import ALWAYS_LOOK, PAGES, Shelf, found
+from tests.shelf import ALWAYS_LOOK, Shelf, found
+
+pytestmark = pytest.mark.shared_index
 
 QUESTION = "who pays for the journey when I put something into the red box?"
 WRITTEN = {
@@ -33,13 +35,6 @@ STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["e
 """The stages of a profile that ask the language model; the cross-encoder of `research` is tried in tests/torch."""
 RERANKING, NAMES = "reranking", "entities"
 PLAIN = ("balanced", "classic", "fast", "recall")
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    shelf = Shelf(tmp_path_factory.mktemp("profiles"), PAGES)
-    shelf.update()
-    return shelf
 
 
 @pytest.fixture(autouse=True)

@@ -130,6 +130,7 @@ def test_the_page_fits_its_window_and_its_filter_works(probed: Path, width: int)
     assert seen["opened"] == 1, "a square opens its question"
 
 
+@pytest.mark.slow
 def test_the_page_has_a_dark_face(probed: Path) -> None:
     light, dark = seen_by_browser(probed, 900), seen_by_browser(probed, 900, "--blink-settings=preferredColorScheme=0")
     assert brightness(str(light["background"])) > 200 > 60 > brightness(str(dark["background"]))

@@ -16,18 +16,12 @@ from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama
 from tests.shelf import PAGES, Shelf, found
 
+pytestmark = pytest.mark.shared_index
+
 QUESTION = "tomatoes in a wet summer"
 PATIENCE = {"seconds": 30.0, "load_seconds": 30.0, "idle_seconds": 10.0}
 SHORT = {"seconds": 1.0, "load_seconds": 0.5, "idle_seconds": 0.3}
 """For models that never come to an end."""
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Four pages, indexed; only read."""
-    shelf = Shelf(tmp_path_factory.mktemp("reranking"), PAGES)
-    shelf.update()
-    return shelf
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ from retriever.serving.resident_client import (
     user_id,
 )
 from retriever.serving.resident_server import Listener
+from tests.marks import slow
 from tests.real.served import PROGRAM, command, environment, indexed
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="it sends signals and listens at Unix sockets")
@@ -151,10 +152,14 @@ def untimed(output: bytes) -> bytes:
     [
         ("--full", "--top-k", "3", QUESTION),
         ("--json", "--explain", QUESTION),
-        ("-v", "--context", QUESTION),
-        ("--explain", "--fail-on-none", "quarks"),
-        ("--top-k", "none", QUESTION),
-        ("--index", "elsewhere", QUESTION),
+        *slow(
+            [
+                (("-v", "--context", QUESTION),),
+                (("--explain", "--fail-on-none", "quarks"),),
+                (("--top-k", "none", QUESTION),),
+                (("--index", "elsewhere", QUESTION),),
+            ]
+        ),
     ],
     ids=lambda arguments: " ".join(arguments[:2]),
 )
@@ -186,6 +191,7 @@ def on_terminal(desk: Desk, *arguments: str) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_the_same_colours_in_the_same_order(open_desk: Desk) -> None:
     before = open_desk.answered()
     warm = on_terminal(open_desk, QUESTION)
@@ -234,6 +240,7 @@ def test_it_sees_what_changed_at_once(open_desk: Desk) -> None:
     assert open_desk.answered() == before + 7
 
 
+@pytest.mark.slow
 def test_documents_are_indexed_by_the_process_that_names_them(open_desk: Desk) -> None:
     (open_desk.folder / "more").mkdir()
     (open_desk.folder / "more" / "page.md").write_text("# Quark\n\nA quark has a colour.\n", encoding="utf-8")
@@ -312,6 +319,7 @@ def test_half_a_message_is_answered_after_a_while(open_desk: Desk, monkeypatch: 
         assert read_message(lines, 10_000)["reason"] == "no whole message came in time"
 
 
+@pytest.mark.slow
 def test_streams_that_cannot_be_written_there_are_written_here(open_desk: Desk) -> None:
     """The process that asks has a codec of its own, which the resident process does not know."""
     script = (
@@ -334,6 +342,7 @@ def test_it_survives_who_goes_away(open_desk: Desk) -> None:
     assert talk(open_desk.paths, open_desk.call("--json", QUESTION))["code"] == 0
 
 
+@pytest.mark.slow
 def test_eight_at_once_get_their_own_answers(open_desk: Desk) -> None:
     """Some with other settings than others."""
     kinds: list[tuple[str, ...]] = [("--json", "--top-k", str(1 + number % 4), QUESTION) for number in range(8)]
@@ -385,6 +394,7 @@ def test_it_finishes_the_answer_and_leaves_nothing_behind(desk: Desk) -> None:
     assert not Path(other.paths.socket).exists()
 
 
+@pytest.mark.slow
 def test_what_a_killed_one_left_is_replaced(desk: Desk) -> None:
     other = desk.elsewhere("killed")
     with resident(other) as process:
@@ -399,6 +409,7 @@ def test_what_a_killed_one_left_is_replaced(desk: Desk) -> None:
     assert not Path(other.paths.socket).exists()
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_left_alone_and_can_be_ended(desk: Desk) -> None:
     other = desk.elsewhere("hanging")
     with resident(other) as process:
@@ -437,6 +448,7 @@ def take_question(connection: socket.socket) -> dict[str, Any]:
         return read_message(lines, MAX_REQUEST_BYTES)
 
 
+@pytest.mark.slow
 def test_one_that_dies_in_the_middle_is_told_and_replaced(desk: Desk) -> None:
     other = desk.elsewhere("dying")
 
@@ -451,6 +463,7 @@ def test_one_that_dies_in_the_middle_is_told_and_replaced(desk: Desk) -> None:
     assert b"the resident process ended in the middle; asked without it" in done.stderr
 
 
+@pytest.mark.slow
 def test_another_version_declines_and_the_question_is_asked_without_it(desk: Desk) -> None:
     other = desk.elsewhere("version")
     programs: list[str] = []
@@ -484,6 +497,7 @@ def test_ctrl_c_ends_the_question_alone(desk: Desk) -> None:
     assert said == b"interrupted\n"
 
 
+@pytest.mark.slow
 def test_it_starts_by_itself_and_leaves_when_its_program_changes(desk: Desk, tmp_path: Path) -> None:
     for name in ("retriever", "pageindex", "configs"):
         ignored = shutil.ignore_patterns("__pycache__", "models")

@@ -14,6 +14,7 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.doctor import examine_index
+from tests.marks import slow
 from tests.real.served import command, environment
 from tests.scenarios import pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS
@@ -117,7 +118,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Interruptible:
 
 
 @pytest.mark.parametrize("number", STATUS)
-@pytest.mark.parametrize("share", [0.15, 0.7])
+@pytest.mark.parametrize("share", [0.15, *slow([0.7])])
 def test_it_ends_and_nothing_is_lost(stage: Interruptible, share: float, number: signal.Signals) -> None:
     """The short form of the kind `signals` of benchmarks/invariants.py, which times the end as well."""
     assert interrupted(stage, share, number)[1] == []

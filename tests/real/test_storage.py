@@ -31,6 +31,7 @@ from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors import VectorIndex
 from retriever.vectors.exact import Neighbours
+from tests.marks import slow
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 PROJECT = Path(__file__).parents[2]
@@ -42,15 +43,6 @@ CHAPTERS = {
     for number in range(14)
 }
 """Enough of them that ChromaDB writes its vectors to files of their own."""
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    """Four pages, indexed; the encoder's count begins after that."""
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    shelf.encoder.encoded = 0
-    return shelf
 
 
 def answers(shelf: Shelf) -> list[Answer]:
@@ -130,7 +122,7 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
 
 
 @pytest.mark.parametrize(
-    "harm", [delete, empty, halve, cut_the_last_byte, flip_a_bit, zero_the_end, make_a_folder_of_it]
+    "harm", [delete, flip_a_bit, *slow([empty, halve, cut_the_last_byte, zero_the_end, make_a_folder_of_it])]
 )
 def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     chapters: tuple[Shelf, list[Answer]], harm: Callable[[Path, random.Random], None]
@@ -390,6 +382,7 @@ def writing_all_the_time(shelf: Shelf, name: str, texts: Sequence[str]) -> Itera
     assert failed == []
 
 
+@pytest.mark.slow
 def test_readers_beside_a_writer_see_one_state_or_the_other(shelf: Shelf) -> None:
     texts = ["# Mail\n\nA letter with a stamp.\n", "# Mail\n\nA parcel on a train.\n\n## Post\n\nA letter.\n"]
     states = []
@@ -479,7 +472,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else")
-@pytest.mark.parametrize("readable", [True, False])
+@pytest.mark.parametrize("readable", [True, *slow([False])])
 def test_the_index_of_someone_else(shelf: Shelf, readable: bool) -> None:
     if readable:
         for path in [shelf.index, *shelf.index.rglob("*")]:
@@ -532,6 +525,7 @@ def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: st
     assert shelf.update().documents == 4
 
 
+@pytest.mark.slow
 def test_bits_flipped_in_the_database_are_an_error_of_ours_or_no_harm(shelf: Shelf) -> None:
     path = shelf.index / "index.sqlite"
     data = path.read_bytes()
@@ -611,7 +605,7 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mount is Linux's")
-@pytest.mark.parametrize("size", ["16k", "120k", "400k", "1m"])
+@pytest.mark.parametrize("size", ["120k", *slow(["16k", "400k", "1m"])])
 def test_a_disk_that_is_too_small_for_an_index(tmp_path: Path, size: str) -> None:
     shelf = Shelf(tmp_path, PAGES)
     with small_disk(tmp_path / "disk", size) as disk:

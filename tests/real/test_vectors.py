@@ -16,6 +16,7 @@ from retriever.errors import EncoderError, RetrieverError, SnapshotError, Storag
 from retriever.types import FloatMatrix
 from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.chroma import chroma_errors
+from tests.marks import slow
 
 PROJECT = Path(__file__).parents[2]
 ENCODER = "0123456789abcdef"
@@ -70,6 +71,7 @@ def test_it_finds_what_the_exact_scan_finds(gen_17: Path) -> None:
         index.verify(range(1200), clustered(1200))
 
 
+@pytest.mark.slow
 def test_recall_at_5462_vectors_which_is_more_than_chroma_takes_at_once(tmp_path: Path) -> None:
     added = chunks(range(5462), seed=3)
     build_vectors(tmp_path / "chroma", ENCODER, added)
@@ -383,8 +385,8 @@ def trap() -> Iterator[tuple[int, list[str]]]:
         thread.join()
 
 
-@pytest.mark.parametrize("way", [".env", "environment"])
-@pytest.mark.parametrize("attack", ["redirect", "import", "not UTF-8", "not a number"])
+@pytest.mark.parametrize("way", [".env", *slow(["environment"])])
+@pytest.mark.parametrize("attack", ["redirect", *slow(["import", "not UTF-8", "not a number"])])
 def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
     tmp_path: Path, way: str, attack: str
 ) -> None:
@@ -413,6 +415,7 @@ def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
     assert (tmp_path / "index" / "chroma.sqlite3").exists()
 
 
+@pytest.mark.slow
 def test_other_settings_still_read_their_environment_while_chroma_is_imported(tmp_path: Path) -> None:
     script = """
 from pydantic_settings import BaseSettings
@@ -428,6 +431,7 @@ assert BaseSettings.__init__ is before
     assert (finished.returncode, finished.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else")
 def test_a_folder_that_cannot_be_written_is_a_generation_that_cannot_be_opened(gen_17: Path, tmp_path: Path) -> None:
     shutil.copytree(gen_17, tmp_path / "chroma")

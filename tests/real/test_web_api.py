@@ -19,6 +19,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
+from tests.marks import slow
 from tests.real.scripted_ollama import scripted_ollama
 from tests.real.served import indexed, served
 from tests.real.web_documents import PAGES
@@ -104,8 +105,8 @@ def test_other_methods_are_refused(client: httpx.Client) -> None:
     assert "error" in response.json()
 
 
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
-@pytest.mark.parametrize("path", ["/api/search", "/api/tree", "/api/node"])
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
+@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node"])])
 @pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
 def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
     operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]

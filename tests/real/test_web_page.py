@@ -132,6 +132,7 @@ def test_a_hit_opens_and_its_links_lead_on(seen: Seen) -> None:
     page.locator(".hits article").first.wait_for()
 
 
+@pytest.mark.slow
 def test_the_tree_opens_branch_by_branch_and_comes_in_parts(seen: Seen) -> None:
     page = seen.open("/")
     tree = page.get_by_role("navigation", name="Documents")
@@ -150,6 +151,7 @@ def test_the_tree_opens_branch_by_branch_and_comes_in_parts(seen: Seen) -> None:
     page.get_by_role("heading", level=1, name="Tomatoes").wait_for()
 
 
+@pytest.mark.slow
 def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_role("link", name="Why these").click()
@@ -168,6 +170,7 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
     page.locator(".hits article").first.wait_for()
 
 
+@pytest.mark.slow
 def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_label("Profile").select_option("fast")
@@ -202,6 +205,7 @@ def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
     page.locator(".document h1").wait_for()
 
 
+@pytest.mark.slow
 def test_the_first_tab_skips_to_the_results(seen: Seen) -> None:
     page = seen.open(f"/?question={QUESTION}")
     page.keyboard.press("Tab")
@@ -235,6 +239,7 @@ def test_a_hostile_document_is_text(seen: Seen) -> None:
     assert page.locator(".picture", has_text="zebra").count() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_page_fits_its_window(browser: Browser, server: Served, width: int) -> None:
     addresses = ("/", f"/?question={QUESTION}&view=why", "/read?node=hostile.md", "/tree?node=many.md")
@@ -258,6 +263,7 @@ def channel(page: Page, script: str) -> float:
 PAPER, INK = "getComputedStyle(document.body).backgroundColor", "getComputedStyle(document.body).color"
 
 
+@pytest.mark.slow
 def test_dark_and_light_follow_the_system_and_the_switch(browser: Browser, server: Served) -> None:
     with tab(browser, server, color_scheme="dark") as seen:
         page = seen.open(f"/?question={QUESTION}")
@@ -272,6 +278,7 @@ def test_dark_and_light_follow_the_system_and_the_switch(browser: Browser, serve
         assert page.locator("html").get_attribute("data-theme") == "light", "it is remembered"
 
 
+@pytest.mark.slow
 def test_everything_works_without_a_script(browser: Browser, server: Served) -> None:
     with tab(browser, server, java_script_enabled=False) as seen:
         page = seen.ask(QUESTION)
@@ -294,6 +301,7 @@ def test_everything_works_without_a_script(browser: Browser, server: Served) -> 
         page.get_by_role("heading", level=1, name="Item 220").wait_for()
 
 
+@pytest.mark.slow
 def test_what_was_recorded_can_be_asked_again(seen: Seen) -> None:
     seen.ask(QUESTION)
     page = seen.open("/")
@@ -301,6 +309,7 @@ def test_what_was_recorded_can_be_asked_again(seen: Seen) -> None:
     page.locator(".hits article").first.wait_for()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("address", "status", "says"),
     [

@@ -1,6 +1,7 @@
 """What a command line means, and how it ends; the library behind it is a stand-in."""
 
 import json
+from dataclasses import replace
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
@@ -9,12 +10,7 @@ from hybrid_retrieve import main
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
 from retriever.settings.schema import Setting, list_settings, nest
 from tests.answers import HIT, answer, hit
-from tests.fake_library import FakeLibrary, FakePassage, install
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-    return install(monkeypatch)
+from tests.fake_library import FakeLibrary
 
 
 @pytest.mark.parametrize(
@@ -41,7 +37,8 @@ def test_what_is_asked(library: FakeLibrary, arguments: list[str], question: str
 @pytest.mark.parametrize("arguments", [["tree"], ["-q", "tree"], ["tree", "-q"], ["-v", "tree"]])
 def test_a_bare_command_name_is_the_command(library: FakeLibrary, arguments: list[str]) -> None:
     assert main(arguments) == 0
-    assert (library.asked, library.shown) == ([], [("", None)])
+    assert library.asked == []
+    library.retriever.tree.assert_called_once_with("", None)
 
 
 def test_a_command_behind_options_is_no_question(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
@@ -197,7 +194,7 @@ def test_results_and_remarks_are_apart(library: FakeLibrary, capsys: pytest.Capt
 
 
 def test_read_prints_the_text_alone(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    library.passage = FakePassage(text="a\tb\x1b[31m\r\u202ec\n")
+    library.retriever.read.return_value = replace(library.retriever.read.return_value, text="a\tb\x1b[31m\r\u202ec\n")
     assert main(["read", HIT.node_id]) == 0
     out, err = capsys.readouterr()
     assert out == "a\tb\ufffd[31m\ufffd\ufffdc\n"
@@ -207,10 +204,10 @@ def test_read_prints_the_text_alone(library: FakeLibrary, capsys: pytest.Capture
 
 
 def test_tree_is_inert(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    library.drawing = "/\n  a\x1b]0;title\x07.md"
+    library.retriever.tree.return_value = "/\n  a\x1b]0;title\x07.md"
     assert main(["tree", "guide", "--depth", "2"]) == 0
     assert capsys.readouterr().out == "/\n  a\ufffd]0;title\ufffd.md\n"
-    assert library.shown == [("guide", 2)]
+    library.retriever.tree.assert_called_once_with("guide", 2)
 
 
 def test_index_names_what_it_skipped(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,16 +13,15 @@ from hybrid_retrieve import main
 from retriever.command_line.ask import Question, read_questions
 from retriever.errors import EncoderError, UsageError
 from tests.answers import HIT, answer
-from tests.fake_library import FakeLibrary, install
+from tests.fake_library import FakeLibrary
 
 TWO = b'{"id": "a", "question": "first"}\n\n{"id": 7, "question": "second", "kind": "direct"}\n'
 
 
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeLibrary:
+@pytest.fixture(autouse=True)
+def _questions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     Path("questions.jsonl").write_bytes(TWO)
-    return install(monkeypatch)
 
 
 def test_a_run_has_a_line_for_each_question_in_their_order(

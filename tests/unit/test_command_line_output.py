@@ -16,7 +16,7 @@ from retriever.display.phrases import find_highlights, size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.types import Answer, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
-from tests.fake_library import FakeLibrary, install
+from tests.fake_library import FakeLibrary
 
 SECOND = hit(
     rank=2,
@@ -42,11 +42,6 @@ PLAIN = """\
     Sending mails. \ufffdYou e-mail\u2026
     near in the tree #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
 """
-
-
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-    return install(monkeypatch)
 
 
 class Terminal(io.StringIO):

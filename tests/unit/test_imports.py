@@ -116,6 +116,76 @@ def test_every_package_that_is_imported_is_declared() -> None:
     assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in foreign} - declared == set()
 
 
+LAYERS = {
+    "pageindex": [
+        "node text",
+        "ignore files front_matter markdown",
+        "outline links summary boilerplate",
+        "document tree",
+    ],
+    "retriever": [
+        "errors types query text trace deadline files",
+        "settings",
+        "store",
+        "embedding lexical vectors",
+        "display",
+        "indexing",
+        "searching",
+        "llm",
+        "expansion",
+        "rerank",
+        "freshness search",
+        "browse context history status",
+        "retriever archive",
+        "repair doctor",
+        "api",
+        "watch",
+        "evaluation adapters serving",
+        "command_line",
+    ],
+}
+"""The parts of each package: a part imports those of its own line and of the lines above, for its types as well."""
+UPWARDS = {
+    "doctor -> display",
+    "embedding -> llm",
+    "embedding -> searching",
+    "history -> display",
+    "indexing -> llm",
+    "indexing -> searching",
+    "node -> markdown",
+    "rerank -> display",
+    "retriever -> context",
+    "text -> store",
+    "types -> indexing",
+    "watch -> api",
+}
+"""Imports that break that order; the list only gets shorter."""
+
+
+def test_the_parts_of_a_package_import_one_another_in_one_order() -> None:
+    upwards = set()
+    for package, lines in LAYERS.items():
+        layer = {part: number for number, line in enumerate(lines) for part in line.split()}
+        for path in PROJECT.glob(f"{package}/**/*.py"):
+            part = path.relative_to(PROJECT / package).parts[0].removesuffix(".py")
+            for module in every_import(ast.parse(path.read_text(encoding="utf-8"))):
+                root, _, inside = module.partition(".")
+                used = inside.partition(".")[0]
+                if part != "__init__" and root == package and used in layer:
+                    assert part in layer, f"{part} has no place in LAYERS"
+                    upwards |= {f"{part} -> {used}"} if layer[used] > layer[part] else set()
+    assert upwards == UPWARDS, "take what is gone out of UPWARDS"
+
+
+def every_import(tree: ast.Module) -> Iterator[str]:
+    """The modules that are imported anywhere, each with what is taken from it: that may be a module as well."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
 def test_databases_are_opened_in_few_places() -> None:
     """What the user's cache folder remembers, index.sqlite and its copies, and ChromaDB's, to copy and to check it."""
     opening = [

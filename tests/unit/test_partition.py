@@ -90,6 +90,7 @@ def corpus_texts() -> list[tuple[str, str]]:
     return [(file.path, read_document(file).text) for file in files]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="the evaluation data is not here")
 def test_headings_of_real_documents() -> None:
     texts = corpus_texts()
