@@ -263,7 +263,7 @@ def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Sh
 
 
 @pytest.mark.parametrize(
-    "part", ["manifest.json", "lexical/weights.npy", "chroma/chroma.sqlite3", "chroma/inventory.json"]
+    "part", ["manifest.json", "lexical/weights.npy", "chroma/chroma.sqlite3", "chroma/manifest.json"]
 )
 def test_a_broken_generation_is_made_anew_without_embedding(shelf: Shelf, good: Shelf, part: str) -> None:
     file = shelf.index / "snapshot-1" / part
