@@ -12,7 +12,6 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
     import numpy.typing as npt
 
-    from retriever.indexing.summaries import SummaryReport
 
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
 """(n, d) float32."""
@@ -375,6 +374,25 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryReport:
+    """What became of the summaries that a language model was to write."""
+
+    writer: str
+    """The model."""
+    written: int
+    known: int
+    """Texts whose summaries had been written before, or could not be used before."""
+    unusable: int
+    """What it wrote for so many texts cannot be used: they keep their first sentences."""
+    missing: int
+    """Texts that it has not read yet, because it failed; the next `index` goes on with them."""
+    reason: str
+    """Why it failed last; empty when it did not."""
+    snapshot: int
+    """The one in force with these summaries."""
+
+
+@dataclass(frozen=True, slots=True)
 class IndexReport:
     """What indexing did."""
 
@@ -399,5 +417,5 @@ class IndexReport:
     """Files that could not be read, and why."""
     seconds: float
     snapshot: int
-    summaries: "SummaryReport | None" = None
+    summaries: SummaryReport | None = None
     """None where sections are summarised by their first sentences."""

@@ -27,7 +27,7 @@ from retriever.store import writing as written
 from retriever.store.database import create_database, transaction, translate_sqlite_errors
 from retriever.store.locks import writer_lock
 from retriever.text import cut
-from retriever.types import IndexReport, Progress
+from retriever.types import IndexReport, Progress, SummaryReport
 
 # The summaries that a language model writes for an index, each kept as soon as it is there.
 #
@@ -36,25 +36,6 @@ from retriever.types import IndexReport, Progress
 
 FAILURES_IN_A_ROW = 3
 """Sections that the model fails for, one after the other, before it is taken to be away."""
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryReport:
-    """What became of the summaries that a language model was to write."""
-
-    writer: str
-    """The model."""
-    written: int
-    known: int
-    """Texts whose summaries had been written before, or could not be used before."""
-    unusable: int
-    """What it wrote for so many texts cannot be used: they keep their first sentences."""
-    missing: int
-    """Texts that it has not read yet, because it failed; the next `index` goes on with them."""
-    reason: str
-    """Why it failed last; empty when it did not."""
-    snapshot: int
-    """The one in force with these summaries."""
 
 
 @dataclass(slots=True)

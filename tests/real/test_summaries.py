@@ -12,9 +12,10 @@ import pytest
 from retriever.api import index_folders
 from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.summaries import SummaryReport, summarize_index
+from retriever.indexing.summaries import summarize_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.trace import NoProgress
+from retriever.types import SummaryReport
 from tests.real.scripted_ollama import Asked, ScriptedOllama, cut_stream, killed, scripted_ollama, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
