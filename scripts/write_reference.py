@@ -91,7 +91,7 @@ def signature(function: Any) -> str:  # noqa: ANN401 - a function
         parameters.insert(next(at for at, text in enumerate(parameters) if text.startswith(first)), "*")
     result = annotation(found.return_annotation)
     inside = "".join(f"    {parameter},\n" for parameter in map(short, parameters))
-    return f"{function.__name__}({chr(10) + inside if inside else ''}) -> {result}"
+    return f"def {function.__name__}({chr(10) + inside if inside else ''}) -> {result}: ..."
 
 
 def annotation(kind: object) -> str:
@@ -115,6 +115,7 @@ def doc(member: object) -> str:
     text = inspect.getdoc(member) or ""
     text = re.sub(r"^(Args|Raises|Attributes|Returns|Yields):\n", r"*\1*\n\n", text, flags=re.MULTILINE)
     text = re.sub(r"^    (\w+): ", r"- `\1`: ", text, flags=re.MULTILINE)
+    text = re.sub(r"^    (?=\w)", "", text, flags=re.MULTILINE)
     return re.sub(r"^ {8}", "  ", text, flags=re.MULTILINE)
 
 
