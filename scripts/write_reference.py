@@ -134,6 +134,7 @@ def setting_rows() -> Iterator[str]:
     for item in settings():
         kind = annotation(item.type).replace("'", "")
         kind = re.sub(r"^Annotated\[(\w+), (.*)\]$", r"\1, \2", kind)
+        kind = re.sub(r", <[^>]*>", "", kind)  # a rule without a name, such as that of a duration
         kind = re.sub(r"^Literal\[(.*)\]$", r"\1", kind)
         for written, said in (("Ge", "at least"), ("Gt", "above"), ("Le", "at most")):
             kind = re.sub(rf"{written}\(\w+=(\S+?)\)", rf"{said} \1", kind)
