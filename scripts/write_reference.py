@@ -68,7 +68,7 @@ def describe(member: Any) -> str:  # noqa: ANN401 - a function or class
     if inspect.isfunction(member):
         return f"{heading}\n\n```python\n{signature(member)}\n```\n\n{doc(member)}"
     rows = []
-    if dataclasses.is_dataclass(member):
+    if isinstance(member, type) and dataclasses.is_dataclass(member):
         notes = field_notes(member)
         rows = ["\n| field | type | |", "|---|---|---|"]
         for item in dataclasses.fields(member):
