@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from retriever import api, errors, types
 from retriever.retriever import Retriever
-from retriever.settings.schema import settings
+from retriever.settings.schema import Bounds, list_settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
 
@@ -131,14 +131,18 @@ def table() -> str:
 
 def setting_rows() -> Iterator[str]:
     """One row for each setting."""
-    for item in settings():
-        kind = annotation(item.type).replace("'", "")
-        kind = re.sub(r"^Annotated\[(\w+), (.*)\]$", r"\1, \2", kind)
-        kind = re.sub(r", <[^>]*>", "", kind)  # a rule without a name, such as that of a duration
-        kind = re.sub(r"^Literal\[(.*)\]$", r"\1", kind)
-        for written, said in (("Ge", "at least"), ("Gt", "above"), ("Le", "at most")):
-            kind = re.sub(rf"{written}\(\w+=(\S+?)\)", rf"{said} \1", kind)
-        yield f"| `{item.key}` | {cell(kind)} | `{item.default!r}` | {cell(item.help)} |"
+    for item in list_settings():
+        kind, *rules = get_args(item.type) if get_origin(item.type) is Annotated else (item.type,)
+        shown = re.sub(r"^Literal\[(.*)\]$", r"\1", annotation(kind)).replace("'", "")
+        shown += "".join(f", {words}" for rule in rules if isinstance(rule, Bounds) for words in bounds(rule))
+        yield f"| `{item.key}` | {cell(shown)} | `{item.default!r}` | {cell(item.help)} |"
+
+
+def bounds(rule: Bounds) -> Iterator[str]:
+    """The range of a number in words."""
+    for words, limit in (("at least", rule.at_least), ("above", rule.above), ("at most", rule.at_most)):
+        if limit is not None:
+            yield f"{words} {limit:g}"
 
 
 def cell(text: str) -> str:
