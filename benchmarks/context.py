@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from pageindex.node import Span
-from retriever.api import open_retriever
+from retriever import open_retriever
 from retriever.context.budget import TokenCount, load_token_counter
-from retriever.evaluation.formats import read_questions_jsonl
+from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import Question
 from retriever.retriever import Retriever
 from retriever.types import Answer
@@ -96,7 +96,7 @@ def holds(shown: Shown, question: Question) -> tuple[bool, bool]:
 
 def measured(benchmark: Benchmark, index: str) -> Shares:
     """One set."""
-    questions = read_questions_jsonl(benchmark.questions).questions
+    questions = read_questions(benchmark.questions).questions
     shares: Shares = {}
     for hits in HITS:
         settings = {"top_k": hits, "final_text_chars": WHOLE_TEXT, "refresh_seconds": NEVER_REFRESH}

@@ -16,7 +16,8 @@ import numpy as np
 import onnxruntime  # noqa: TID253 - what is measured
 
 from pageindex.document import parse_document
-from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder, usable_cores
+from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.onnx import OnnxEncoder, usable_cores
 from retriever.embedding.tokens import Tokens, unit_rows
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings

@@ -25,9 +25,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+
 import retriever.indexing.embed
-import retriever.indexing.model_change
-from retriever.vectors.chroma import _chromadb
+from retriever.vectors.chroma import import_chromadb
 from tests.faulty_disk import NoCompilerError, built
 from tests.harm import HARMS, damaged_bits, damaged_file, large
 from tests.readers import between_states
@@ -166,9 +166,8 @@ def main(trials: int, seed: int, kinds: str, scenarios: str, every: bool, as_jso
     chosen = _named(scenarios.split(",")) if scenarios else SCENARIOS
     if "fault" in kinds.split(",") and PRELOADED not in os.environ:
         _start_again_with_faulty_disk()
-    _chromadb()
+    import_chromadb()
     retriever.indexing.embed.TEXTS_AT_ONCE = 4
-    retriever.indexing.model_change.SECTIONS_AT_ONCE = 8
     done, lost, begun = Counter[str](), Counter[str](), time.monotonic()
     place = Path(tempfile.mkdtemp(prefix="faults-", dir=MEMORY if MEMORY.is_dir() else None)).resolve()
     try:

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
 from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
-from retriever.evaluation.formats import check_expansions, read_expansions, read_questions_jsonl
-from retriever.evaluation.statistics import estimate_over_sets
-from retriever.evaluation.summary import Summary, estimate_text, summarize
+from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
+from retriever.evaluation.statistics import Estimate, estimate_over_sets
+from retriever.evaluation.summary import Summary, summarize
 
 SYSTEMS = (
     System("balanced", "balanced", {}),
@@ -53,7 +53,7 @@ class Benchmark:
 
 def measured(benchmark: Benchmark, index: str) -> Summary:
     """Every system on one set."""
-    questions = read_questions_jsonl(benchmark.questions)
+    questions = read_questions(benchmark.questions)
     plain = Asked(questions, (str(benchmark.docs),), index)
     runs = [ask_all(system, plain) for system in SYSTEMS]
     if benchmark.expansions.is_file():
@@ -74,6 +74,11 @@ def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:
         if len(found) == len(summaries):
             values = [[[item[measure] for item in one.per_question.values()] for one in found] for measure in measures]
             yield f"{name:<20}" + "".join(f"{estimate_text(estimate_over_sets(sets)):>22}" for sets in values)
+
+
+def estimate_text(value: Estimate) -> str:
+    """`0.617 [0.562, 0.671]`."""
+    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
 def main(arguments: Sequence[str]) -> None:

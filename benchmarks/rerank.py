@@ -22,10 +22,10 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
-from retriever.api import open_retriever
+from retriever import open_retriever
 from retriever.evaluation.ask import DEPTH, sections_of
-from retriever.evaluation.formats import read_expansions, read_questions_jsonl
-from retriever.evaluation.measures import Rankings, measured
+from retriever.evaluation.formats import read_expansions, read_questions
+from retriever.evaluation.measures import Rankings, measure
 from retriever.evaluation.questions import Judgements, Question, right_sections
 from retriever.query import Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
@@ -98,7 +98,7 @@ class Questions:
     @classmethod
     def of(cls, benchmark: Benchmark, index: str) -> "Questions":
         """Indexes the documents."""
-        questions = [question for question in read_questions_jsonl(benchmark.questions).questions if question.gold]
+        questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         recorded = read_expansions(benchmark.expansions) if benchmark.expansions.is_file() else {}
         with open_retriever([benchmark.docs], index) as retriever:
             sections = sections_of(retriever)
@@ -176,7 +176,7 @@ def of_set(asked: Questions) -> Iterator[tuple[str, dict[str, list[str]]]]:
 
 def means(asked: Questions, rankings: Rankings) -> dict[str, float]:
     """The measures over the questions of a set."""
-    values = measured(rankings, asked.right, MEASURES)
+    values = measure(rankings, asked.right, MEASURES)
     return {name: mean(one[name] for one in values.values()) for name in MEASURES}
 
 

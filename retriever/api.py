@@ -1,10 +1,12 @@
-"""What programs use: open a retriever over folders of Markdown, ask it, read what it cites.
+"""What a program does with an index: open it for questions, make it, follow its folders, move it, check it.
 
-from retriever.api import open_retriever
+    from retriever.api import index_folders, open_retriever
 
-with open_retriever(["docs"]) as retriever:
-    for hit in retriever.search("how are the two rankings fused?").hits:
-        print(hit.citation, hit.title, hit.snippet)
+    report = index_folders(["docs"])
+    with open_retriever(index=report.path) as retriever:
+        print(retriever.search("how are the two rankings fused?").verdict)
+
+Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,10 +28,10 @@ from retriever.types import Encoder, IndexReport, Progress
 if TYPE_CHECKING:
     from retriever.archive import Manifest
     from retriever.doctor import CheckUp
-    from retriever.history import History
+    from retriever.history import QuestionLog
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
-    from retriever.watch import Run
+    from retriever.watch import WatchEvent
 
 
 def open_retriever(
@@ -40,7 +42,7 @@ def open_retriever(
     progress: Progress | None = None,
     encoder: Encoder | None = None,
 ) -> "Retriever":
-    """A retriever over an index; a context manager.
+    """Opens an index for questions; a context manager.
 
     Args:
         docs: folders of Markdown: they are indexed first, only what changed. Empty for those of an index.
@@ -58,7 +60,7 @@ def open_retriever(
 
     request = index_request(docs, index, profile, settings, encoder)
     if request.docs:
-        update_index(replace(request, change_s=0.0), progress or NoProgress())
+        update_index(replace(request, with_chroma=False), progress or NoProgress())
         remember(request.index)
     return Retriever(request, profile)
 
@@ -72,15 +74,21 @@ def index_folders(
     *,
     everything: bool = False,
 ) -> IndexReport:
-    """Indexes folders, only what changed; the arguments are those of `open_retriever`.
+    """Indexes folders, only what changed.
 
     Args:
-        docs: as there.
-        index: as there.
-        profile: as there.
-        settings: as there.
-        progress: as there.
-        everything: the user's home folder, or one that holds it, is meant.
+        docs: folders of Markdown; those that the index holds already are looked at too.
+        index: the index's folder, found as in `open_retriever`.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file; the index remembers them.
+        progress: told how far indexing has come.
+        everything: allow the user's home folder, or one that holds it.
+
+    Raises:
+        UsageError: a folder is the user's home folder, or `docs` and `index` do not belong together.
+        DocumentsError: a folder is missing, or holds no document.
+        IndexUnusableError: the index is locked, damaged, or cannot be written.
+        EncoderError: a text cannot be embedded.
     """
     from retriever.indexing.summaries import summarize_index
 
@@ -96,19 +104,42 @@ def watch_folders(
     profile: str = DEFAULT_PROFILE,
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
-) -> "Iterator[Run | RetrieverError]":
-    """Indexes folders at once and after every change, until the caller ends it; the arguments are those above.
+) -> "Iterator[WatchEvent | RetrieverError]":
+    """Indexes folders at once and after every change, until the caller stops.
+
+    Args:
+        docs: folders of Markdown.
+        index: the index's folder, found as in `open_retriever`.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file.
+        progress: told how far indexing has come.
 
     Yields:
-        Each run, and each failure after the first run, which is tried again.
-    """
-    from retriever.watch import Follower
+        Each update of the index; each failure after the first one, which is tried again.
 
-    return Follower(docs, index, profile, settings, progress).follow()
+    Raises:
+        RetrieverError: the first update failed, as `index_folders`.
+    """
+    from retriever.watch import Watcher
+
+    return Watcher(docs, index, profile, settings, progress).follow()
 
 
 def export_index(file: str | Path, index: str | Path | None = None, *, replace: bool = False) -> "Manifest":
-    """Writes an index, with `index` as in `open_retriever`, into one file."""
+    """Writes an index into one file, in the state of this moment.
+
+    Args:
+        file: the archive to be written.
+        index: the index's folder, found as in `open_retriever`.
+        replace: write over a file that is there.
+
+    Returns:
+        What the archive holds.
+
+    Raises:
+        UsageError: the file is there already.
+        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
+    """
     from retriever.archive import export_index as export
 
     return export(find_index((), index), absolute(file), replace=replace)
@@ -128,13 +159,18 @@ def import_index(
         file: what `export_index` wrote.
         index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to its folders.
         docs: where its folders are on this machine, in their order; empty: they are not looked at until they are named.
-        replace: whether an index that is there may go.
+        replace: replace an index that is there.
         encoder_url: the server on another machine that the index may go on sending texts to.
 
     Returns:
         The index's folder.
+
+    Raises:
+        ArchiveError: the file is no archive, or a damaged one.
+        IndexVersionError: a version with another format made it.
+        UsageError: there is an index already; its folders are others; it names a server on another machine.
     """
-    from retriever.archive import Wish, import_archive, open_archive
+    from retriever.archive import ImportOptions, import_archive, open_archive
 
     folders = tuple(map(absolute, docs))
     with open_archive(absolute(file)) as archive:
@@ -142,7 +178,7 @@ def import_index(
         if not known and index is None:
             raise UsageError(f"{file} holds an index of no folders; name its place with --index")
         place = find_index(known, index)
-        import_archive(archive, Wish(place, folders, replace, encoder_url))
+        import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
     remember(place)
     return place
 
@@ -154,8 +190,12 @@ def forget_documents(
 
     Args:
         references: paths of documents or folders; an indexed folder leaves the index altogether.
-        index: as in `open_retriever`.
+        index: the index's folder, found as in `open_retriever`.
         undo: take back what was forgotten.
+
+    Raises:
+        UsageError: a reference names nothing in the index, or could mean two documents; nothing was changed.
+        IndexUnusableError: the index is locked, damaged, or cannot be written.
     """
     from retriever.indexing.forget import forget, take_back
 
@@ -171,20 +211,20 @@ def check_up(
     progress: Progress | None = None,
     encoder: Encoder | None = None,
 ) -> "CheckUp":
-    """What is well and what is not, of the installation and of an index.
+    """Examines the installation and an index, and repairs the index on request.
 
     Args:
-        index: as in `open_retriever`.
+        index: the index's folder, found as in `open_retriever`.
         repair: make broken parts anew first, and save what a damaged database holds.
         llm: ask the language model as well.
         progress: told how far a repair has come, where documents are indexed again.
-        encoder: as in `open_retriever`.
+        encoder: the caller's own embedding model, for such a repair.
 
     Raises:
         RetrieverError: a repair failed; the message says what to do.
     """
     from retriever.doctor import CheckUp, examine
-    from retriever.doctor import repair as repair_index
+    from retriever.repair import repair_index
 
     try:
         place = find_index((), index)
@@ -195,15 +235,18 @@ def check_up(
     return CheckUp(tuple(examine(place, settings)), repairs)
 
 
-def open_history(index: str | Path | None = None) -> "History":
-    """The questions that were recorded in an index, with `index` as in `open_retriever`.
+def open_history(index: str | Path | None = None) -> "QuestionLog":
+    """The questions that were recorded in an index.
+
+    Args:
+        index: the index's folder, found as in `open_retriever`.
 
     Raises:
         NoIndexError: nothing was named, and nothing has been indexed yet.
     """
-    from retriever.history import History
+    from retriever.history import QuestionLog
 
-    return History(find_index((), index))
+    return QuestionLog(find_index((), index))
 
 
 def index_request(
@@ -215,28 +258,23 @@ def index_request(
     *,
     everything: bool = False,
 ) -> IndexRequest:
-    """What `open_retriever` is asked for, resolved: the arguments are its own, and that of `index_folders`."""
+    """What `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
     folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
     place = find_index(folders, index)
-    if not everything and not is_index(place):
+    remembered: dict[str, object] = {}
+    if is_index(place):
+        try:
+            with translate_sqlite_errors(place), closing(open_database(place)) as connection:
+                content: object = reading.index_settings(connection)
+        except RecursionError:  # somebody else may have made the index
+            content = None
+        if not isinstance(content, dict):
+            raise damaged(place, "its settings are no mapping")
+        remembered = content
+    elif not everything:
         check_folders(folders)
-    remembered = _remembered(place)
     given = given_settings(profile, settings, own_documents(place, remembered))
     check_server(place, given)
     if folders:
         check_documents(place, remembered, given)
     return IndexRequest(place, folders, given.profile(), given.for_index(), encoder)
-
-
-def _remembered(index: Path) -> dict[str, object]:
-    """The settings that the index was made with; none when there is no index yet."""
-    if not is_index(index):
-        return {}
-    try:
-        with translate_sqlite_errors(index), closing(open_database(index)) as connection:
-            content: object = reading.index_settings(connection)
-    except RecursionError:  # somebody else may have made the index
-        content = None
-    if not isinstance(content, dict):
-        raise damaged(index, "its settings are no mapping")
-    return content

@@ -5,8 +5,7 @@ The file is a ZIP of two members. What searches need is not among them: it is ma
     manifest.json   what it is, with the size and the SHA-256 of the other one
     index.sqlite    the truth
 
-A file may come from anybody: nothing in it names a place where something is written. `importing` looks into its
-database.
+A file may come from anybody: nothing in it names a place where something is written.
 """
 
 import hashlib
@@ -18,7 +17,7 @@ import shutil
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from typing import Any
 
 from retriever.errors import (
     ArchiveError,
+    Command,
     DocumentsError,
     IndexDamagedError,
     IndexLockedError,
@@ -35,10 +35,10 @@ from retriever.errors import (
     UsageError,
 )
 from retriever.files import require_space, writing_to
+from retriever.http_client import is_this_machine
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
-from retriever.llm.client import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
@@ -57,16 +57,17 @@ from retriever.store.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 FORMAT = 1
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 64 * 1024
+# Packing makes an index about four times smaller; what claims to unpack to more than this is a bomb. A small index may
+# have SLACK_BYTES above that: empty tables pack well.
 MAX_RATIO = 100
-"""An index takes about a quarter of its size when it is packed; what claims to unpack to more than this is a bomb."""
 SLACK_BYTES = 10_000_000
-"""Which a small index may have above that: empty tables pack well."""
 BLOCK_BYTES = 1 << 20
 DRAFT_NAME = "archive"
-DRAFT_ENDING = ".export"
-"""Of the folder beside the file in which it is made: its name is always the same, so that the next export finds it."""
-ENCRYPTED = 1
-"""A flag of a ZIP's member."""
+DRAFT_ENDING = (
+    ".export"  # of the folder in which an export is made: always the same name, so that the next one finds it
+)
+ENCRYPTED = 1  # a flag of a ZIP's member
+SPACE_FACTOR = 3  # an import writes the database, its log, and the snapshot that is made of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,87 +99,88 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
         raise UsageError(f"{file} is there already; --force replaces it")
     folder = file.with_name(f".{file.name}{DRAFT_ENDING}")
     with writing_to(file.parent), writer_lock(folder, 0):
-        if not _is_draft(folder):
+        if not is_draft(folder):
             raise UsageError(f"{folder} is in the way and holds something else than an export; move it away")
-        _remove_dead_exports(file.parent)
-        _empty(folder)
+        remove_dead_exports(file.parent)
+        empty_draft(folder)
         try:
-            manifest = _write(index, folder)
-            (folder / DRAFT_NAME).replace(file)
+            with translate_sqlite_errors(index), closing(open_database(index)) as connection:
+                # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
+                connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
+            manifest = describe_database(folder)
+            draft = folder / DRAFT_NAME
+            draft.touch(mode=0o600, exist_ok=False)
+            with draft.open("wb") as out:
+                with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+                    archive.writestr(MANIFEST_NAME, json.dumps(asdict(manifest), indent=1))
+                    archive.write(folder / FILE_NAME, FILE_NAME)
+                out.flush()
+                os.fsync(out.fileno())
+            draft.replace(file)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return manifest
 
 
-def _write(index: Path, folder: Path) -> Manifest:
-    """Makes the archive in a folder of its own."""
-    with translate_sqlite_errors(index), closing(open_database(index)) as connection:
-        # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
-        connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
-    manifest = _described(folder)
-    draft = folder / DRAFT_NAME
-    draft.touch(mode=0o600, exist_ok=False)
-    with draft.open("wb") as out:
-        _pack(folder / FILE_NAME, manifest, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED))
-        out.flush()
-        os.fsync(out.fileno())
-    return manifest
-
-
-def _remove_dead_exports(place: Path) -> None:
-    """Removes what exports to this folder left that were killed: it holds all texts, and its lock is free."""
-    for folder in place.glob(f".*{DRAFT_ENDING}"):
-        if not folder.is_symlink() and (folder / LOCK_NAME).exists() and _is_draft(folder):
-            with suppress(IndexLockedError, StorageError), writer_lock(folder, 0):
-                _empty(folder)
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _is_draft(folder: Path) -> bool:
-    """Whether there is nothing in it but what an export makes."""
-    made = {LOCK_NAME, HOLDER_NAME, DRAFT_NAME, *(f"{FILE_NAME}{end}" for end in ("", "-journal", "-wal", "-shm"))}
-    return {path.name for path in folder.iterdir()} <= made
-
-
-def _empty(folder: Path) -> None:
-    """Removes what a killed export left in the folder that is locked now."""
-    for path in folder.iterdir():
-        if path.name not in {LOCK_NAME, HOLDER_NAME}:
-            path.unlink()
-
-
-def _described(folder: Path) -> Manifest:
+def describe_database(folder: Path) -> Manifest:
+    """The manifest of a copied index.sqlite."""
     database = folder / FILE_NAME
     with database.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
         return Manifest(
-            FORMAT,
-            INDEX_FORMAT,
-            tuple(found.path for found in reading.folders(connection)),
-            reading.counts(connection).documents,
-            connection.execute("SELECT count(*) FROM queries").fetchone()[0],
-            database.stat().st_size,
-            digest,
+            archive_format=FORMAT,
+            index_format=INDEX_FORMAT,
+            folders=tuple(found.path for found in reading.folders(connection)),
+            documents=reading.counts(connection).documents,
+            questions=connection.execute("SELECT count(*) FROM queries").fetchone()[0],
+            bytes=database.stat().st_size,
+            sha256=digest,
         )
 
 
-def _pack(database: Path, manifest: Manifest, archive: zipfile.ZipFile) -> None:
-    with archive:
-        archive.writestr(MANIFEST_NAME, json.dumps(asdict(manifest), indent=1))
-        archive.write(database, FILE_NAME)
+def remove_dead_exports(place: Path) -> None:
+    """Removes what exports to this folder left that were killed: it holds all texts, and its lock is free."""
+    for folder in place.glob(f".*{DRAFT_ENDING}"):
+        if not folder.is_symlink() and (folder / LOCK_NAME).exists() and is_draft(folder):
+            with suppress(IndexLockedError, StorageError), writer_lock(folder, 0):
+                empty_draft(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_draft(folder: Path) -> bool:
+    """Whether there is nothing in it but what an export makes."""
+    made = {LOCK_NAME, HOLDER_NAME, DRAFT_NAME, *(f"{FILE_NAME}{end}" for end in ("", "-journal", "-wal", "-shm"))}
+    return {path.name for path in folder.iterdir()} <= made
+
+
+def empty_draft(folder: Path) -> None:
+    """Removes what a killed export or import left in a folder that is locked now."""
+    for path in folder.iterdir():
+        if path.name not in {LOCK_NAME, HOLDER_NAME}:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+# An archive that may come from anybody: nothing in it is trusted.
 
 
 @contextmanager
 def open_archive(file: Path) -> Iterator["Archive"]:
-    """An archive, its manifest read and believed so far as it can be without unpacking the rest.
+    """An archive, its manifest read and checked as far as that is possible without unpacking the rest.
 
     Raises:
         ArchiveError: it is none, or a damaged one, or one that somebody made to do harm.
         IndexVersionError: a version with another format made it.
     """
-    with _foreign(file), zipfile.ZipFile(file) as archive:
-        yield Archive(file, archive)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            yield Archive(file, archive)
+    except FileNotFoundError as error:
+        raise ArchiveError(f"{file} is not there") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ArchiveError(f"{file} is no exported index, or a damaged one: {error}") from error
+    except OSError as error:
+        raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from error
 
 
 class Archive:
@@ -195,7 +197,7 @@ class Archive:
         if members[MANIFEST_NAME].file_size > MAX_MANIFEST_BYTES:
             raise ArchiveError(f"{file} is no exported index: its manifest is too large")
         with archive.open(MANIFEST_NAME) as source:
-            self.manifest = _read_manifest(source.read(MAX_MANIFEST_BYTES), file)
+            self.manifest = read_manifest(source.read(MAX_MANIFEST_BYTES), file)
         if self.manifest.bytes > MAX_RATIO * file.stat().st_size + SLACK_BYTES:
             raise ArchiveError(f"{file} would unpack to {self.manifest.bytes:,} bytes, which no index does")
 
@@ -216,7 +218,7 @@ class Archive:
             raise ArchiveError(f"{self.file} is damaged: its checksum differs; export the index again")
 
 
-def _read_manifest(data: bytes, file: Path) -> Manifest:
+def read_manifest(data: bytes, file: Path) -> Manifest:
     """The manifest, every value of the type that it should have.
 
     Raises:
@@ -225,32 +227,25 @@ def _read_manifest(data: bytes, file: Path) -> Manifest:
     """
     try:
         content = json.loads(data)
-        if content["archive_format"] != FORMAT or content["index_format"] != INDEX_FORMAT:
-            folders = " ".join(shlex.quote(_path_text(path)) for path in content["folders"]) or "FOLDER"
+        formats = content["archive_format"], content["index_format"]
+        folders = [check_path(path) for path in content["folders"]]
+        if formats != (FORMAT, INDEX_FORMAT):
+            listed = " ".join(map(shlex.quote, folders)) or "FOLDER"
             raise IndexVersionError(
-                f"{file} was made by a version with another format of the index; make it again from the documents:"
-                f" hybrid_retrieve.py index {folders}"
+                f"{file} was made by a version with another format of the index",
+                hint=Command(f"index {listed}", "make it again from the documents; run"),
             )
-        return Manifest(**{**content, "folders": tuple(map(_path_text, content["folders"]))} | _numbers(content))
+        numbers = {name: content[name] for name in ("documents", "questions", "bytes")}
+        if not all(type(value) is int and value >= 0 for value in (*formats, *numbers.values())):
+            raise ValueError(numbers)
+        if not re.fullmatch(r"[0-9a-f]{64}", content["sha256"]):
+            raise ValueError(content["sha256"])
+        return Manifest(**{**content, "folders": tuple(folders)})
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ArchiveError(f"{file} is no exported index: its manifest makes no sense") from error
 
 
-def _numbers(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are no folders, checked.
-
-    Raises:
-        ValueError: one of them cannot be.
-    """
-    counts = {name: content[name] for name in ("archive_format", "index_format", "documents", "questions", "bytes")}
-    if not all(type(value) is int and value >= 0 for value in counts.values()):
-        raise ValueError(counts)
-    if not re.fullmatch(r"[0-9a-f]{64}", content["sha256"]):
-        raise ValueError(content["sha256"])
-    return counts
-
-
-def _path_text(text: object) -> str:
+def check_path(text: object) -> str:
     """A path that this system can encode.
 
     Raises:
@@ -262,27 +257,11 @@ def _path_text(text: object) -> str:
     return text
 
 
-@contextmanager
-def _foreign(file: Path) -> Iterator[None]:
-    """What a file that is no archive, or a damaged one, makes the ZIP reader raise becomes ours."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise ArchiveError(f"{file} is not there") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise ArchiveError(f"{file} is no exported index, or a damaged one: {error}") from error
-    except OSError as error:
-        raise ArchiveError(f"{file} cannot be read: {error.strerror or error}") from error
-
-
 # An exported index -> an index: checked to its last row, made beside its place, and put there as a whole.
-
-SPACE_FACTOR = 3
-"""The disk needs so many times the database: itself, its log, and the snapshot that is made of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ImportOptions:
     """How an archive is to be imported."""
 
     index: Path
@@ -293,8 +272,27 @@ class Wish:
     encoder_url: str = ""
     """The server on another machine that the index may go on sending texts to."""
 
+    def check(self, manifest: Manifest) -> None:
+        """Refuse what cannot be done with this archive at this place.
 
-def import_archive(archive: Archive, wish: Wish) -> None:
+        Raises:
+            UsageError: there is an index already, or something else; the folders are others.
+            DocumentsError: a folder that was named is none.
+        """
+        if self.folders and len(self.folders) != len(manifest.folders):
+            listed = ", ".join(manifest.folders) or "none"
+            raise UsageError(f"the index has {len(manifest.folders)} folders, name as many, in this order: {listed}")
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
+        if is_index(self.index):
+            if not self.replace:
+                raise UsageError(f"there is an index in {self.index}; --force replaces it, --index names another place")
+        elif self.index.exists() and (not self.index.is_dir() or any(self.index.iterdir())):
+            raise UsageError(f"{self.index} holds something else than an index; name another place with --index")
+
+
+def import_archive(archive: Archive, options: ImportOptions) -> None:
     """Checks everything, makes the index beside its place, and puts it there.
 
     Raises:
@@ -303,43 +301,38 @@ def import_archive(archive: Archive, wish: Wish) -> None:
         DocumentsError: a folder that was named is none.
         IndexUnusableError: another process is writing to the index, or the disk is full or read-only.
     """
-    _check_wish(wish, archive.manifest)
-    draft, replaced = drafts(wish.index)
-    with writing_to(wish.index.parent), writer_lock(draft, 0):
-        _finish_dead_import(draft, replaced, wish.index)
+    options.check(archive.manifest)
+    index = options.index
+    draft, replaced = name_drafts(index)
+    with writing_to(index.parent), writer_lock(draft, 0):
+        # What an import that was killed left: an index that it had only taken away is put back.
+        if is_index(replaced) and not is_index(index):
+            replaced.rename(index)
+        shutil.rmtree(replaced, ignore_errors=True)
+        empty_draft(draft)
         try:
-            _check_wish(wish, archive.manifest)  # again: by now it has the index that a killed import took away
-            require_space(wish.index, SPACE_FACTOR * archive.manifest.bytes)
+            options.check(archive.manifest)  # again: the index may be back by now
+            require_space(index, SPACE_FACTOR * archive.manifest.bytes)
             archive.unpack(draft / FILE_NAME)
-            documents = _prepare(archive, draft, wish)
-            forget_named(wish.index)  # what was said of another index at this place
-            _put(draft, wish.index, replaced)
-            if wish.folders:
-                name_folders(wish.index, wish.folders, documents)
+            documents = prepare_index(archive, draft, options)
+            forget_named(index)  # the consent was given to another index at this place
+            put_in_place(draft, index, replaced)
+            if options.folders:
+                name_folders(index, options.folders, documents)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def drafts(index: Path) -> tuple[Path, Path]:
+def name_drafts(index: Path) -> tuple[Path, Path]:
     """Where an import makes the index, and where it puts the one that was there: beside it, so that a name is enough.
 
-    Their names are always the same, and the first has a writer's lock of its own: so what a killed import left is known
-    to be nobody's.
+    Their names are always the same, and the first has a writer's lock of its own: so the next import knows what a
+    killed one left.
     """
     return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
 
 
-def _finish_dead_import(draft: Path, replaced: Path, index: Path) -> None:
-    """Removes what an import that was killed left, and puts back an index that it had only taken away."""
-    if is_index(replaced) and not is_index(index):
-        replaced.rename(index)
-    shutil.rmtree(replaced, ignore_errors=True)
-    for path in draft.iterdir():
-        if path.name not in {LOCK_NAME, HOLDER_NAME}:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
+def prepare_index(archive: Archive, folder: Path, options: ImportOptions) -> Mapping[str, Any]:
     """Checks the unpacked database, and makes what searches need.
 
     Returns:
@@ -347,14 +340,14 @@ def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
     """
     try:
         with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
-            _check_schema(connection)
+            check_schema(connection)
         with translate_sqlite_errors(folder), closing(create_database(folder)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
-            given = _check_settings(connection, wish)
+            given = check_settings(connection, options)
             with transaction(connection):
-                _place_folders(connection, wish)
+                move_folders(connection, options.folders)
                 if reading.snapshot_number(connection):
                     renew_snapshot(connection, folder)
             return dict(given.for_index().get("documents", {}))
@@ -362,21 +355,7 @@ def _prepare(archive: Archive, folder: Path, wish: Wish) -> Mapping[str, Any]:
         raise ArchiveError(f"{archive.file} holds no index that can be used: {error.__cause__ or error}") from error
 
 
-def _check_wish(wish: Wish, manifest: Manifest) -> None:
-    if wish.folders and len(wish.folders) != len(manifest.folders):
-        listed = ", ".join(manifest.folders) or "none"
-        raise UsageError(f"the index has {len(manifest.folders)} folders, name as many, in this order: {listed}")
-    for folder in wish.folders:
-        if not folder.is_dir():
-            raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
-    if is_index(wish.index):
-        if not wish.replace:
-            raise UsageError(f"there is an index in {wish.index}; --force replaces it, --index names another place")
-    elif wish.index.exists() and (not wish.index.is_dir() or any(wish.index.iterdir())):
-        raise UsageError(f"{wish.index} holds something else than an index; name another place with --index")
-
-
-def _check_schema(connection: sqlite3.Connection) -> None:
+def check_schema(connection: sqlite3.Connection) -> None:
     """Refuse a database that brings more than tables and indexes of ours: triggers and views would run in our name.
 
     Raises:
@@ -389,35 +368,35 @@ def _check_schema(connection: sqlite3.Connection) -> None:
             raise sqlite3.DatabaseError(f"it holds the {kind} {name}, which is not ours")
 
 
-def _check_settings(connection: sqlite3.Connection, wish: Wish) -> GivenSettings:
-    """Refuse a server on another machine, and files of other kinds, that the index alone names; the settings."""
+def check_settings(connection: sqlite3.Connection, options: ImportOptions) -> GivenSettings:
+    """The settings; refuses a server on another machine, and files of other kinds, that the index alone names."""
     settings = reading.index_settings(connection)
     given = given_settings(DEFAULT_PROFILE, None, settings)
     encoder = given.profile().encoder
-    if encoder.url and encoder.url != wish.encoder_url and not is_this_machine(encoder.url):
+    if encoder.url and encoder.url != options.encoder_url and not is_this_machine(encoder.url):
         raise UsageError(
             f"the index names the server {encoder.url}, which would read questions and documents:"
             f" if that is meant, add: --encoder-url {encoder.url}"
         )
-    if wish.folders:
-        check_documents(wish.index, settings, given, anew=True)
+    if options.folders:
+        check_documents(options.index, settings, given, anew=True)
     return given
 
 
-def _place_folders(connection: sqlite3.Connection, wish: Wish) -> None:
+def move_folders(connection: sqlite3.Connection, places: Sequence[Path]) -> None:
     """Lets the index look for its folders where they are on this machine."""
     folders = reading.folders(connection)
-    if len(wish.folders) not in {0, len(folders)}:
+    if len(places) not in {0, len(folders)}:
         raise sqlite3.DatabaseError("its folders are not those of its manifest")
-    place_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
+    move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
     # In two steps, so that two folders may change places.
-    for folder in folders if wish.folders else ():
-        connection.execute(place_folder, (f"\0{folder.key}", folder.key))
-    for folder, place in zip(folders, wish.folders, strict=False):
-        connection.execute(place_folder, (str(place), folder.key))
+    for folder in folders if places else ():
+        connection.execute(move_folder, (f"\0{folder.key}", folder.key))
+    for folder, place in zip(folders, places, strict=False):
+        connection.execute(move_folder, (str(place), folder.key))
 
 
-def _put(draft: Path, index: Path, replaced: Path) -> None:
+def put_in_place(draft: Path, index: Path, replaced: Path) -> None:
     """Gives the finished index its name, and removes the one that had it."""
     if not is_index(index):
         with suppress(FileNotFoundError):

@@ -1,26 +1,31 @@
-"""Reading and looking around in an index, without a question: the tree, a section, some lines."""
+"""Reading and looking around in an index, without a question: the tree, a section, some lines.
+
+What a reference names is told here for every face: a node id (`guide.md#guide/install`), its short form
+(`guide.md#install`), a path of a file or a folder, and lines of a file (`guide.md:12-20`).
+"""
 
 import re
 import sqlite3
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
-from retriever.errors import UsageError
+from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.request import absolute
+from retriever.indexing.request import locate_path
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.reading import StoredNode
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
+MAX_NAMED = 8  # sections that a short form may mean; more are not listed
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+@dataclass(frozen=True, slots=True, repr=False)
+class Excerpt:
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
     node_id: str
@@ -44,8 +49,11 @@ class Passage:
         """`file:first-last`."""
         return f"{self.file}:{self.span}"
 
+    def __repr__(self) -> str:
+        return f"<Excerpt {self.citation} {self.title!r}>"
 
-def whole_tree(connection: sqlite3.Connection) -> DocumentTree:
+
+def load_tree(connection: sqlite3.Connection) -> DocumentTree:
     """Every node of the index, folders included, with its links; documents by folder and path, whenever they came."""
     tree = DocumentTree()
     prefixes = reading.prefixes(connection)
@@ -61,33 +69,68 @@ def whole_tree(connection: sqlite3.Connection) -> DocumentTree:
     return tree
 
 
-def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
-    """The id of the node that a reference names: a node id, or the path of a file or a folder.
+# What a reference names.
+
+
+def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
+    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
+    if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
+        return  # no name that is in an index
+    yield reference
+    folders = reading.folders(connection)
+    path, sign, slugs = reference.partition("#")
+    for folder, inside in locate_path(folders, path):
+        yield folder.prefix + inside + sign + slugs
+    for folder in folders:
+        yield folder.prefix + reference
+
+
+def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[int, str]:
+    """The document (its key) and the id of the file or section that a reference names.
 
     Raises:
-        UsageError: there is no such node.
+        UnknownReferenceError: there is no such file or section.
+        UsageError: there are several sections with that short form.
     """
-    for node_id in _possible_ids(connection, reference):
-        for known in (node_id, f"{node_id.rstrip('/')}/"):
-            if known in tree:
-                return known
-    raise _not_there(reference)
-
-
-def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[str, str]:
-    """As `find_node`, for files and sections alone, without the whole tree: the prefix of its folder, and the id.
-
-    Raises:
-        UsageError: there is no such file or section.
-    """
-    for node_id in _possible_ids(connection, reference):
+    for node_id in possible_ids(connection, reference):
         key = reading.document_of_node(connection, node_id)
         if key is not None:
-            return reading.prefixes(connection)[key], node_id
-    raise _not_there(reference)
+            return key, node_id
+    path, sign, slug = reference.rpartition("#")
+    if not (sign and slug):
+        raise UnknownReferenceError(reference)
+    try:
+        key, _ = find_in_documents(connection, path)
+    except UnknownReferenceError:
+        raise UnknownReferenceError(reference) from None
+    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [key])]
+    found = [node.id for node in nodes if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
+    match found:
+        case []:
+            raise UnknownReferenceError(reference)
+        case [node_id]:
+            return key, node_id
+    raise UsageError(f"{reference!r} may be any of {', '.join(found[:MAX_NAMED])}")
 
 
-def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Passage:
+def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
+    """The id of the node of a tree that a reference names: a file, a section, or a folder.
+
+    Raises:
+        UnknownReferenceError: there is no such node.
+        UsageError: there are several sections with that short form.
+    """
+    for node_id in possible_ids(connection, reference):
+        for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
+            if known in tree:
+                return known
+    _, node_id = find_in_documents(connection, reference)
+    if node_id not in tree:
+        raise UnknownReferenceError(reference)
+    return node_id
+
+
+def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Excerpt:
     """The lines that a reference names.
 
     Args:
@@ -99,112 +142,59 @@ def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderA
     Raises:
         UsageError: there is no such node, path or line.
     """
-    found, lines = _find(connection, reference), None
-    if found is None and (match := _LINES.fullmatch(reference)):
-        found, lines = _find(connection, match["path"]), (int(match["first"]), int(match["last"] or match["first"]))
-    if found is None:
-        raise _not_there(reference)
-    anchors = open_anchors(connection, [found.document_key], access)
-    state, now = anchors.look_at(found.document_key)
-    if state == "stale" and (lines or found.place == 0):
-        return _as_it_is(found, now, lines)
-    passage = _as_it_was(found, lines)
-    anchor = anchors.anchor(found.document_key, passage.span, passage.text)
-    return replace(passage, span=anchor.span, citation_state=anchor.state)
+    lines: tuple[int, int] | None = None
+    try:
+        key, node_id = find_in_documents(connection, reference)
+    except UnknownReferenceError:
+        if not (match := _LINES.fullmatch(reference)):
+            raise
+        try:
+            key, node_id = find_in_documents(connection, match["path"])
+        except UnknownReferenceError:
+            raise UnknownReferenceError(reference) from None
+        lines = int(match["first"]), int(match["last"] or match["first"])
+    stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
+    folder, file = reading.folder_of(connection, [key])[key], stored[0].node
+    anchors = open_anchors(connection, [key], access)
+    state, now = anchors.look_at(key)
+    if state == "stale" and (lines or node_id == file.id):
+        # Lines of a file that has changed: a citation of today names them as they are now.
+        last_line = count_lines(now)
+        span = check_lines(file, last_line, lines or (1, last_line))
+        return Excerpt(file.id, folder, file.path, span, _cut(now, span), file.title, file.breadcrumb)
+    if lines:
+        last_line = max((item.node.span.last for item in stored if item.node.span), default=0)
+        span = check_lines(file, last_line, lines)
+    else:
+        below, spans = {node_id}, list[Span]()
+        for item in stored:
+            if item.node.id == node_id or item.parent_id in below:
+                below.add(item.node.id)
+                spans += [item.node.span] if item.node.span else []
+        if not spans:
+            raise UsageError(f"{file.path} is empty")
+        span = Span(spans[0].first, spans[-1].last)
+    text = _cut("".join(item.node.text for item in stored if item.node.span), span)
+    holder = next(item.node for item in stored if item.node.span and item.node.span.last >= span.first)
+    anchor = anchors.anchor(key, span, text)
+    return Excerpt(holder.id, folder, file.path, anchor.span, text, holder.title, holder.breadcrumb, anchor.state)
 
 
-def _not_there(reference: str) -> UsageError:
-    return UsageError(f"{reference!r} is not in the index; `hybrid_retrieve.py tree` shows what is")
+def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
+    """The lines of a file that ends at `last_line`.
 
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A node that a reference names, and its document."""
-
-    folder: str
-    """The indexed folder, absolute."""
-    document_key: int
-    nodes: Sequence[StoredNode]
-    """All nodes of the document, in document order: the file first."""
-    place: int
-    """The named node's among them."""
-
-    @property
-    def last_line(self) -> int:
-        """The document's; 0 for an empty one."""
-        return max((stored.node.span.last for stored in self.nodes if stored.node.span), default=0)
-
-
-def _find(connection: sqlite3.Connection, reference: str) -> _Found | None:
-    for node_id in _possible_ids(connection, reference):
-        key = reading.document_of_node(connection, node_id)
-        if key is not None:
-            nodes = list(reading.nodes_of_documents(connection, [key]))
-            place = next(place for place, stored in enumerate(nodes) if stored.node.id == node_id)
-            return _Found(reading.folder_of(connection, [key])[key], key, nodes, place)
-    return None
-
-
-def _possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
-    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
-    if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
-        return  # no name that is in an index
-    yield reference
-    path, sign, slugs = reference.partition("#")
-    folders = reading.folders(connection)
-    for folder in folders:
-        place = absolute(path)
-        if place.is_relative_to(folder.path):
-            inside = place.relative_to(folder.path).as_posix()
-            yield folder.prefix + ("" if inside == "." else inside) + sign + slugs
-    for folder in folders:
-        yield folder.prefix + reference
-
-
-def _span_below(found: _Found) -> Span | None:
-    """The lines of the node and of all that is below it; None when they have none."""
-    named = found.nodes[found.place].node
-    below = {named.id}
-    spans = [named.span] if named.span else []
-    for stored in found.nodes[found.place + 1 :]:
-        if stored.parent_id in below:
-            below.add(stored.node.id)
-            spans += [stored.node.span] if stored.node.span else []
-    return Span(spans[0].first, spans[-1].last) if spans else None
-
-
-def _as_it_is(found: _Found, text: str, lines: tuple[int, int] | None) -> Passage:
-    """Lines of a file that has changed, or all: what a citation of today names."""
-    file, last_line = found.nodes[0].node, count_lines(text)
-    span = _span_of_lines(file, last_line, lines or (1, last_line))
-    return Passage(file.id, found.folder, file.path, span, _lines(text, span), file.title, file.breadcrumb)
-
-
-def _as_it_was(found: _Found, lines: tuple[int, int] | None) -> Passage:
-    """Lines of a document when it was indexed, or those of the named node and all below it."""
-    span = _span_of_lines(found.nodes[0].node, found.last_line, lines) if lines else _span_below(found)
-    if span is None:
-        raise _empty(found.nodes[found.place].node)
-    text = "".join(stored.node.text for stored in found.nodes if stored.node.span)
-    holder = next(stored.node for stored in found.nodes if stored.node.span and stored.node.span.last >= span.first)
-    return Passage(holder.id, found.folder, holder.path, span, _lines(text, span), holder.title, holder.breadcrumb)
-
-
-def _span_of_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """The lines of a file that has so many, if it has them."""
+    Raises:
+        UsageError: it has no such lines.
+    """
     first, last = lines
     if not last_line:
-        raise _empty(file)
+        raise UsageError(f"{file.path} is empty")
     if not 1 <= first <= last <= last_line:
         raise UsageError(f"{file.path} has the lines 1-{last_line}, not {first}-{last}")
     return Span(first, last)
 
 
-def _empty(node: Node) -> UsageError:
-    return UsageError(f"{node.path} is empty")
-
-
-def _lines(text: str, span: Span) -> str:
+def _cut(text: str, span: Span) -> str:
     """These lines, each with its line end."""
     return "\n".join([*text.split("\n")[span.first - 1 : span.last], ""])
 
@@ -231,13 +221,14 @@ class Relations:
     """What links to it, by document and place."""
 
 
-def relations(view: View, reference: str) -> Relations:
+def find_relations(view: View, reference: str) -> Relations:
     """The neighbours of the file or section that a node id or a path names.
 
     Raises:
         UsageError: there is no such file or section.
     """
-    prefix, node_id = find_in_documents(view.connection, reference)
+    key, node_id = find_in_documents(view.connection, reference)
+    prefix = reading.prefixes(view.connection)[key]
     tree = view.tree
     tree.load_nodes([node_id])
     node = tree.node(node_id)
@@ -253,7 +244,7 @@ def relations(view: View, reference: str) -> Relations:
     )
 
 
-def places(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
+def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
     """Tells of each of these nodes where it is by now; None of one without lines. To be used within the view.
 
     Args:

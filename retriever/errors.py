@@ -4,7 +4,9 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── UsageError                  the caller asked for something that cannot be; exit 2
 │   ├── ProfileError            one or more mistakes in a profile, all of them reported
 │   ├── QuestionError           an empty question, or one that no stage can read
-│   └── ParametersError         one or more mistakes in a request over HTTP, all of them reported
+│   ├── ParametersError         one or more mistakes in a request over HTTP, all of them reported
+│   ├── UnknownReferenceError   a node id or a path names nothing in the index
+│   └── ClosedError             the retriever was closed
 ├── DocumentsError              the folder of documents is missing, unreadable or holds no document
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
@@ -13,12 +15,12 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
 │   └── StorageError            the disk is full, read-only or failing
 ├── ArchiveError                a file is no exported index, or a damaged one
-├── SnapshotError             a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
+├── SnapshotError               a derived folder (Chroma, lexical) cannot be opened: rebuilt, and answered by exact scan
 ├── EncoderError                the embedding model cannot be loaded, reached or believed
-├── LanguageModelError              the language model gave nothing that can be used
+├── LanguageModelError          the language model gave nothing that can be used
 │   ├── NoGeneratorError        its server is not running, or is not one that may be asked
 │   ├── NoModelError            the server has no such model, or one of another kind
-│   ├── LanguageModelTimeoutError   it took longer than was agreed
+│   ├── LanguageModelTimeoutError  it took longer than was agreed
 │   ├── CutAnswerError          its answer ended in the middle
 │   ├── WrongAnswerError        it wrote something else than was asked for, twice
 │   └── TaskTooLongError        the task is longer than the model reads
@@ -26,13 +28,55 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── OutOfTimeError              the budget of a question has no time for a stage, which is skipped
 ├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
 └── NotReadyError               the documents are still being indexed
+
+Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python program or a log; the command line, the
+page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
 """
 
 from collections.abc import Mapping
+from typing import Self
+
+
+class Command(str):
+    """A hint that is a command line: its arguments, without the program's name.
+
+    Attributes:
+        lead: the words before it: "run", or for example "if that is meant, run".
+    """
+
+    lead: str
+
+    def __new__(cls, arguments: str, lead: str = "run") -> Self:
+        """A string with the words before it."""
+        command = super().__new__(cls, arguments)
+        command.lead = lead
+        return command
+
+    def render(self, program: str = "hybrid_retrieve.py") -> str:
+        """`run: hybrid_retrieve.py index FOLDER`."""
+        return f"{self.lead}: {program} {self}"
 
 
 class RetrieverError(Exception):
-    """What went wrong, and what to do about it, in one or two sentences."""
+    """What went wrong, and what to do about it.
+
+    Args:
+        message: what went wrong, in one or two sentences.
+        hint: what to do: a `Command`, or a sentence without its first capital; empty where the message says it.
+    """
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+    @property
+    def message(self) -> str:
+        """What went wrong, without the hint."""
+        return super().__str__()
+
+    def __str__(self) -> str:
+        hint = self.hint.render() if isinstance(self.hint, Command) else self.hint
+        return "; ".join(filter(None, [self.message, hint]))
 
 
 class UsageError(RetrieverError):
@@ -65,6 +109,17 @@ class ParametersError(UsageError):
     def __init__(self, mistakes: Mapping[str, str]) -> None:
         super().__init__("; ".join(f"{name} {mistake}" for name, mistake in mistakes.items()))
         self.mistakes = mistakes
+
+
+class UnknownReferenceError(UsageError):
+    """A node id or a path names nothing in the index."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"{reference!r} is not in the index", hint=Command("tree", "to see what is, run"))
+
+
+class ClosedError(UsageError):
+    """The retriever was closed."""
 
 
 class DocumentsError(RetrieverError):

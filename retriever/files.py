@@ -1,4 +1,4 @@
-"""What the disk refuses becomes one error that says what to do."""
+"""Turns what the disk refuses into one error that says what to do; files and folders for this user alone."""
 
 import errno
 import os
@@ -12,9 +12,8 @@ from typing import Self
 
 from retriever.errors import StorageError
 
+# numpy reports a short write as an OSError without a number: the disk took no more.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, None})
-"""numpy reports a short write as an OSError without a number: the disk took no more."""
-
 _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -28,7 +27,13 @@ def writing_to(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(f"{folder}: {_advice(error)}") from error
+        if error.errno in _FULL:
+            advice = "the disk is full; free some space, or keep the index on another disk (--index)"
+        else:
+            cure = "change its permissions" if error.errno in _FORBIDDEN else "check the disk"
+            reason = error.strerror or error
+            advice = f"cannot be written ({reason}); {cure}, or keep the index elsewhere (--index)"
+        raise StorageError(f"{folder}: {advice}") from error
 
 
 def make_private_folder(folder: Path) -> None:
@@ -68,22 +73,11 @@ def require_space(folder: Path, needed: int) -> None:
     with writing_to(folder):
         free = shutil.disk_usage(existing).free
     if free < needed:
+        needed_mb, free_mb = -(-needed // 1_000_000), -(-free // 1_000_000)  # rounded up
         raise StorageError(
-            f"{folder}: needs {_megabytes(needed)} MB, the disk has {_megabytes(free)} MB free; "
+            f"{folder}: needs {needed_mb} MB, the disk has {free_mb} MB free; "
             "free some space, or keep the index on another disk (--index)"
         )
-
-
-def _advice(error: OSError) -> str:
-    if error.errno in _FULL:
-        return "the disk is full; free some space, or keep the index on another disk (--index)"
-    if error.errno in _FORBIDDEN:
-        return f"cannot be written ({error.strerror}); change its permissions, or keep the index elsewhere (--index)"
-    return f"cannot be written ({error.strerror or error}); check the disk, or keep the index elsewhere (--index)"
-
-
-def _megabytes(size: int) -> int:
-    return -(-size // 1_000_000)
 
 
 # What is closed at the end of a `with` block.

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from retriever.errors import IndexLockedError, IndexUnusableError, UsageError
+from retriever.errors import Command, IndexLockedError, IndexUnusableError, UsageError
 from retriever.files import writing_to
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
@@ -22,13 +22,12 @@ from retriever.store.locks import writer_lock
 from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Degradation, StageName
 
-WAIT_S = 0.2
-"""How long an answer waits for another writer before it goes unrecorded, in seconds."""
+WAIT_S = 0.2  # an answer waits no longer for another writer, and then goes unrecorded
 
 log = logging.getLogger(__name__)
 
 
-def kept(index: Path, answer: Answer) -> Answer:
+def record_answer(index: Path, answer: Answer) -> Answer:
     """Records an answer; where that fails, the same answer that says so.
 
     Args:
@@ -40,13 +39,13 @@ def kept(index: Path, answer: Answer) -> Answer:
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:
         with _writing(index) as connection:
-            queries.put_query(connection, query, _record(answer, now))
+            queries.put_query(connection, query, _make_record(answer, now))
     except IndexUnusableError as error:
         return replace(answer, degraded=(*answer.degraded, Degradation(StageName.RECORD, str(error))))
     return answer
 
 
-def note_opened(index: Path, node_id: str) -> None:
+def count_opening(index: Path, node_id: str) -> None:
     """Counts one opening of a section; a failure is logged, for what was opened is there all the same."""
     try:
         with _writing(index) as connection:
@@ -55,7 +54,7 @@ def note_opened(index: Path, node_id: str) -> None:
         log.warning("record: %s", error)
 
 
-class History:
+class QuestionLog:
     """The recorded questions of one index."""
 
     def __init__(self, index: Path) -> None:
@@ -80,7 +79,7 @@ class History:
         with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
             record = queries.query_record(connection, key)
         if record is None:
-            raise _no_such(key)
+            raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
         return {"id": key, **record}
 
     def delete(self, key: int) -> None:
@@ -93,7 +92,7 @@ class History:
         with self._deleting() as connection:
             removed = queries.remove_query(connection, key)
         if not removed:
-            raise _no_such(key)
+            raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
 
     def delete_all(self) -> int:
         """Removes all, and what was opened, from every file of the index; how many questions that were.
@@ -120,8 +119,8 @@ class History:
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise IndexLockedError(
-                    f"deleted, but a process that reads the index {self.index} still holds the text in its log; "
-                    "end it, or delete again when it has finished"
+                    f"deleted, but a process that reads the index {self.index} still holds the text in its log",
+                    hint="end it, or delete again when it has finished",
                 )
 
 
@@ -134,7 +133,7 @@ def _writing(index: Path) -> Iterator[sqlite3.Connection]:
             yield connection
 
 
-def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
+def _make_record(answer: Answer, asked_at: str) -> dict[str, Any]:
     from retriever.display.json import IndexJson, StageJson, hit_object  # pydantic, where answers are recorded
 
     return {
@@ -150,7 +149,3 @@ def _record(answer: Answer, asked_at: str) -> dict[str, Any]:
         "degraded": list(map(str, answer.degraded)),
         "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
     }
-
-
-def _no_such(key: int) -> UsageError:
-    return UsageError(f"no question {key} is recorded; `hybrid_retrieve.py history` lists them")

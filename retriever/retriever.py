@@ -7,21 +7,19 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever import history
-from retriever.browse import Passage, find_node, read_excerpt, whole_tree
+from retriever.browse import Excerpt, find_node, load_tree, read_excerpt
 from retriever.context.gather import AnswerInContext, ask_for_context
 from retriever.deadline import Deadline, StageTimes
-from retriever.errors import NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
 from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
 from retriever.files import Closing
-from retriever.indexing.consent import FolderAccess, named_folders
-from retriever.indexing.forget import forgotten_files
-from retriever.indexing.freshness import Freshness, Watch
+from retriever.freshness import Freshness, Watch
+from retriever.history import count_opening, record_answer
+from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.indexing.update import update_index
@@ -34,92 +32,17 @@ from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.question import clean_question
 from retriever.settings.duration import parse_duration
-from retriever.settings.schema import ExpansionSettings, Profile, RerankStageSettings
-from retriever.store import reading, text_vectors
+from retriever.settings.schema import ExpansionSettings, RerankStageSettings
+from retriever.status import Status, read_state, read_status
+from retriever.store import text_vectors
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, IndexState, StageName
+from retriever.types import Answer, StageName
 
 if TYPE_CHECKING:
     from retriever.llm.ollama import OllamaGenerator
 
-
-# What an index holds, and how it stands to its folders.
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What an index holds, and how it stands to its folders."""
-
-    index: IndexState
-    encoder: str
-    """The embedding model's kind and name."""
-    size_bytes: int
-    """Of the index's folder."""
-    changed_files: tuple[str, ...]
-    """Files that are new, different or gone since they were indexed."""
-    skipped: tuple[tuple[str, str], ...]
-    """Files that could not be read, or not all of them, and why."""
-    broken_links: int
-    coverage: float
-    """The share of the chunks that have a vector, 0 to 1."""
-    former_encoder: str = ""
-    """The embedding model that `encoder` is taking the place of, likewise; empty while it takes none's."""
-    former_coverage: float = 0.0
-    """The share of the sections that it has read, 0 to 1."""
-
-
-def status_of(view: View, watch: Watch, profile: Profile) -> Status:
-    """The status of an open index; the folders are looked at now."""
-    suspects, problems = watch.changed(view)
-    chunks = view.counts.chunks
-    vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    return Status(
-        index=state_of(view, Freshness(stale=sum(map(len, suspects)))),
-        encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
-        size_bytes=_size(view.index),
-        changed_files=tuple(path for item in suspects for path in item.paths),
-        skipped=(
-            *reading.skipped(view.connection),
-            *reading.warnings(view.connection),
-            *problems,
-            *forgotten_files(view.connection),
-        ),
-        broken_links=view.counts.broken_links,
-        coverage=vectors / chunks if chunks else 1.0,
-    )
-
-
-def state_of(view: View, freshness: Freshness) -> IndexState:
-    """What is searched, and how fresh it is."""
-    counts, named = view.counts, named_folders(view.index).folders
-    folders = tuple(folder.path for folder in reading.folders(view.connection))
-    return IndexState(
-        path=str(view.index),
-        folders=folders,
-        snapshot=view.number,
-        documents=counts.documents,
-        sections=counts.sections,
-        chunks=counts.chunks,
-        refreshed_files=freshness.refreshed,
-        stale_files=freshness.stale,
-        skipped_files=reading.skipped_count(view.connection),
-        unchecked_folders=sum(folder not in named for folder in folders),
-    )
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files; those that a writer removes meanwhile count for nothing."""
-    size = 0
-    for file in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            size += file.stat().st_size if file.is_file() else 0
-    return size
-
-
-ATTEMPTS = 3
-"""How often the snapshot in force is opened before index.sqlite answers alone: writers may remove it meanwhile."""
-RETRY_S = 60.0
-"""A snapshot that could be neither opened nor rebuilt is tried again after so many seconds."""
+ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
+RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +56,21 @@ class Unusable:
 
 
 class Retriever(Closing):
-    """Answers questions from one index; safe to share between threads, which then take turns."""
+    """Answers questions from one index; safe to share between threads, which then take turns.
+
+    Every method may raise a RetrieverError: ClosedError after `close`, IndexUnusableError where the index cannot be
+    used; each says what else.
+    """
 
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
-        self._request = replace(request, docs=(), wait_s=0.0, change_s=0.0)
+        self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
         self._index = OpenIndex(request.index)
+        self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
+        self._generator: OllamaGenerator | None = None
         self._unusable: Unusable | None = None
         self._stage_times = StageTimes()
         self._lock = threading.RLock()
@@ -149,6 +78,18 @@ class Retriever(Closing):
         """Whether something stood in the way of an answer; what this retriever remembers of it may be over by now."""
         self.clock = time.monotonic
         """What the budget of a question is measured by."""
+
+    def __repr__(self) -> str:
+        path = self._index.path
+        if not self._lock.acquire(blocking=False):  # a thread is asking: a debugger should not wait for its answer
+            return f"<Retriever of {path}: busy>"
+        try:
+            with self.view() as view:
+                return f"<Retriever of {path}: snapshot {view.number}, {view.counts.documents} documents>"
+        except RetrieverError as error:
+            return f"<Retriever of {path}: {'closed' if isinstance(error, ClosedError) else 'unusable'}>"
+        finally:
+            self._lock.release()
 
     def search(
         self,
@@ -174,19 +115,19 @@ class Retriever(Closing):
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
         request = SearchRequest(clean_question(question, recorder), expansion, recent_context, tuple(focus))
-        with self._lock:
+        with self._use() as index:
             with recorder.stage(StageName.REFRESH) as note:
-                fresh = self._watch.refresh(self._index)
+                fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        expanded = self._expander.expand(request, self.view, recorder)
-        with self._lock:
-            answer = self._answered(expanded, fresh, recorder)
+        expanded = self._expander.expand(request, self.view, recorder)  # other threads ask while the model writes
+        with self._use() as index:
+            answer = self._answer(index, expanded, fresh, recorder)
             self._stage_times.record(answer.trace.stages)
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             if answer.expansion is not None and expansion is None:
-                self._cache_file.add_event(self._index.path, answer.expansion)
-            return history.kept(self._index.path, answer) if self.profile.record else answer
+                self._cache_file.add_event(index.path, answer.expansion)
+            return record_answer(index.path, answer) if self.profile.record else answer
 
     def context(
         self,
@@ -197,10 +138,17 @@ class Retriever(Closing):
         recent_context: str = "",
         focus: Sequence[str] = (),
     ) -> AnswerInContext:
-        """The sections that answer the question as context for a prompt, within `max_tokens` (the profile's if None).
+        """The sections that answer the question as context for a prompt.
+
+        Args:
+            question: as in `search`, and so are the three below.
+            max_tokens: how long the context may be; None for the profile's `context_tokens`.
+            expansion: other wordings of the question.
+            recent_context: the conversation so far.
+            focus: kinds of things to write about.
 
         Raises:
-            UsageError: so few tokens hold nothing.
+            UsageError: `max_tokens` has no room for any section.
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
@@ -214,35 +162,39 @@ class Retriever(Closing):
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.
 
+        Args:
+            reference: a node id or a path; empty for everything.
+            depth: how many levels below it are shown; None for all.
+
         Raises:
-            UsageError: there is no such node.
+            UnknownReferenceError: there is no such node.
         """
-        with self._lock, self._index.view() as view:
-            tree = whole_tree(view.connection)
+        with self.view() as view:
+            tree = load_tree(view.connection)
             return tree.pretty(find_node(view.connection, tree, reference) if reference else None, depth)
 
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
-        """As `tree`, as values: parents before their children, in document order."""
-        with self._lock, self._index.view() as view:
-            tree = whole_tree(view.connection)
+        """What `tree` draws, as values: parents before their children, in document order."""
+        with self.view() as view:
+            tree = load_tree(view.connection)
             return tuple(tree.walk(find_node(view.connection, tree, reference) if reference else None, depth))
 
-    def read(self, reference: str) -> Passage:
+    def read(self, reference: str) -> Excerpt:
         """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
         Raises:
             UsageError: there is no such node, path or line.
         """
-        with self._lock, self._index.view() as view:
-            passage = read_excerpt(view.connection, reference, self.access)
+        with self.view() as view:
+            excerpt = read_excerpt(view.connection, reference, self.access)
         if self.profile.record:
-            history.note_opened(self._index.path, passage.node_id)
-        return passage
+            count_opening(self._index.path, excerpt.node_id)
+        return excerpt
 
     def status(self) -> Status:
         """What is indexed, and which files changed since."""
-        with self._lock, self._index.view() as view:
-            return status_of(view, self._watch, self.profile)
+        with self.view() as view:
+            return read_status(view, self._watch, self.profile)
 
     @property
     def access(self) -> FolderAccess:
@@ -260,49 +212,59 @@ class Retriever(Closing):
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:
         """The index in one state, for as long as the block lasts; other threads wait meanwhile."""
-        with self._lock, self._index.view() as view:
+        with self._use() as index, index.view() as view:
             yield view
 
     @property
     def llm_calls(self) -> int:
         """How many answers of the language model were used since this was opened."""
-        return self._generator.answers if "_generator" in self.__dict__ else 0
+        return self._generator.answers if self._generator else 0
 
     def close(self) -> None:
-        """Closes the index."""
+        """Closes the index; what is asked afterwards is a ClosedError."""
         with self._lock:
+            self._is_closed = True
             self._index.close()
 
-    def _answered(self, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
+    @contextlib.contextmanager
+    def _use(self) -> Iterator[OpenIndex]:
+        """The open index, by one thread at a time."""
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
+            yield self._index
+
+    def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
-        rebuilt = False
+        is_rebuilt = False
         for _ in range(ATTEMPTS):
-            number = self._index.number()
-            if self._is_given_up(number):
+            number, known = index.number(), self._unusable
+            if known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S:
                 break
             try:
-                return self._answer(expanded, fresh, recorder.copy(), substitute=False)
+                return self._search_snapshot(index, expanded, fresh, recorder.copy(), substitute=False)
             except SnapshotError as error:
-                if self._index.number() != number:
+                if index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
-                if rebuilt or not self._rebuild(number):
+                if is_rebuilt or not self._rebuild(index, number):
                     self._unusable = Unusable(number, str(error), time.monotonic())
                     break
-                rebuilt = True
+                is_rebuilt = True
                 recorder.degrade(StageName.INDEX, f"{error}; it was rebuilt")
         if self._unusable is not None:
             recorder.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
-        return self._answer(expanded, fresh, recorder, substitute=True)
+        return self._search_snapshot(index, expanded, fresh, recorder, substitute=True)
 
-    def _answer(self, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool) -> Answer:
-        with self._index.view(substitute=substitute) as view:
+    def _search_snapshot(
+        self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool
+    ) -> Answer:
+        """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
+        with index.view(substitute=substitute) as view:
             if not view.number:
                 share = f"{text_vectors.embedded_share(view.connection):.0%} of its texts are embedded"
-                raise NoIndexError(
-                    f"the index {self._index.path} is not finished ({share}); run: hybrid_retrieve.py index FOLDER"
-                )
+                raise NoIndexError(f"the index {index.path} is not finished ({share})", hint=Command("index FOLDER"))
             hits, words = search(view, self._models, expanded, self.profile, self._reranker, recorder)
-            state = state_of(view, fresh)
+            state = read_state(view, fresh)
         assessment = assess(recorder.signals)
         return Answer(
             question=expanded.question,
@@ -317,14 +279,30 @@ class Retriever(Closing):
             expansion=recorder.expansion,
         )
 
-    @cached_property
-    def _generator(self) -> "OllamaGenerator":
-        return open_generator(self.profile.llm)
+    def _rebuild(self, index: OpenIndex, number: int) -> bool:
+        """Makes a new snapshot, for which nothing is embedded; whether that was possible."""
+        with index.view() as view:
+            if not matches_config(view.connection, self._request):
+                return False
+        mark_unusable(index.path, number)
+        try:
+            update_index(self._request, NoProgress())
+        except RetrieverError:
+            return False
+        return True
+
+    # What is opened when a question needs it.
+
+    def _open_generator(self) -> "OllamaGenerator":
+        """One for all stages: they share its circuit breaker."""
+        if self._generator is None:
+            self._generator = open_generator(self.profile.llm)
+        return self._generator
 
     @cached_property
     def _expander(self) -> Expander:
         cache = ExpansionCache(self._cache_file, self.profile.hyde.cache_entries)
-        return Expander(self.profile.part(ExpansionSettings), lambda: self._generator, cache)
+        return Expander(self.profile.part(ExpansionSettings), self._open_generator, cache)
 
     @cached_property
     def _cache_file(self) -> CacheFile:
@@ -332,20 +310,4 @@ class Retriever(Closing):
 
     @cached_property
     def _reranker(self) -> Reranker | None:
-        return open_reranker(self.profile.part(RerankStageSettings), lambda: self._generator)
-
-    def _is_given_up(self, number: int) -> bool:
-        known = self._unusable
-        return known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S
-
-    def _rebuild(self, number: int) -> bool:
-        """Makes a new snapshot, for which nothing is embedded; whether that was possible."""
-        with self._index.view() as view:
-            if not matches_config(view.connection, self._request):
-                return False
-        mark_unusable(self._index.path, number)
-        try:
-            update_index(self._request, NoProgress())
-        except RetrieverError:
-            return False
-        return True
+        return open_reranker(self.profile.part(RerankStageSettings), self._open_generator)

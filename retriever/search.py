@@ -132,8 +132,8 @@ def match_tokens(
 def gather_signals(view: View, semantic: SemanticResult, keyword: KeywordResult) -> Signals:
     """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
     margin = agreement = None
-    if semantic.cosine is not None and view.unrelated is not None:
-        margin = view.unrelated.margin(semantic.cosine)
+    if semantic.cosine is not None and view.background is not None:
+        margin = view.background.z_score(semantic.cosine)
         agreement = measure_agreement(semantic.rankings[0], keyword.rankings[0], view.counts.sections)
     return Signals(keyword.coverage, keyword.known, keyword.together, keyword.form, margin, agreement)
 

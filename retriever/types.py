@@ -184,7 +184,7 @@ class Candidate:
     """What the score is; empty: what the profile's fusion gives."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Hit:
     """A section that answers, ready to be cited."""
 
@@ -221,6 +221,9 @@ class Hit:
     def citation(self) -> str:
         """`file:first-last`."""
         return f"{self.file}:{self.span}"
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +337,7 @@ class Trace:
     """The candidates after the reranking, best first, by node id: the hits and those behind them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -353,6 +356,9 @@ class Answer:
     trace: Trace
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
+
+    def __repr__(self) -> str:
+        return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"
 
 
 class Progress(Protocol):

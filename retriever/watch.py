@@ -1,7 +1,7 @@
 """Folders -> an index that follows them, save by save.
 
-What the system tells of changes is a reason to look, no more: whether there is something to index, the listing of the
-folders decides. So a file that is ignored, or saved under another name and renamed, is never mistaken for a document.
+The system's notice of a change is only a reason to look: the listing of the folders decides whether there is something
+to index. So a file that is ignored, or saved under another name and renamed, is never mistaken for a document.
 """
 
 import time
@@ -16,26 +16,22 @@ from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import YOUNG_NS, list_documents
 from retriever.types import IndexReport, Progress
 
-SETTLED_MS = 300
-"""A burst of changes is over when nothing has changed for so long: the saves of an editor, a branch switch."""
-LONGEST_BURST_MS = 10_000
-"""Where files never stop changing, what there is after so long is indexed."""
-LOOK_MS = 500
-"""So often it is checked that the folders are those that are watched: one that is made again is another."""
-RETRY_S = 10.0
-"""A run that failed is tried again after so many seconds, or when something changes."""
+SETTLED_MS = 300  # the saves of an editor, or a branch switch, are over when nothing has changed for this long
+LONGEST_BURST_MS = 10_000  # where files never stop changing, the index follows after this long
+LOOK_MS = 500  # how often the folders are compared with those that are watched: one that is made again is another
+RETRY_S = 10.0  # a failed run is tried again after this long, or when something changes
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One time that the index was brought up to date."""
+class WatchEvent:
+    """One update of the index."""
 
     files: tuple[tuple[str, str], ...]
     """Documents that looked different from the run before, sorted: the folder, and the path in it."""
     report: IndexReport
 
 
-class Follower:
+class Watcher:
     """Keeps one index up to date with its folders; the arguments are those of `index_folders`."""
 
     def __init__(
@@ -56,7 +52,7 @@ class Follower:
         self._failed: dict[str, Listing | str] = {}
         self._retry_at = 0.0
 
-    def follow(self) -> Iterator[Run | RetrieverError]:
+    def follow(self) -> Iterator[WatchEvent | RetrieverError]:
         """Indexes at once, then after every change, until it is interrupted.
 
         Yields:
@@ -65,27 +61,28 @@ class Follower:
         Raises:
             RetrieverError: the first run failed.
         """
-        yield self._run(self._look(), self._folders)
-        said = ""
-        for is_told in wakes(self._folders):
-            if not (is_told or self._failed):
+        yield self._update(self._look(), self._folders)
+        reported = ""
+        for is_notified in wait_for_changes(self._folders):
+            if not (is_notified or self._failed):
                 continue
             now = self._look()
             is_same = now == self._seen
-            is_settled = is_same and not (is_told and self._has_young(now))
+            is_settled = is_same and not (is_notified and self._has_young(now))
             if is_settled or (now == self._failed and time.monotonic() < self._retry_at):
                 continue
             try:
-                run = self._run(now, [Path(folder) for folder, found in now.items() if _has_documents(found)])
+                filled = [Path(folder) for folder, found in now.items() if isinstance(found, Listing) and found.files]
+                event = self._update(now, filled)  # the index itself decides about folders that are away or empty
             except RetrieverError as error:
                 self._failed, self._retry_at = now, time.monotonic() + RETRY_S
-                if str(error) != said:
-                    said = str(error)
+                if str(error) != reported:
+                    reported = str(error)
                     yield error
             else:
-                said = ""
-                if run.report.changed or not is_same:
-                    yield run
+                reported = ""
+                if event.report.changed or not is_same:
+                    yield event
 
     def _look(self) -> dict[str, Listing | str]:
         """What each folder holds, or why it cannot be listed."""
@@ -102,8 +99,7 @@ class Follower:
         listings = [found for found in now.values() if isinstance(found, Listing)]
         return any(file.ctime_ns > self._young_ns for listing in listings for file in listing.files)
 
-    def _run(self, now: Mapping[str, Listing | str], docs: Sequence[Path]) -> Run:
-        """Indexes: folders that are away or empty are known to the index, which decides about them."""
+    def _update(self, now: Mapping[str, Listing | str], docs: Sequence[Path]) -> WatchEvent:
         index, profile, settings, progress = self._index_with
         young_ns = time.time_ns() - YOUNG_NS
         report = index_folders(docs, index, profile, settings, progress)
@@ -113,15 +109,11 @@ class Follower:
         }
         self._seen, self._young_ns, self._failed = dict(now), young_ns, {}
         self._known |= files
-        return Run(tuple(sorted(different)), report)
+        return WatchEvent(tuple(sorted(different)), report)
 
 
-def _has_documents(found: Listing | str) -> bool:
-    return isinstance(found, Listing) and bool(found.files)
-
-
-def wakes(folders: Sequence[Path]) -> Iterator[bool]:
-    """Comes back every LOOK_MS at the latest, and says whether something may have changed meanwhile.
+def wait_for_changes(folders: Sequence[Path]) -> Iterator[bool]:
+    """Yields every LOOK_MS at the latest: whether something may have changed meanwhile.
 
     Raises:
         KeyboardInterrupt: a handler of a signal raised something.
@@ -130,8 +122,8 @@ def wakes(folders: Sequence[Path]) -> Iterator[bool]:
     from watchfiles import watch  # 60 ms, where something is watched
 
     while True:
-        watched = identities(folders)
-        is_told = True  # what changed before the watching began was told to nobody
+        watched = identify_folders(folders)
+        is_notified = True  # something may have changed before the watching began
         try:
             for changes in watch(
                 *(folder for folder in folders if watched[folder]),
@@ -142,9 +134,9 @@ def wakes(folders: Sequence[Path]) -> Iterator[bool]:
                 yield_on_timeout=True,
                 ignore_permission_denied=True,
             ):
-                yield is_told or bool(changes)
-                is_told = False
-                if identities(folders) != watched or any(Path(path) in watched for _, path in changes):
+                yield is_notified or bool(changes)
+                is_notified = False
+                if identify_folders(folders) != watched or any(Path(path) in watched for _, path in changes):
                     break
         except FileNotFoundError:  # it went away just now
             continue
@@ -154,8 +146,8 @@ def wakes(folders: Sequence[Path]) -> Iterator[bool]:
             ) from error
 
 
-def identities(folders: Sequence[Path]) -> dict[Path, tuple[int, int] | None]:
-    """What tells each folder from another one under its name; None where there is none."""
+def identify_folders(folders: Sequence[Path]) -> dict[Path, tuple[int, int] | None]:
+    """The device and inode of each folder, which tell it from another one under its name; None where there is none."""
     found: dict[Path, tuple[int, int] | None] = {}
     for folder in folders:
         try:

@@ -38,7 +38,7 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from pageindex.node import Span
-from retriever.api import open_retriever
+from retriever import open_retriever
 from retriever.lexical.tokens import tokenize
 from retriever.retriever import Retriever
 from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess

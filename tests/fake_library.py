@@ -23,7 +23,7 @@ from retriever.indexing.forget import ForgetReport
 from retriever.settings.schema import Profile
 from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Hit, IndexReport, IndexState, Progress
-from retriever.watch import Run
+from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
 
@@ -49,8 +49,6 @@ class FakeStatus:
     skipped: tuple[tuple[str, str], ...] = ()
     broken_links: int = 3
     coverage: float = 1.0
-    former_encoder: str = ""
-    former_coverage: float = 0.0
 
 
 REPORT = IndexReport(
@@ -82,7 +80,7 @@ class FakeLibrary:
     """Raised by every function."""
     passage: FakePassage = FakePassage()
     status: FakeStatus = FakeStatus()
-    runs: Sequence[Run | RetrieverError] = (Run((), REPORT), Run((("/docs", "a.md"),), REPORT))
+    runs: Sequence[WatchEvent | RetrieverError] = (WatchEvent((), REPORT), WatchEvent((("/docs", "a.md"),), REPORT))
     """Of `watch`."""
     drawing: str = "/\n  guide/mail.md"
     report: IndexReport = REPORT
@@ -124,7 +122,7 @@ class FakeLibrary:
         profile: str = "balanced",
         settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-    ) -> Iterator[Run | RetrieverError]:
+    ) -> Iterator[WatchEvent | RetrieverError]:
         self.open_retriever(docs, index, profile, settings, progress)
         return iter(self.runs)
 

@@ -1,26 +1,19 @@
 """The commands that are interrupted, each with what it finds and does."""
 
-import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 from retriever.api import check_up, open_retriever
 from retriever.embedding import open_encoder
-from retriever.indexing import model_change
 from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
-from retriever.store import reading
-from retriever.store.model_change import unread_nodes
 from retriever.trace import NoProgress
 from retriever.types import Encoder, FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
@@ -35,8 +28,6 @@ class Scenario:
     """Makes the documents and the index as they are before."""
     act: Callable[[Shelf], object]
     """The command; run again, it finishes what was interrupted."""
-    steps: Callable[[Shelf, int], bool] | None = None
-    """So many steps of a command that commits in steps, and whether any is left; None: it does all at once."""
     shelf: type[Shelf] = Shelf
 
 
@@ -120,22 +111,12 @@ def _update(shelf: Shelf) -> object:
     return shelf.update()
 
 
-def _read_by(shelf: Shelf, model: Mapping[str, Any], seconds: float = math.inf) -> int:
+def _read_by(shelf: Shelf, model: Mapping[str, Any]) -> int:
     given = given_settings(DEFAULT_PROFILE, model, None, {})
-    request = IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), None, 0.0, seconds)
+    request = IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), None, 0.0)
     report = update_index(request, NoProgress())
     shelf.encoder.encoded += report.embedded
     return report.embedded
-
-
-def _partly_read(shelf: Shelf, steps: int) -> bool:
-    """Each look at the clock is a second, and there is one for every few sections; the end is a step of its own."""
-    ticks = count()
-    clock = SimpleNamespace(monotonic=lambda: float(next(ticks)))
-    with patch.multiple(model_change, time=clock, _end=lambda *_: None):
-        _read_by(shelf, OTHER_MODEL, steps)
-    with shelf.rows() as rows:
-        return bool(unread_nodes(rows, reading.meta(rows, "fingerprint") or ""))
 
 
 SCENARIOS = (
@@ -154,7 +135,6 @@ SCENARIOS = (
         "changing the model",
         lambda shelf: _read_by(shelf, {}),
         lambda shelf: _read_by(shelf, OTHER_MODEL),
-        _partly_read,
         TwoModels,
     ),
 )

@@ -17,10 +17,9 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +55,6 @@ class Stage:
     shelf: Shelf
     before: Answers | None = None
     """None when there was nothing to ask."""
-    between: list[Answers] = field(default_factory=list)
-    """After each step of the command, where it commits in steps."""
     after: Answers = field(default_factory=list)
     needed: int = 0
     """How many texts are embedded in one go."""
@@ -113,7 +110,7 @@ def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the wo
 
 def asked(shelf: Shelf) -> tuple[Answers, list[str]]:
     """Hits of all questions, and what was degraded about them."""
-    with shelf.open(refresh_max_files=0, change_seconds=0, top_k=8) as reader:
+    with shelf.open(refresh_max_files=0, top_k=8) as reader:
         answers = [reader.search(question) for question in ASKED]
     hits = [[(node, round(score, 9)) for node, score in found(answer)] for answer in answers]
     return json.loads(json.dumps(hits)), [sentence for answer in answers for sentence in map(str, answer.degraded)]
@@ -149,8 +146,6 @@ def staged(scenario: Scenario, place: Path, faults: "Faults | None" = None) -> S
         shutil.copytree(shelf.index, shelf.place / "before")
         looked = ended(*in_a_child(lambda: asked(shelf)))  # a damaged index cannot be asked
         stage.before = None if looked.error else looked.value[0]
-    stage.between = list(_after_steps(stage))
-    put_back(stage)
     import_alike(lambda: _finished(stage))
     put_back(stage)
     begun = time.monotonic()
@@ -159,21 +154,6 @@ def staged(scenario: Scenario, place: Path, faults: "Faults | None" = None) -> S
     stage.after = result(lambda: asked(shelf))[0]
     stage.largest = max(path.stat().st_size for path in shelf.index.rglob("*"))
     return stage
-
-
-def _after_steps(stage: Stage) -> Iterator[Answers]:
-    """The answers after each step of a command that commits in steps."""
-    steps = stage.scenario.steps
-    number, is_left = 0, True
-    while steps and is_left:
-        put_back(stage)
-        is_left, answers = result(partial(_partly_done, stage, steps, number))
-        yield answers
-        number += 1
-
-
-def _partly_done(stage: Stage, steps: Callable[[Shelf, int], bool], number: int) -> tuple[bool, Answers]:
-    return steps(stage.shelf, number), asked(stage.shelf)[0]
 
 
 def import_alike(work: Callable[[], object]) -> None:
@@ -236,7 +216,7 @@ def aftermath(stage: Stage, kept: int) -> list[str]:
         between = ended(*in_a_child(lambda: asked(shelf)))
         if between.error or between.wrong:
             wrong.append(f"the index cannot be asked: {between}")
-        elif between.value[0] not in (stage.before, *stage.between, stage.after):
+        elif between.value[0] not in (stage.before, stage.after):
             wrong.append("an answer is of no state that the command goes through")
     else:  # nothing was there that could be asked: an error that says why, or the answers of the finished index
         between = ended(*in_a_child(lambda: asked(shelf)))

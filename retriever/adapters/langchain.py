@@ -26,7 +26,7 @@ class SectionRetriever(Closing, BaseRetriever):
     """
 
     docs: Sequence[str | Path] = ()
-    """As in `open_retriever`, and so are the next three."""
+    """Folders of Markdown, index, profile and settings: see `open_retriever`."""
     index: str | Path | None = None
     profile: str = DEFAULT_PROFILE
     settings: dict[str, Any] | None = None

@@ -26,10 +26,10 @@ class SectionRetriever(Closing, BaseRetriever):
     The verdict on an answer is in each node's metadata, and with `none` the nodes say nothing on the question.
 
     Args:
-        docs: as in `open_retriever`, and so are the next three.
-        index: as there.
-        profile: as there.
-        settings: as there.
+        docs: folders of Markdown: they are indexed first, only what changed. Empty for those of an index.
+        index: the index's folder, found as in `open_retriever`.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file.
         top_k: how many sections; None for the profile's.
     """
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from retriever.types import IndexReport
-    from retriever.watch import Run
+    from retriever.watch import WatchEvent
 
 MAX_NAMED = 3  # changed files in a line of `watch`
 
@@ -146,7 +146,7 @@ def watch(
     return ExitCode.OK
 
 
-def describe_run(run: "Run", *, is_first: bool) -> str:
+def describe_run(run: "WatchEvent", *, is_first: bool) -> str:
     """What is watched (the first run), or what changed, and how long it took."""
     report = run.report
     if is_first:

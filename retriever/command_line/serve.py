@@ -265,13 +265,13 @@ class QuestionRunner(Closing):
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:
-                update_index(replace(request, wait_s=0.0), _NoIndexing())
+                update_index(replace(request, wait_s=0.0, with_chroma=False), _NoIndexing())
             except IndexLockedError as error:
                 raise DeclinedError(str(error)) from error
             remember(request.index)
         names = (*VARIABLES, request.profile.encoder.api_key_env or VARIABLES[0])
         variables = sorted(item for item in os.environ.items() if item[0].startswith(names))
-        key = repr((request.index, request.profile, request.settings, request.recipe, profile, variables))
+        key = repr((request.index, request.profile, request.settings, request.index_config, profile, variables))
         with self._pool.borrow(key, lambda: Retriever(request, profile)) as retriever:
             try:
                 retriever.look_again()

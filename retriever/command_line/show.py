@@ -22,7 +22,7 @@ from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
-    from retriever.retriever import Status
+    from retriever.status import Status
 
 
 @click.command(
@@ -142,10 +142,6 @@ def print_status(status: "Status", index: str | None) -> None:
     chunks = f"{counted(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
     print_line(f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {chunks}")
     print_line(f"encoder       {sanitize_line(status.encoder)}")
-    if status.former_encoder:
-        share = f"has read {status.former_coverage:.0%} of the sections"
-        former = sanitize_line(status.former_encoder)
-        print_line(f"  former      {former}, {share} and stands in until the new one has read all")
     print_line(f"size          {size(status.size_bytes)}, snapshot {state.snapshot}")
     print_line(f"freshness     {freshness}")
     for file in status.changed_files:

@@ -1,27 +1,28 @@
 """Sections -> a context within a token budget: which lines fit, and the page that quotes them. Pure.
 
-The passages that matched come first, within half of the budget: without that limit, two long sections would leave no
-room for the other hits (measured in docs/context.md). Then whole sections, best first.
+The chunks that matched come first, within half of the budget; then whole sections, best first.
 """
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 
-from pageindex.node import Span
-from retriever.context.render import group_excerpts, more_line, outline_line, render_page
-from retriever.context.sections import Excerpt, Group, LeftOut, Piece, Section
+from retriever.context.render import group_quotations, outline_line, render_page
+from retriever.context.sections import Group, LeftOut, Piece, Quotation, Section
 from retriever.errors import UsageError
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS
 from retriever.types import Verdict
 
-PASSAGES_SHARE = 0.5  # of the budget, for the passages that matched
+# Of the budget, for the chunks that matched: without this limit, two long sections leave no room for the other hits
+# (measured in docs/context.md).
+CHUNKS_SHARE = 0.5
 OUTLINE_SHARE = 0.125  # of the budget, for the outline of what was left out
-COUNTED_CHARS = 100_000  # the tokens of a longer text are estimated from so many characters
+COUNTED_CHARS = 100_000  # the tokens of a longer text are estimated from its beginning
 
+# The number of tokens of a text, special ones aside; of two texts with a line end between, the sum.
 TokenCount = Callable[[str], int]
-"""The number of tokens of a text, special ones aside; of two texts with a line end between, the sum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def load_token_counter() -> TokenCount:
 def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
     """The context of these sections.
 
-    First it takes the passage that matched of each hit; then each hit whole where that fits, or else as many passages
+    First it takes the chunk that matched of each hit; then each hit whole where that fits, or else as many chunks
     around the one that matched as fit; then the sections that complete families, whole or not at all.
 
     Args:
@@ -76,15 +77,15 @@ def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int
     page = _Page(hits, repeats, verdict, max_tokens, count)
     distinct_hits = [section for section in distinct if section.rank is not None]
     for section in distinct_hits:
-        page.take(section, _excerpts(section, 1), PASSAGES_SHARE)
+        page.take(section, section.quote_chunks(1), CHUNKS_SHARE)
     for section in distinct_hits:
-        if not page.take(section, [Excerpt(section, section.span)]):
-            for number in range(1, len(section.passages) + 1):
-                if not page.take(section, _excerpts(section, number)):
+        if not page.take(section, [Quotation(section, section.span)]):
+            for number in range(1, len(section.chunk_spans) + 1):
+                if not page.take(section, section.quote_chunks(number)):
                     break
     for section in distinct:
         if section.rank is None:
-            page.take(section, [Excerpt(section, section.span)])
+            page.take(section, [Quotation(section, section.span)])
     return page.context()
 
 
@@ -100,7 +101,7 @@ def drop_repeats(sections: Sequence[Section]) -> tuple[list[Section], dict[str, 
 
 
 class _Page:
-    """The excerpts that were taken so far, and how long the page with them is."""
+    """The quotations that were taken so far, and how long the page with them is."""
 
     def __init__(
         self,
@@ -115,52 +116,53 @@ class _Page:
         self._verdict: Verdict = verdict
         self._max_tokens = max_tokens
         self._count = cache(count)  # lines come again with every trial
-        self._taken: dict[str, Sequence[Excerpt]] = {}
+        self._taken: dict[str, Sequence[Quotation]] = {}
 
-    def take(self, section: Section, excerpts: Sequence[Excerpt], share: float = 1.0) -> bool:
-        """Takes the excerpts in place of those taken of the section, if the page is then within a share of the budget.
+    def take(self, section: Section, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
+        """Takes quotations in place of those taken of the section, if the page is then within a share of the budget.
 
-        When some excerpts do not fit, more of the section do not fit either.
+        When some quotations do not fit, more of the section do not fit either.
         """
-        if not excerpts:
+        if not quotations:
             return False
         room = self._max_tokens * share
-        for line in self._lines(_flatten({**self._taken, section.node_id: excerpts})):
+        trial = {**self._taken, section.node_id: quotations}
+        for line in self._lines(tuple(chain.from_iterable(trial.values()))):
             room -= self._count(line)
             if room < 0:
                 return False
-        self._taken[section.node_id] = excerpts
+        self._taken[section.node_id] = quotations
         return True
 
     def context(self) -> Context:
-        excerpts = _flatten(self._taken)
-        markdown = self._markdown(excerpts)
-        while excerpts and self._count(markdown) > self._max_tokens:  # a tokenizer whose counts do not add up
-            excerpts = excerpts[:-1]
-            markdown = self._markdown(excerpts)
-        left_out = tuple(self._left_out(excerpts))
-        return Context(group_excerpts(excerpts), left_out, markdown, self._count(markdown), self._max_tokens)
+        quotations = tuple(chain.from_iterable(self._taken.values()))
+        markdown = self._markdown(quotations)
+        while quotations and self._count(markdown) > self._max_tokens:  # a tokenizer whose counts do not add up
+            quotations = quotations[:-1]
+            markdown = self._markdown(quotations)
+        left_out = tuple(self._left_out(quotations))
+        return Context(group_quotations(quotations), left_out, markdown, self._count(markdown), self._max_tokens)
 
-    def _markdown(self, excerpts: Sequence[Excerpt]) -> str:
-        return "".join(f"{line}\n" for line in self._lines(excerpts))
+    def _markdown(self, quotations: Sequence[Quotation]) -> str:
+        return "".join(f"{line}\n" for line in self._lines(quotations))
 
-    def _lines(self, excerpts: Sequence[Excerpt]) -> Iterator[str]:
-        return render_page(group_excerpts(excerpts), self._outline(excerpts), self._verdict)
+    def _lines(self, quotations: Sequence[Quotation]) -> Iterator[str]:
+        return render_page(group_quotations(quotations), self._outline(quotations), self._verdict)
 
-    def _outline(self, excerpts: Sequence[Excerpt]) -> list[str]:
+    def _outline(self, quotations: Sequence[Quotation]) -> list[str]:
         """A line for each hit that is left out, as many as the outline may have."""
-        items = list(self._left_out(excerpts))
+        items = list(self._left_out(quotations))
         room, lines = int(self._max_tokens * OUTLINE_SHARE), list[str]()
         for item in items:
             line = outline_line(item)
             room -= self._count(line)
             if room < 0:
-                return [*lines, more_line(len(items) - len(lines))]
+                return [*lines, f"- and {len(items) - len(lines):,} more"]
             lines.append(line)
         return lines
 
-    def _left_out(self, excerpts: Sequence[Excerpt]) -> Iterator[LeftOut]:
-        quoted = {excerpt.section.node_id for excerpt in excerpts}
+    def _left_out(self, quotations: Sequence[Quotation]) -> Iterator[LeftOut]:
+        quoted = {quotation.section.node_id for quotation in quotations}
         for section in self._hits:
             if section.node_id not in quoted:
                 kept = self._repeats.get(section.node_id)
@@ -168,27 +170,3 @@ class _Page:
                 counted = section.text[:COUNTED_CHARS]
                 tokens = round(self._count(counted) * len(section.text) / len(counted)) if counted else 0
                 yield LeftOut(section, tokens, same_as)
-
-
-def _flatten(taken: dict[str, Sequence[Excerpt]]) -> tuple[Excerpt, ...]:
-    return tuple(excerpt for excerpts in taken.values() for excerpt in excerpts)
-
-
-def _excerpts(section: Section, count: int) -> list[Excerpt]:
-    """Its first passages, as one excerpt where they touch; the section whole when these are all of them."""
-    if count >= len(section.passages) > 0:
-        return [Excerpt(section, section.span)]
-    joined: list[Span] = []
-    for passage in sorted(section.passages[:count]):
-        if joined and _touch(section, joined[-1], passage):
-            joined[-1] = Span(joined[-1].first, max(joined[-1].last, passage.last))
-        else:
-            joined.append(passage)
-    return [Excerpt(section, span) for span in joined]
-
-
-def _touch(section: Section, one: Span, other: Span) -> bool:
-    """Whether the spans overlap, or only blank lines are between them."""
-    if other.first <= one.last + 1:
-        return True
-    return not any(line.strip() for line in section.lines(Span(one.last + 1, other.first - 1)))

@@ -44,7 +44,8 @@ def ask_for_context(
         IndexLockedError: the index changed again and again meanwhile.
         RetrieverError: as of the search.
     """
-    for _ in range(3):  # the index may change between the search and the reading of the texts
+    # The index may change between the search and the reading of the texts; then both are done again.
+    for _ in range(3):
         answer = ask()
         with open_view() as view:
             if view.number == answer.index.snapshot:
@@ -94,7 +95,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
                 text=node.text,
                 heading_id=_top_heading(node, tree),
                 rank=hit.rank if hit else None,
-                passages=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
+                chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
                 citation_state=anchor.state,
             )
         )
@@ -111,7 +112,7 @@ def _top_heading(node: Node, tree: StoredTree) -> str:
     return outermost.id if len(tree.children(above.id)) > 1 else above.id
 
 
-class Outline(Protocol):
+class NodeTree(Protocol):
     """The part of a tree that families are found with."""
 
     def node(self, node_id: str) -> Node:
@@ -124,7 +125,7 @@ class Outline(Protocol):
         """The nodes that it contains, in document order."""
 
 
-def complete_families(found: Sequence[str], outline: Outline) -> tuple[str, ...]:
+def complete_families(found: Sequence[str], tree: NodeTree) -> tuple[str, ...]:
     """The parents of which most children were found, and the children of these that were not. Pure.
 
     So a parent takes the place of its children: its own text and theirs follow one another and are quoted as one. A
@@ -132,14 +133,14 @@ def complete_families(found: Sequence[str], outline: Outline) -> tuple[str, ...]
 
     Args:
         found: node ids, best first.
-        outline: their documents.
+        tree: of their documents.
 
     Returns:
         Node ids with lines of their own that are not among the found; those of the best hits first, in document order.
     """
 
     def is_to_complete(parent: str, known: Iterable[str]) -> bool:
-        children = [child.id for child in outline.children(parent)]
+        children = [child.id for child in tree.children(parent)]
         counts = Counter(child in known for child in children)
         # A parent with one child says little more than the child: two found children are needed, and more than half.
         is_mostly_found = counts[True] >= 2 and counts[True] > counts[False]
@@ -148,8 +149,8 @@ def complete_families(found: Sequence[str], outline: Outline) -> tuple[str, ...]
     known = dict.fromkeys(found)
     level = list(found)
     while level:
-        parents = dict.fromkeys(parent.id for parent in map(outline.parent, level) if parent is not None)
+        parents = dict.fromkeys(parent.id for parent in map(tree.parent, level) if parent is not None)
         level = [parent for parent in parents if is_to_complete(parent, known)]
         for parent in level:
-            known |= dict.fromkeys([parent, *(child.id for child in outline.children(parent))])
-    return tuple(node_id for node_id in known if node_id not in set(found) and outline.node(node_id).span)
+            known |= dict.fromkeys([parent, *(child.id for child in tree.children(parent))])
+    return tuple(node_id for node_id in known if node_id not in set(found) and tree.node(node_id).span)

@@ -25,7 +25,7 @@ class Section:
     """The node that it is grouped by: the outermost heading above it, or its file where that has at most one."""
     rank: int | None
     """Of the hit, from 1; None for a section that only completes its family."""
-    passages: tuple[Span, ...] = ()
+    chunk_spans: tuple[Span, ...] = ()
     """The lines of its chunks: the one that matched, then the others, the nearest to it first."""
     citation_state: CitationState = "exact"
     """Whether the file holds `text` in the lines of `span`; if it does not, these are where it was indexed."""
@@ -44,9 +44,23 @@ class Section:
         """Some of its lines, without their ends."""
         return self.text.split("\n")[span.first - self.span.first : span.last - self.span.first + 1]
 
+    def quote_chunks(self, count: int) -> "list[Quotation]":
+        """Its first chunks, as one quotation where they touch; the section whole when these are all of them."""
+        if count >= len(self.chunk_spans) > 0:
+            return [Quotation(self, self.span)]
+        joined: list[Span] = []
+        for span in sorted(self.chunk_spans[:count]):
+            between = range(joined[-1].last + 1, span.first) if joined else None
+            # Two spans touch when they overlap, or when only blank lines are between them.
+            if between is not None and not (between and "".join(self.lines(Span(between[0], between[-1]))).strip()):
+                joined[-1] = Span(joined[-1].first, max(joined[-1].last, span.last))
+            else:
+                joined.append(span)
+        return [Quotation(self, span) for span in joined]
+
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class Quotation:
     """Lines of one section that are to be quoted."""
 
     section: Section

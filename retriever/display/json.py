@@ -238,11 +238,10 @@ class SkippedJson(JsonObject):
     reason: Text
 
 
-def _name_parts(pairs: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"file": path, "reason": reason} for path, reason in pairs]
-
-
-SkippedFiles: TypeAlias = Annotated[list[SkippedJson], BeforeValidator(_name_parts)]
+SkippedFiles: TypeAlias = Annotated[
+    list[SkippedJson],
+    BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs]),
+]
 
 
 class StatusJson(JsonObject):
@@ -255,8 +254,6 @@ class StatusJson(JsonObject):
     skipped: SkippedFiles
     broken_links: Count
     coverage: float
-    former_encoder: Text
-    former_coverage: float
 
 
 class IndexReportJson(JsonObject):

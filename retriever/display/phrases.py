@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -110,19 +109,18 @@ def refresh_command(state: "IndexState", index: str | None) -> str:
 
 def find_highlights(text: str, stems: frozenset[str]) -> list[tuple[int, int]]:
     """The (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
-    return [place for word in _WORD.finditer(text) for place in _places(word, stems)]
-
-
-def _places(word: re.Match[str], stems: frozenset[str]) -> Iterator[tuple[int, int]]:
-    found = [term for term in tokenize(word[0]) if term in stems]
-    # In a script without spaces a "word" is a whole clause: only the characters that matched are marked.
-    literal = [
-        match.span()
-        for term in found
-        if not word[0].isascii()
-        for match in re.finditer(re.escape(term), word[0], re.IGNORECASE)
-    ]
-    if literal:
-        yield from ((word.start() + first, word.start() + last) for first, last in sorted(literal))
-    elif found:
-        yield word.span()
+    places: list[tuple[int, int]] = []
+    for word in _WORD.finditer(text):
+        found = [term for term in tokenize(word[0]) if term in stems]
+        # In a script without spaces a "word" is a whole clause: only the characters that matched are marked.
+        literal = [
+            (word.start() + match.start(), word.start() + match.end())
+            for term in found
+            if not word[0].isascii()
+            for match in re.finditer(re.escape(term), word[0], re.IGNORECASE)
+        ]
+        if literal:
+            places.extend(sorted(literal))
+        elif found:
+            places.append(word.span())
+    return places

@@ -80,18 +80,14 @@ def _limit_marks(run: re.Match[str]) -> str:
 def code(text: str) -> str:
     """A Markdown code span of one line that holds exactly that text, sanitized; nothing in it can end the span."""
     line = sanitize_line(text)
-    marks = "`" * (_longest_backticks(line) + 1)
+    marks = fence(line, 1)
     space = " " if line.startswith("`") or line.endswith("`") else ""
     return f"{marks}{space}{line}{space}{marks}"
 
 
-def fence(text: str) -> str:
+def fence(text: str, least: int = 3) -> str:
     """The backticks to put before and after a Markdown code block with that text: more than any row in it."""
-    return "`" * max(3, _longest_backticks(text) + 1)
-
-
-def _longest_backticks(text: str) -> int:
-    return max(map(len, _BACKTICKS.findall(text)), default=0)
+    return "`" * max(least, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
 
 
 def open_templates(folder: Path) -> "Environment":
@@ -101,17 +97,16 @@ def open_templates(folder: Path) -> "Environment":
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # 60 ms: pages and reports alone need it
 
+    def sanitize_value(value: object) -> object:
+        # Markup is made by our own code from texts that are sanitized.
+        return sanitize(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
     return Environment(
         loader=FileSystemLoader(folder),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_sanitize_value,
+        finalize=sanitize_value,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
     )
-
-
-def _sanitize_value(value: object) -> object:
-    """Text as `sanitize` makes it; markup and everything else as it is."""
-    return sanitize(value) if isinstance(value, str) and not hasattr(value, "__html__") else value

@@ -2,11 +2,28 @@
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
 
+from pageindex.files import read_file
 from retriever.settings.schema import EncoderSettings
 from retriever.types import Encoder
 
-__all__ = ["EncoderSettings", "bundled_counter", "open_encoder", "unread_tokens"]
+__all__ = [
+    "BUNDLED_MODEL",
+    "CARD_NAME",
+    "MAX_CARD_BYTES",
+    "EncoderSettings",
+    "bundled_counter",
+    "card_digest",
+    "model_folder",
+    "open_encoder",
+    "unread_tokens",
+]
+
+CARD_NAME = "encoder.json"  # stands beside an ONNX model: how it is to be used, and which files it is
+MAX_CARD_BYTES = 1_000_000
+BUNDLED_MODEL = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
 
 
 def open_encoder(settings: EncoderSettings) -> Encoder | None:
@@ -21,7 +38,7 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
     # Each kind is imported when it is asked for: they cost 20 to 350 ms.
     match settings.kind:
         case "onnx":
-            from retriever.embedding.onnx import OnnxEncoder, model_folder
+            from retriever.embedding.onnx import OnnxEncoder
 
             return OnnxEncoder(model_folder(settings.model), settings) if settings.model else _bundled(settings)
         case "sentence-transformers":
@@ -40,6 +57,19 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
             return None
 
 
+def model_folder(name: str) -> Path:
+    """The folder of an ONNX model; the bundled one for the empty name."""
+    return Path(name).expanduser() if name else BUNDLED_MODEL
+
+
+def card_digest(name: str) -> str:
+    """Tells whether a model's folder holds what it did, without loading the model; empty when it holds none."""
+    try:
+        return sha256(read_file(model_folder(name) / CARD_NAME, MAX_CARD_BYTES, follow_link=True)).hexdigest()
+    except OSError:
+        return ""
+
+
 @lru_cache(maxsize=2)
 def _bundled(settings: EncoderSettings) -> Encoder:
     """The model that comes with the program, once for the whole process: it takes 50 MB; its files do not change."""
@@ -50,7 +80,6 @@ def _bundled(settings: EncoderSettings) -> Encoder:
 
 def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
     """What measures chunks when there is no encoder: a later one will find them of a good length."""
-    from retriever.embedding.onnx import BUNDLED_MODEL
     from retriever.embedding.tokens import Tokens
 
     return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pageindex.files import read_file
-from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
+from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
+from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, sign_bits, unit_rows
 from retriever.errors import EncoderError
-from retriever.searching.late_interaction import sign_bits
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix, TokenBits
 
@@ -25,12 +25,9 @@ if TYPE_CHECKING:
 
 # What stands beside an ONNX model: how it is to be used, and which files it is.
 
-CARD_NAME = "encoder.json"
-MAX_CARD_BYTES = 1_000_000
 MODEL_NAME = "model.onnx"
 TOKENIZER_NAME = "tokenizer.json"
 POOLINGS = ("mean", "cls")
-BUNDLED_MODEL = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +79,6 @@ def read_card(folder: Path) -> ModelCard:
     if mistakes := _mistakes(content):
         raise EncoderError(f"{path}: {'; '.join(mistakes)}")
     return ModelCard(**content)
-
-
-def model_folder(name: str) -> Path:
-    """The folder of an ONNX model; the bundled one for the empty name."""
-    return Path(name).expanduser() if name else BUNDLED_MODEL
-
-
-def card_digest(name: str) -> str:
-    """Tells whether a model's folder holds what it did, without loading the model; empty when it holds none."""
-    try:
-        return sha256(read_file(model_folder(name) / CARD_NAME, MAX_CARD_BYTES, follow_link=True)).hexdigest()
-    except OSError:
-        return ""
 
 
 def write_card(card: ModelCard, folder: Path) -> None:

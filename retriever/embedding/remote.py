@@ -11,10 +11,10 @@ import httpx
 import numpy as np
 import numpy.typing as npt
 
-from retriever.embedding.onnx import BUNDLED_MODEL
+from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
-from retriever.llm.client import (
+from retriever.http_client import (
     DEFAULT_URL,
     AnswerTooLargeError,
     RefusedError,

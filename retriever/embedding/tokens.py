@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError
-from retriever.types import FloatMatrix
+from retriever.types import FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 
+# A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.
 _TEXTS_AT_ONCE = 256
-"""A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -184,3 +184,16 @@ def checked_rows(rows: npt.ArrayLike, count: int, dimension: int) -> FloatMatrix
 def fingerprint(parts: Sequence[str | int]) -> str:
     """The first 16 hex digits of the SHA-256 over everything that decides a vector."""
     return sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:16]
+
+
+# The signs of each token's vector, which late interaction compares: 48 bytes in place of 1,536, and they rank as well.
+
+BITS_OF_A_WORD = 64
+
+
+def sign_bits(vectors: FloatMatrix) -> TokenBits:
+    """(t, d) -> (t, ceil(d / 64)): a bit for each number, 1 where it is above 0; what fills the last word is 0."""
+    signs = np.packbits(vectors > 0, axis=1)
+    filled = np.zeros((len(signs), -(-vectors.shape[1] // BITS_OF_A_WORD) * 8), dtype=np.uint8)
+    filled[:, : signs.shape[1]] = signs
+    return filled.view(np.uint64)

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
 
-DEPTH = 30
-"""How many sections are asked for: the largest k of any measure."""
-
+DEPTH = 30  # sections that are asked for: the largest k of any measure
 # What an answer says of these is a remark: all stages ran. What else it names did not run, or failed.
 REMARK_STAGES = frozenset({StageName.EMBED, StageName.QUESTION, StageName.REFRESH})
 
@@ -74,18 +72,24 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     questions = asked.questions.questions
     with open_system(system, asked, progress) as own:
         profile = own.profile
-    system, remark = _without_absent_model(system, profile, asked)
+    remark: tuple[str, ...] = ()
+    if asked.expansions and profile.use_llm and profile.rerank.kind == "llm":
+        # Recorded expansions stand in for a language model; where there is none, it does not rerank either.
+        checks = [item for item in check_llm(profile.llm) if item.what != "context window" and not item.is_well]
+        if checks:
+            system = replace(system, settings=merge(system.settings, {"rerank": {"kind": "none"}}))
+            remark = (f"rerank: {checks[0].says}; measured without it",)
     with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
         sections = sections_of(retriever)
         check_gold(questions, sections)
         texts = {node.id: node.text for node in retriever.nodes()}
-        asker = _Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
+        asker = Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
         asker.answer(questions[0])
         if progress is not None:
             progress.start(system.name, len(questions), "questions")
         outcomes = {}
         for number, question in enumerate(questions, start=1):
-            outcomes[question.id] = asker.outcome(question)
+            outcomes[question.id] = asker.measure_answer(question)
             if progress is not None:
                 progress.advance(system.name, number)
         if progress is not None:
@@ -103,7 +107,9 @@ def open_system(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asker:
+class Asker:
+    """Asks one system, and notes of each answer what is measured."""
+
     retriever: "Retriever"
     profile: Profile
     """The system's own: its top_k is what a user sees, the retriever's what is measured."""
@@ -119,7 +125,7 @@ class _Asker:
     def answer(self, question: Question) -> Answer:
         return self.retriever.search(question.text, self.asked.expansions.get(question.id))
 
-    def outcome(self, question: Question) -> Outcome:
+    def measure_answer(self, question: Question) -> Outcome:
         begun, calls = time.perf_counter(), self.retriever.llm_calls
         answer = self.answer(question)
         milliseconds = 1000 * (time.perf_counter() - begun)
@@ -133,16 +139,16 @@ class _Asker:
         return Outcome(
             question_id=question.id,
             found=found,
-            abstained=abstained(answer),
+            abstained=answer.verdict == "none" or not answer.hits,
             confidence=answer.confidence,
             failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             remarks=(*self.remark, *(str(item) for item in answer.degraded if item.stage in REMARK_STAGES)),
             milliseconds=milliseconds,
-            loss=self.loss(question, answer, excluded),
+            loss=self.find_loss(question, answer, excluded),
             llm_calls=self.retriever.llm_calls - calls,
         )
 
-    def loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
+    def find_loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
         right = right_sections(question, self.sections)
         if not right:
             return None
@@ -154,32 +160,15 @@ class _Asker:
         return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
 
 
-def _without_absent_model(system: System, profile: Profile, asked: Asked) -> tuple[System, tuple[str, ...]]:
-    """Recorded expansions stand in for a language model; where there is none, it does not rerank either, and why."""
-    if not (asked.expansions and profile.use_llm and profile.rerank.kind == "llm"):
-        return system, ()
-    absent = next(
-        (item.says for item in check_llm(profile.llm) if item.what != "context window" and not item.is_well), ""
-    )
-    if not absent:
-        return system, ()
-    settings = merge(system.settings, {"rerank": {"kind": "none"}})
-    return replace(system, settings=settings), (f"rerank: {absent}; measured without it",)
-
-
 def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
     """What was fused, in the order after the token match, the choice of candidates, and the reranking."""
     places = {node_id: place for place, node_id in enumerate(trace.order)}
     return sorted(candidates, key=lambda item: places.get(item.node_id, len(places)))
 
 
-def abstained(answer: Answer) -> bool:
-    """Whether the answer says that the documents hold none."""
-    return answer.verdict == "none" or not answer.hits
-
-
 # A profile without one of its parts, for each part in turn: what does it bring?
 
+# What is taken away, and the settings that do it.
 PARTS: Mapping[str, Mapping[str, Any]] = {
     "semantic search": {"semantic_weight": 0.0},
     "keyword search": {"keyword_weight": 0.0},
@@ -195,10 +184,7 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "passages' words": {"passage_keyword_weight": 0.0},
     "entities": {"entity_boost": 0.0},
 }
-"""What is taken away, and the settings that do it."""
-
-OF_EXPANSION = ("rewordings", "passages", "passages' words", "entities")
-"""Parts that take part only where questions are expanded."""
+OF_EXPANSION = ("rewordings", "passages", "passages' words", "entities")  # only where questions are expanded
 
 
 def without_each_part(system: System, profile: Profile, *, expanded: bool) -> Iterator[System]:
@@ -211,14 +197,14 @@ def without_each_part(system: System, profile: Profile, *, expanded: bool) -> It
     """
     yield system
     for part, change in PARTS.items():
-        if _differs(profile, change) and (expanded or part not in OF_EXPANSION):
+        if differs(profile, change) and (expanded or part not in OF_EXPANSION):
             yield System(f"{system.name} - {part}", system.profile, merge(system.settings, change), system.name)
     if expanded:
         off = {"hyde": {"gate": "never"}}
         yield System(f"{system.name} - expansion", system.profile, merge(system.settings, off), system.name)
 
 
-def _differs(settings: object, change: Mapping[str, Any]) -> bool:
+def differs(settings: object, change: Mapping[str, Any]) -> bool:
     """Whether any of the settings, nested as in a profile file, has another value."""
     inside = ((getattr(settings, key), value) for key, value in change.items())
-    return any(_differs(now, value) if isinstance(value, Mapping) else now != value for now, value in inside)
+    return any(differs(now, value) if isinstance(value, Mapping) else now != value for now, value in inside)

@@ -1,7 +1,10 @@
-"""Which format a file of questions has, and its questions; the documents of a BEIR folder."""
+"""Files of questions, judgements, runs and expansions, in our JSONL and in the formats of BEIR, TREC and qmd.
+
+Every reader reports all that is wrong with a file at once, each mistake with its line.
+"""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +17,10 @@ from retriever.errors import UsageError
 from retriever.evaluation.questions import NO_KIND, Gold, Question, QuestionSet
 from retriever.query import Expansion
 
-# The lines of an input, and all that is wrong with them, reported at once.
-
-MAX_BYTES = 1_000_000_000
-"""Of a file of questions, judgements or expansions; the largest public collections of questions have a tenth."""
-MAX_NAMED = 20
-"""How many mistakes are named one by one."""
+MAX_BYTES = 1_000_000_000  # ten times the largest public collections of questions
+MAX_NAMED = 20  # mistakes that are named one by one
+BEIR_QRELS = "test.tsv"  # of several files of judgements, this one
+FILES_IN_A_FOLDER = 1000
 
 Value = TypeVar("Value")
 
@@ -29,13 +30,13 @@ class Mistakes:
     """Collected while a file is read; `raise_any` ends with all of them."""
 
     found: list[str] = field(default_factory=list)
+    """`file:line: what is wrong`, or `file: ...`."""
 
     def note(self, place: str, what: str) -> None:
-        """One mistake; `place` is `file:line` or `file`."""
         self.found.append(f"{place}: {what}")
 
     def raise_any(self) -> None:
-        """Says all of them.
+        """Names all of them.
 
         Raises:
             UsageError: when there are some.
@@ -43,6 +44,9 @@ class Mistakes:
         if self.found:
             more = [f"and {len(self.found) - MAX_NAMED:,} mistakes more"] if len(self.found) > MAX_NAMED else []
             raise UsageError("\n".join([*self.found[:MAX_NAMED], *more]))
+
+
+# What every format needs: text, lines, JSON objects and their values.
 
 
 def read_text(path: Path) -> str:
@@ -59,30 +63,44 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def lines_of(path: Path) -> Iterator[tuple[str, str]]:
-    """(`file:line`, text) of each line that is not blank."""
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+def split_lines(text: str, name: str) -> Iterator[tuple[str, str]]:
+    """(`name:line`, text) of each line that is not blank."""
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            yield f"{path}:{number}", line.rstrip("\r")
+            yield f"{name}:{number}", line.rstrip("\r")
 
 
-def read_lines(path: Path, parse: Callable[[str], Value], mistakes: Mistakes) -> list[tuple[str, Value]]:
+def read_lines(path: Path, parse: Callable[[str], Value], mistakes: Mistakes) -> Iterator[tuple[str, Value]]:
     """(`file:line`, value) of each line that is not blank; what `parse` raises as ValueError is noted."""
-    values = []
-    for place, line in lines_of(path):
+    return parse_items(split_lines(read_text(path), str(path)), parse, mistakes)
+
+
+def parse_items(
+    items: Iterable[tuple[str, Any]], parse: Callable[[Any], Value], mistakes: Mistakes
+) -> Iterator[tuple[str, Value]]:
+    """(place, value) of each (place, item); what `parse` raises as ValueError is noted."""
+    for place, item in items:
         try:
-            values.append((place, parse(line)))
+            value = parse(item)
         except ValueError as error:
             mistakes.note(place, str(error))
+        else:
+            yield place, value
+
+
+def map_ids(items: Iterable[tuple[str, tuple[Any, Value]]], mistakes: Mistakes) -> dict[Any, Value]:
+    """The values of (place, (id, value)) by id; an id that stands twice is noted."""
+    values: dict[Any, Value] = {}
+    places: dict[Any, str] = {}
+    for place, (key, value) in items:
+        if key in values:
+            mistakes.note(place, f"the id {key!r} stands in line {places[key].rpartition(':')[2]} already")
+        else:
+            values[key], places[key] = value, place
     return values
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """A JSON object.
-
-    Raises:
-        ValueError: it is none.
-    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -92,12 +110,14 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def text_in(item: dict[str, Any], key: str) -> str:
-    """A text that is not blank.
+def text_in(item: dict[str, Any], key: str, default: str | None = None) -> str:
+    """A text that is not blank; where the key is missing, the default, if there is one.
 
     Raises:
         ValueError: the key holds none.
     """
+    if default is not None and key not in item:
+        return default
     value = item.get(key)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{key} must be a text that is not empty")
@@ -128,45 +148,165 @@ def texts_in(item: dict[str, Any], key: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-# TREC files: judgements (`query 0 document gain`) and runs (`query Q0 document rank score tag`).
-
-
-def is_qrels(path: Path) -> bool:
-    """Whether the first line of the file has the four columns of judgements, the last one a whole number."""
-    return _has_columns(path, 4)
-
-
-def is_run(path: Path) -> bool:
-    """Whether the first line of the file has the six columns of a run."""
-    return _has_columns(path, 6)
-
-
-def _has_columns(path: Path, count: int) -> bool:
-    _, first = next(lines_of(path), ("", ""))
-    return not first.lstrip().startswith("{") and len(first.split()) == count
-
-
-def whole_number(text: str) -> int:
-    """A gain.
+def split_columns(line: str, columns: str, separator: str | None = None) -> list[str]:
+    """The columns of a line, as many as `columns` names.
 
     Raises:
-        ValueError: it is no whole number.
+        ValueError: it has more, or fewer.
     """
+    parts = line.split(separator)
+    if len(parts) != len(columns.split()):
+        named = columns.replace(" ", "<tab>") if separator else columns
+        raise ValueError(f"not `{named}` but {len(parts)} columns")
+    return parts
+
+
+def read_gain(text: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise ValueError(f"not a whole number: {text.strip()!r}") from None
 
 
-def read_qrels(path: Path) -> QuestionSet:
+# Our own files: one JSON object a line.
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionLine:
+    """A question without what answers it, as `ask --batch` reads it."""
+
+    id: str | int
+    """As it was given; it comes back with the hits."""
+    text: str
+
+
+def read_question_lines(data: bytes, name: str) -> list[QuestionLine]:
+    """Lines of `{"id", "question"}`, whatever else they hold.
+
+    Args:
+        data: the file, in UTF-8.
+        name: what to call it in messages.
+
+    Raises:
+        UsageError: with every malformed line, or no question at all.
+    """
+
+    def parse(line: str) -> tuple[str | int, QuestionLine]:
+        if any("\udc80" <= sign <= "\udcff" for sign in line):
+            raise ValueError("not UTF-8")
+        item = json_object(line)
+        id_in(item)
+        return item["id"], QuestionLine(item["id"], text_in(item, "question"))
+
+    mistakes = Mistakes()
+    text = data.decode("utf-8-sig", "surrogateescape")  # a line that is not UTF-8 is one mistake of several
+    questions = map_ids(parse_items(split_lines(text, name), parse, mistakes), mistakes)
+    mistakes.raise_any()
+    if not questions:
+        raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
+    return list(questions.values())
+
+
+def read_questions(path: Path) -> QuestionSet:
+    """Lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}], "exclude": [...]}`.
+
+    `kind` and `exclude` may be missing; an empty `gold` is a question without an answer; lines are 1-based, inclusive.
+
+    Raises:
+        UsageError: with every malformed line.
+    """
+
+    def parse_gold(item: dict[str, Any], key: str) -> Iterator[Gold]:
+        listed = item.get(key, [])
+        if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
+            raise ValueError(f'{key} must be a list of {{"file", "start_line", "end_line"}}')
+        for entry in listed:
+            first, last = entry.get("start_line"), entry.get("end_line")
+            if not all(isinstance(line, int) and not isinstance(line, bool) for line in (first, last)):
+                raise ValueError("start_line and end_line must be whole numbers")
+            yield Gold(text_in(entry, "file"), Span(entry["start_line"], entry["end_line"]))
+
+    def parse(line: str) -> tuple[str, Question]:
+        item = json_object(line)
+        if "gold" not in item:
+            raise ValueError("gold is missing; [] stands for a question that the documents do not answer")
+        question = Question(
+            id=id_in(item),
+            text=text_in(item, "question"),
+            kind=text_in(item, "kind", NO_KIND),
+            gold=tuple(parse_gold(item, "gold")),
+            excluded=tuple(parse_gold(item, "exclude")),
+        )
+        return question.id, question
+
+    mistakes = Mistakes()
+    questions = map_ids(read_lines(path, parse, mistakes), mistakes)
+    if not questions and not mistakes.found:
+        mistakes.note(str(path), 'holds no question; a line is {"id": "1", "question": "...", "gold": [...]}')
+    mistakes.raise_any()
+    return QuestionSet(path.stem, tuple(questions.values()), has_lines=True)
+
+
+def read_expansions(path: Path) -> dict[str, Expansion]:
+    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`: what a model made of a question.
+
+    All but the id may be missing.
+
+    Raises:
+        UsageError: with every malformed line.
+    """
+
+    def parse(line: str) -> tuple[str, Expansion]:
+        item = json_object(line)
+        expansion = Expansion(
+            rewordings=texts_in(item, "queries"),
+            passages=texts_in(item, "hyde"),
+            answer=text_in(item, "hyde_answer", ""),
+            intent=text_in(item, "intent", ""),
+            entities=texts_in(item, "entities"),
+        )
+        return id_in(item), expansion
+
+    mistakes = Mistakes()
+    expansions = map_ids(read_lines(path, parse, mistakes), mistakes)
+    mistakes.raise_any()
+    return expansions
+
+
+def check_expansions(expansions: dict[str, Expansion], questions: QuestionSet, path: Path) -> None:
+    """Refuse expansions of some questions only: a mean over both kinds of question says nothing.
+
+    Raises:
+        UsageError: with every question that has none.
+    """
+    missing = [question.id for question in questions.questions if question.id not in expansions]
+    if missing:
+        raise UsageError(f"{path}: holds no expansion of {len(missing):,} questions: {', '.join(missing[:5])} ...")
+
+
+# TREC files: judgements (`query 0 document gain`) and runs (`query Q0 document rank score tag`).
+
+
+def is_trec(path: Path, columns: int) -> bool:
+    """Whether the first line is no JSON and has this number of columns: 4 in judgements, 6 in a run."""
+    _, first = next(split_lines(read_text(path), ""), ("", ""))
+    return not first.lstrip().startswith("{") and len(first.split()) == columns
+
+
+def read_trec_judgements(path: Path) -> QuestionSet:
     """The judged questions, their ids as their texts: judgements alone do not say what was asked.
 
     Raises:
         UsageError: with every malformed line.
     """
+
+    def parse(line: str) -> tuple[str, str, int]:
+        query, _, document, gain = split_columns(line, "query 0 document gain")
+        return query, document, read_gain(gain)
+
     mistakes = Mistakes()
     gold: dict[str, dict[str, int]] = {}
-    for place, (query, document, gain) in read_lines(path, _judgement_trec, mistakes):
+    for place, (query, document, gain) in read_lines(path, parse, mistakes):
         if document in gold.setdefault(query, {}):
             mistakes.note(place, f"judges {document!r} for {query!r} a second time")
         gold[query][document] = gain
@@ -178,22 +318,26 @@ def read_qrels(path: Path) -> QuestionSet:
     return QuestionSet(path.stem, questions, has_lines=False)
 
 
-def _judgement_trec(line: str) -> tuple[str, str, int]:
-    parts = line.split()
-    if len(parts) != 4:
-        raise ValueError(f"not `query 0 document gain` but {len(parts)} columns")
-    return parts[0], parts[2], whole_number(parts[3])
-
-
-def read_run(path: Path) -> dict[str, list[str]]:
+def read_trec_run(path: Path) -> dict[str, list[str]]:
     """The documents of each question, best first: by falling score, ties in the order of the file.
 
     Raises:
         UsageError: with every malformed line.
     """
+
+    def parse(line: str) -> tuple[str, str, float]:
+        query, _, document, _, text, _ = split_columns(line, "query Q0 document rank score tag")
+        try:
+            score = float(text)
+        except ValueError:
+            raise ValueError(f"the score is no number: {text!r}") from None
+        if score != score:
+            raise ValueError("the score is not a number")
+        return query, document, score
+
     mistakes = Mistakes()
     scores: dict[str, dict[str, float]] = {}
-    for place, (query, document, score) in read_lines(path, _scored, mistakes):
+    for place, (query, document, score) in read_lines(path, parse, mistakes):
         if document in scores.setdefault(query, {}):
             mistakes.note(place, f"ranks {document!r} for {query!r} a second time")
         scores[query][document] = score
@@ -201,35 +345,11 @@ def read_run(path: Path) -> dict[str, list[str]]:
     return {query: sorted(found, key=lambda name: -found[name]) for query, found in scores.items()}
 
 
-def _scored(line: str) -> tuple[str, str, float]:
-    parts = line.split()
-    if len(parts) != 6:
-        raise ValueError(f"not `query Q0 document rank score tag` but {len(parts)} columns")
-    try:
-        score = float(parts[4])
-    except ValueError:
-        raise ValueError(f"the score is no number: {parts[4]!r}") from None
-    if score != score:
-        raise ValueError("the score is not a number")
-    return parts[0], parts[2], score
-
-
 # BEIR folders: corpus.jsonl, queries.jsonl and qrels/*.tsv (Thakur et al., "BEIR", NeurIPS Datasets 2021).
-#
 # Documents become files of one section each, so what is right or wrong is a file.
 
-QRELS_OF_CHOICE = "test.tsv"
-"""Of several files of judgements, this one."""
 
-_FILES_IN_A_FOLDER = 1000
-
-
-def is_beir(path: Path) -> bool:
-    """Whether the folder is one."""
-    return (path / "corpus.jsonl").is_file() and (path / "queries.jsonl").is_file() and (path / "qrels").is_dir()
-
-
-def write_documents(folder: Path, target: Path) -> dict[str, str]:
+def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
     """Writes every document of the corpus as a Markdown file of one section.
 
     Args:
@@ -242,12 +362,23 @@ def write_documents(folder: Path, target: Path) -> dict[str, str]:
     Raises:
         UsageError: with every malformed line.
     """
+
+    def parse(line: str) -> tuple[str, str]:
+        item = json_object(line)
+        title, text = (" ".join(str(item.get(key) or "").split()) for key in ("title", "text"))
+        if not title and not text:
+            raise ValueError("title and text are both empty")
+        # The title is the only heading: a JSON string is a YAML one. In one line no mark of the text can begin a
+        # heading, but for its first sign, which a backslash disarms.
+        head = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n\n" if title else ""
+        mark = "\\" if text[:1] in "#>-+*=`~|<[" else ""
+        return id_in(item, "_id"), f"{head}{mark}{text}\n"
+
     mistakes = Mistakes()
     files: dict[str, str] = {}
-    for number, (place, (key, page)) in enumerate(read_lines(folder / "corpus.jsonl", _document, mistakes)):
-        if key in files:
-            mistakes.note(place, f"the id {key!r} stands in an earlier line too")
-        files[key] = f"{number // _FILES_IN_A_FOLDER:04}/{number:07}.md"
+    pages = map_ids(read_lines(folder / "corpus.jsonl", parse, mistakes), mistakes)
+    for number, (key, page) in enumerate(pages.items()):
+        files[key] = f"{number // FILES_IN_A_FOLDER:04}/{number:07}.md"
         path = target / files[key]
         path.parent.mkdir(exist_ok=True)
         path.write_text(page, encoding="utf-8", newline="\n")
@@ -255,41 +386,34 @@ def write_documents(folder: Path, target: Path) -> dict[str, str]:
     return files
 
 
-def _document(line: str) -> tuple[str, str]:
-    """A document's id and its page: the title as the only heading, then the text in one line.
-
-    In one line no mark of the text can begin a heading, but for its first sign, which a backslash disarms. A title is
-    written as front matter holds it: a JSON string is a YAML one.
-    """
-    item = json_object(line)
-    title, text = (" ".join(str(item.get(key) or "").split()) for key in ("title", "text"))
-    if not title and not text:
-        raise ValueError("title and text are both empty")
-    head = f"---\ntitle: {json.dumps(title, ensure_ascii=False)}\n---\n\n" if title else ""
-    mark = "\\" if text[:1] in "#>-+*=`~|<[" else ""
-    return id_in(item, "_id"), f"{head}{mark}{text}\n"
-
-
-def read_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
+def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
     """The queries that have judgements.
 
     Args:
         folder: the BEIR folder.
-        files: document ids to files, from `write_documents`.
+        files: document ids to files, from `write_beir_documents`.
 
     Raises:
         UsageError: with every malformed line, and every judgement of a document or query that is not there.
     """
+
+    def parse_query(line: str) -> tuple[str, str]:
+        item = json_object(line)
+        return id_in(item, "_id"), text_in(item, "text")
+
+    def parse_judgement(line: str) -> tuple[str, str, int]:
+        query, document, gain = split_columns(line, "query-id corpus-id score", "\t")
+        return query, document, read_gain(gain)
+
     mistakes = Mistakes()
-    texts = {key: text for _, (key, text) in read_lines(folder / "queries.jsonl", _query, mistakes)}
+    texts = map_ids(read_lines(folder / "queries.jsonl", parse_query, mistakes), mistakes)
+    tables = sorted((folder / "qrels").glob("*.tsv"))
+    if not tables:
+        raise UsageError(f"{folder / 'qrels'}: holds no .tsv file")
+    path = next((table for table in tables if table.name == BEIR_QRELS), tables[0])
     gold: dict[str, list[Gold]] = {}
-    path = _qrels(folder)
-    for place, line in list(lines_of(path))[1:]:  # the first line is the header
-        try:
-            query, document, gain = _judgement(line)
-        except ValueError as error:
-            mistakes.note(place, str(error))
-            continue
+    lines = list(split_lines(read_text(path), str(path)))[1:]  # the first one is the header
+    for place, (query, document, gain) in parse_items(lines, parse_judgement, mistakes):
         if query not in texts or document not in files:
             mistakes.note(place, "judges a query or a document that is not there")
         elif gain > 0:
@@ -301,117 +425,10 @@ def read_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
     return QuestionSet(folder.name, questions, has_lines=False)
 
 
-def _query(line: str) -> tuple[str, str]:
-    item = json_object(line)
-    return id_in(item, "_id"), text_in(item, "text")
-
-
-def _judgement(line: str) -> tuple[str, str, int]:
-    parts = line.split("\t")
-    if len(parts) != 3:
-        raise ValueError(f"not `query-id<tab>corpus-id<tab>score` but {len(parts)} columns")
-    return parts[0], parts[1], whole_number(parts[2])
-
-
-def _qrels(folder: Path) -> Path:
-    files = sorted((folder / "qrels").glob("*.tsv"))
-    if not files:
-        raise UsageError(f"{folder / 'qrels'}: holds no .tsv file")
-    return next((path for path in files if path.name == QRELS_OF_CHOICE), files[0])
-
-
-# Our own files: questions with gold lines, and recorded expansions; one JSON object a line.
-
-
-def read_questions_jsonl(path: Path) -> QuestionSet:
-    """Lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}], "exclude": [...]}`.
-
-    `kind` and `exclude` may be missing; an empty `gold` is a question without an answer; lines are 1-based, inclusive.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
-    mistakes = Mistakes()
-    questions = read_lines(path, _question, mistakes)
-    places: dict[str, str] = {}
-    for place, question in questions:
-        if places.setdefault(question.id, place) != place:
-            mistakes.note(place, f"the id {question.id!r} stands in line {places[question.id].rpartition(':')[2]} too")
-    if not questions and not mistakes.found:
-        mistakes.note(str(path), 'holds no question; a line is {"id": "1", "question": "...", "gold": [...]}')
-    mistakes.raise_any()
-    return QuestionSet(path.stem, tuple(question for _, question in questions), has_lines=True)
-
-
-def _question(line: str) -> Question:
-    item = json_object(line)
-    if "gold" not in item:
-        raise ValueError("gold is missing; [] stands for a question that the documents do not answer")
-    kind = text_in(item, "kind") if "kind" in item else NO_KIND
-    return Question(
-        id_in(item), text_in(item, "question"), kind, _lines(item, "gold"), _lines(item, "exclude", optional=True)
-    )
-
-
-def _lines(item: dict[str, Any], key: str, *, optional: bool = False) -> tuple[Gold, ...]:
-    listed = item.get(key, []) if optional else item[key]
-    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
-        raise ValueError(f'{key} must be a list of {{"file", "start_line", "end_line"}}')
-    return tuple(_gold(entry) for entry in listed)
-
-
-def _gold(entry: dict[str, Any]) -> Gold:
-    first, last = entry.get("start_line"), entry.get("end_line")
-    if not all(isinstance(line, int) and not isinstance(line, bool) for line in (first, last)):
-        raise ValueError("start_line and end_line must be whole numbers")
-    return Gold(text_in(entry, "file"), Span(entry["start_line"], entry["end_line"]))
-
-
-def read_expansions(path: Path) -> dict[str, Expansion]:
-    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`: what a model made of a question.
-
-    All but the id may be missing.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
-    mistakes = Mistakes()
-    expansions: dict[str, Expansion] = {}
-    for place, (key, expansion) in read_lines(path, _expansion, mistakes):
-        if key in expansions:
-            mistakes.note(place, f"the id {key!r} stands in an earlier line too")
-        expansions[key] = expansion
-    mistakes.raise_any()
-    return expansions
-
-
-def _expansion(line: str) -> tuple[str, Expansion]:
-    item = json_object(line)
-    expansion = Expansion(
-        rewordings=texts_in(item, "queries"),
-        passages=texts_in(item, "hyde"),
-        answer=text_in(item, "hyde_answer") if "hyde_answer" in item else "",
-        intent=text_in(item, "intent") if "intent" in item else "",
-        entities=texts_in(item, "entities"),
-    )
-    return id_in(item), expansion
-
-
-def check_expansions(expansions: dict[str, Expansion], questions: QuestionSet, path: Path) -> None:
-    """Every question has its expansion: a mean over some that have one and some that have none says nothing.
-
-    Raises:
-        UsageError: with every question that has none.
-    """
-    missing = [question.id for question in questions.questions if question.id not in expansions]
-    if missing:
-        raise UsageError(f"{path}: holds no expansion of {len(missing):,} questions: {', '.join(missing[:5])} ...")
-
-
 # Fixtures of qmd's bench: one JSON object with `queries`, each with the files that should be found.
 
 
-def is_fixture(text: str) -> bool:
+def is_qmd_fixture(text: str) -> bool:
     """Whether a file of that content is one: an object with a list of `queries`."""
     try:
         return isinstance(json_object(text).get("queries"), list)
@@ -419,42 +436,32 @@ def is_fixture(text: str) -> bool:
         return False
 
 
-def read_questions_qmd(path: Path) -> QuestionSet:
+def read_qmd_questions(path: Path) -> QuestionSet:
     """The queries; `type` is the kind, and `expected_in_top_k` is not read: every measure has its own k.
 
     Raises:
         UsageError: with every malformed query.
     """
+
+    def parse(item: Any) -> tuple[str, Question]:  # noqa: ANN401 - what JSON holds
+        if not isinstance(item, dict):
+            raise ValueError("not an object")
+        if "expected_files" not in item:
+            raise ValueError("expected_files is missing")
+        names = dict.fromkeys(texts_in(item, "expected_files"))
+        files = []
+        for name in names:  # qmd://collection/docs/a.md is docs/a.md
+            inside = name.removeprefix("qmd://").partition("/")[2] if name.startswith("qmd://") else name
+            files.append(Gold(inside.strip("/")))
+        question = Question(id_in(item), text_in(item, "query"), text_in(item, "type", NO_KIND), tuple(files))
+        return question.id, question
+
     mistakes = Mistakes()
-    questions: dict[str, Question] = {}
-    for number, item in enumerate(json_object(read_text(path))["queries"], start=1):
-        try:
-            question = _question_qmd(item)
-        except ValueError as error:
-            mistakes.note(f"{path}: query {number}", str(error))
-            continue
-        if question.id in questions:
-            mistakes.note(f"{path}: query {number}", f"the id {question.id!r} stands before it too")
-        questions[question.id] = question
+    items = enumerate(json_object(read_text(path))["queries"], start=1)
+    places = ((f"{path}: query {number}", item) for number, item in items)
+    questions = map_ids(parse_items(places, parse, mistakes), mistakes)
     mistakes.raise_any()
     return QuestionSet(path.stem, tuple(questions.values()), has_lines=False)
-
-
-def _question_qmd(item: Any) -> Question:  # noqa: ANN401 - what JSON holds
-    if not isinstance(item, dict):
-        raise ValueError("not an object")
-    if "expected_files" not in item:
-        raise ValueError("expected_files is missing")
-    files = tuple(Gold(_relative(name)) for name in dict.fromkeys(texts_in(item, "expected_files")))
-    kind = text_in(item, "type") if "type" in item else NO_KIND
-    return Question(id_in(item), text_in(item, "query"), kind, files)
-
-
-def _relative(name: str) -> str:
-    """`qmd://collection/docs/a.md` -> `docs/a.md`."""
-    if name.startswith("qmd://"):
-        name = name.removeprefix("qmd://").partition("/")[2]
-    return name.strip("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,16 +483,16 @@ def open_source(path: Path) -> Iterator[Source]:
         UsageError: there is none, or with every malformed line.
     """
     if path.is_dir():
-        if not is_beir(path):
+        if not all((path / name).exists() for name in ("corpus.jsonl", "queries.jsonl", "qrels")):
             raise UsageError(f"{path}: a folder of questions holds corpus.jsonl, queries.jsonl and qrels/ (BEIR)")
         with TemporaryDirectory(prefix="hybrid-retrieve-beir-") as folder:
             documents = Path(folder) / path.resolve().name
             documents.mkdir()
-            files = write_documents(path, documents)
-            yield Source(read_questions(path, files), documents)
-    elif is_fixture(read_text(path)):
-        yield Source(read_questions_qmd(path))
-    elif is_qrels(path):
-        yield Source(read_qrels(path), can_be_asked=False)
+            files = write_beir_documents(path, documents)
+            yield Source(read_beir_questions(path, files), documents)
+    elif is_qmd_fixture(read_text(path)):
+        yield Source(read_qmd_questions(path))
+    elif is_trec(path, columns=4):
+        yield Source(read_trec_judgements(path), can_be_asked=False)
     else:
-        yield Source(read_questions_jsonl(path))
+        yield Source(read_questions(path))

@@ -9,7 +9,7 @@ stands: whether the right page came, if not the right section.
 order: whether a prompt of that length would have held the answer.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from retriever.evaluation.questions import Judgements
@@ -20,7 +20,7 @@ Values: TypeAlias = dict[str, float]
 CUTS = (1, 5, 10, 30)
 TOKEN_BUDGETS = (500, 1000, 2000, 4000)
 
-_TREC_NAMES: dict[str, str] = {
+_TREC_NAMES: dict[str, str] = {  # our names to those of trec_eval
     **{f"hit@{k}": f"success_{k}" for k in CUTS},
     "MRR@10": "recip_rank",
     "nDCG@10": "ndcg_cut_10",
@@ -29,17 +29,13 @@ _TREC_NAMES: dict[str, str] = {
     **{f"precision@{k}": f"P_{k}" for k in (1, 5, 10)},
     "AP": "map",
 }
-"""Our names to those of trec_eval."""
-
-FILE_MEASURES = ("hit@1", "hit@5", "hit@10", "recall@10", "MRR@10", "nDCG@10")
-"""What is measured over files beside sections."""
+FILE_MEASURES = ("hit@1", "hit@5", "hit@10", "recall@10", "MRR@10", "nDCG@10")  # over files beside sections
 
 SECTION_NAMES = tuple(_TREC_NAMES)
 FILE_NAMES = tuple(f"file {name}" for name in FILE_MEASURES)
 BUDGET_NAMES = tuple(f"answered@{budget}" for budget in TOKEN_BUDGETS)
 
-RANK_OF = {"MRR@10": 10}
-"""Measures that look no further than that rank, where trec_eval's looks at the whole list."""
+DEPTHS = {"MRR@10": 10}  # looks no further than that rank, where trec_eval's looks at the whole list
 
 Rankings: TypeAlias = Mapping[str, Sequence[str]]
 """Question ids to names, best first, each once."""
@@ -52,44 +48,33 @@ def section_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dic
         rankings: of every question in `right`; it may be empty.
         right: question ids to what is right, at least one thing each.
     """
-    return measured(rankings, right, SECTION_NAMES)
+    return measure(rankings, right, SECTION_NAMES)
 
 
 def file_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
     """The measures of rankings of files, under the names `file ...`."""
-    values = measured(rankings, right, FILE_MEASURES)
+    values = measure(rankings, right, FILE_MEASURES)
     return {key: {f"file {name}": value for name, value in items.items()} for key, items in values.items()}
 
 
-def measured(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str]) -> dict[str, Values]:
-    """Some measures for each question, in the order of `right`."""
-    whole = [name for name in names if name not in RANK_OF]
-    values = _evaluated(rankings, right, whole, None)
-    for name in names:
-        if name in RANK_OF:
-            for key, items in _evaluated(rankings, right, [name], RANK_OF[name]).items():
-                values[key] |= items
-    return {key: {name: values[key][name] for name in names} for key in right}
-
-
-def _evaluated(
-    rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str], depth: int | None
-) -> dict[str, Values]:
-    """What trec_eval says; an empty ranking, which it would leave out, has 0 of everything."""
+def measure(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str]) -> dict[str, Values]:
+    """Some measures for each question, in the order of `right`; an empty ranking has 0 of everything."""
     import pytrec_eval
 
-    evaluator = pytrec_eval.RelevanceEvaluator(
-        {key: dict(judged) for key, judged in right.items()}, {_TREC_NAMES[name] for name in names}
-    )
-    found = evaluator.evaluate({key: _falling(rankings[key][:depth]) for key in right if rankings[key]})
-    return {
-        key: {name: float(found[key][_TREC_NAMES[name]]) if key in found else 0.0 for name in names} for key in right
-    }
-
-
-def _falling(names: Sequence[str]) -> dict[str, float]:
-    """Scores that keep the order: trec_eval sorts by score, and breaks ties by name, not by our order."""
-    return {name: float(len(names) - place) for place, name in enumerate(names)}
+    judgements = {key: dict(judged) for key, judged in right.items()}
+    values: dict[str, Values] = {key: dict.fromkeys(names, 0.0) for key in right}
+    for depth in {DEPTHS.get(name) for name in names}:
+        chosen = [name for name in names if DEPTHS.get(name) == depth]
+        # trec_eval sorts by score and breaks ties by name, not by our order: so the scores fall.
+        scores = {
+            key: {name: float(-place) for place, name in enumerate(rankings[key][:depth])}
+            for key in right
+            if rankings[key]
+        }
+        evaluator = pytrec_eval.RelevanceEvaluator(judgements, {_TREC_NAMES[name] for name in chosen})
+        for key, found in evaluator.evaluate(scores).items():
+            values[key] |= {name: float(found[_TREC_NAMES[name]]) for name in chosen}
+    return values
 
 
 def budget_measures(tokens: Sequence[int], is_right: Sequence[bool]) -> Values:
@@ -114,7 +99,3 @@ def tokens_needed(tokens: Sequence[int], is_right: Sequence[bool]) -> int | None
         if right:
             return read
     return None
-
-
-TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
-"""Texts to their lengths in tokens."""

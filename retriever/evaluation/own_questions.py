@@ -10,8 +10,8 @@ cannot be found at all; they do not say how good the answers to real questions a
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from urllib.parse import unquote
 
@@ -23,14 +23,11 @@ from pageindex.summary import prose_sentences
 from retriever.evaluation.questions import Gold, Question
 from retriever.lexical.tokens import tokenize
 
-MIN_HEADING_WORDS = 2
-"""A heading with fewer words that say something (`Usage`, `See also`) asks nothing."""
-MIN_SECTION_WORDS = 20
-"""A section with fewer answers nothing."""
+MIN_HEADING_WORDS = 2  # a heading with fewer words that say something (`Usage`, `See also`) asks nothing
+MIN_SECTION_WORDS = 20  # a section with fewer answers nothing
 MIN_SENTENCE_WORDS = 6
 MAX_SENTENCE_WORDS = 40
-MIN_WORDS_AROUND = 3
-"""A sentence that is hardly more than the link's text is an entry of a list of links."""
+MIN_WORDS_AROUND = 3  # a sentence that is hardly more than the link's text is an entry of a list of links
 
 _WIKILINK = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]]*))?\]\]")
 
@@ -39,49 +36,19 @@ _LINK = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Pages:
-    """All documents, as questions need them."""
-
-    documents: Sequence[Document]
-    nodes: dict[str, Node]
-    first_section: dict[str, Node]
-    """By path: the first node of the file that has lines."""
-
-
 def own_questions(documents: Sequence[Document]) -> list[Question]:
     """All questions that the documents make, by file and line: headings (`heading`), then links (`link`)."""
     nodes = {placed.node.id: placed.node for document in documents for placed in document.nodes}
-    first: dict[str, Node] = {}
-    for node in nodes.values():
-        if node.span:
-            first.setdefault(node.path, node)
-    pages = _Pages(documents, nodes, first)
-    return _numbered([*_headings(nodes.values()), *_links(pages)])
+    seen: Counter[str] = Counter()
+    questions = []
+    for question in (*ask_headings(nodes.values()), *ask_links(documents, nodes)):
+        seen[question.id] += 1
+        number = seen[question.id]
+        questions.append(question if number == 1 else replace(question, id=f"{question.id}~{number}"))
+    return questions
 
 
-def sample(questions: Sequence[Question], limit: int) -> list[Question]:
-    """At most so many of them, in their order: those with the lowest hashes, so that an edit changes few of them."""
-    chosen = sorted(questions, key=lambda item: sha256(item.id.encode("utf-8", "surrogatepass")).digest())[:limit]
-    kept = {question.id for question in chosen}
-    return [question for question in questions if question.id in kept]
-
-
-def question_line(question: Question) -> str:
-    """The question as `eval` reads it."""
-    item: dict[str, object] = {"id": question.id, "question": question.text, "kind": question.kind}
-    item["gold"] = [_lines(gold) for gold in question.gold]
-    if question.excluded:
-        item["exclude"] = [_lines(gold) for gold in question.excluded]
-    return json.dumps(item, ensure_ascii=False)
-
-
-def _lines(gold: Gold) -> dict[str, object]:
-    assert gold.span is not None, "questions are made of sections"
-    return {"file": gold.file, "start_line": gold.span.first, "end_line": gold.span.last}
-
-
-def _headings(nodes: Iterable[Node]) -> Iterator[Question]:
+def ask_headings(nodes: Iterable[Node]) -> Iterator[Question]:
     """Sections with enough to say, under a heading that is there once and says what they are about."""
     listed = [node for node in nodes if node.kind is NodeKind.SECTION and node.span]
     times = Counter(node.title.casefold() for node in listed)
@@ -92,75 +59,80 @@ def _headings(nodes: Iterable[Node]) -> Iterator[Question]:
             yield Question(f"heading:{node.id}", node.title, "heading", (_gold(node),))
 
 
-def _links(pages: _Pages) -> Iterator[Question]:
+def ask_links(documents: Sequence[Document], nodes: Mapping[str, Node]) -> Iterator[Question]:
     """Sentences with links to other sections, each once in its section; any of its targets answers."""
+    first_section: dict[str, Node] = {}
+    for node in nodes.values():
+        if node.span:
+            first_section.setdefault(node.path, node)
     targets: dict[tuple[str, str], dict[str, Gold]] = {}
-    for source_id, link, target_id in resolve_links(pages.documents):
+    for source_id, link, target_id in resolve_links(documents):
         if isinstance(target_id, Broken):
             continue
-        target, text = _with_lines(pages, target_id), _sentence(pages.nodes[source_id], link)
+        # A file that opens with a heading has no lines of its own: its first section has them.
+        node = nodes[target_id]
+        target = node if node.span else first_section.get(node.path)
+        text = find_sentence(nodes[source_id], link)
         if target is not None and text and target.id != source_id:
             targets.setdefault((source_id, text), {})[target.id] = _gold(target)
     for (source_id, text), gold in targets.items():
-        source = _gold(pages.nodes[source_id])
+        source = _gold(nodes[source_id])
         yield Question(f"link:{source_id}->{next(iter(gold))}", text, "link", tuple(gold.values()), (source,))
 
 
-def _with_lines(pages: _Pages, node_id: str) -> Node | None:
-    """The node, or for a file that opens with a heading that section; None for a page without text."""
-    node = pages.nodes[node_id]
-    return node if node.span else pages.first_section.get(node.path)
+def find_sentence(source: Node, link: Link) -> str:
+    """The sentence that holds the link, as plain text; empty where it is not found, or is too short or too long."""
+    if source.span is None:
+        return ""
+    # The paragraph: the lines around the link, up to the next blank ones.
+    lines = source.text.split("\n")
+    first = last = link.line - source.span.first
+    while first > 0 and lines[first - 1].strip():
+        first -= 1
+    while last + 1 < len(lines) and lines[last + 1].strip():
+        last += 1
+    paragraph = "\n".join(lines[first : last + 1])
+    # What is written in the link's brackets; empty for a link in another notation.
+    label = ""
+    for match in _LINK.finditer(paragraph):
+        path, _, anchor = unquote(match["to"] or match["note"] or "").partition("#")
+        if (path.strip(), anchor) == (link.target_path, link.anchor):
+            label = (match["label"] or match["alias"] or match["note"] or "").strip()
+            break
+    plain = References().plain_text(label)
+    if not plain:
+        return ""
+    text = _WIKILINK.sub(lambda match: match[2] or match[1], paragraph)
+    shortest = max(MIN_SENTENCE_WORDS, len(plain.split()) + MIN_WORDS_AROUND)
+    fits = (
+        sentence
+        for sentence in prose_sentences(text, References())
+        if plain in sentence and shortest <= len(sentence.split()) <= MAX_SENTENCE_WORDS
+    )
+    return next(iter(fits), "")
+
+
+def sample(questions: Sequence[Question], limit: int) -> list[Question]:
+    """At most `limit` of them, in their order: those with the lowest hashes, so that an edit changes few of them."""
+    chosen = sorted(questions, key=lambda item: sha256(item.id.encode("utf-8", "surrogatepass")).digest())[:limit]
+    kept = {question.id for question in chosen}
+    return [question for question in questions if question.id in kept]
+
+
+def question_line(question: Question) -> str:
+    """The question as `eval` reads it."""
+
+    def as_lines(gold: Gold) -> dict[str, object]:
+        assert gold.span is not None, "questions are made of sections"
+        return {"file": gold.file, "start_line": gold.span.first, "end_line": gold.span.last}
+
+    item: dict[str, object] = {"id": question.id, "question": question.text, "kind": question.kind}
+    item["gold"] = [as_lines(gold) for gold in question.gold]
+    if question.excluded:
+        item["exclude"] = [as_lines(gold) for gold in question.excluded]
+    return json.dumps(item, ensure_ascii=False)
 
 
 def _gold(node: Node) -> Gold:
     assert node.span is not None, "only nodes with lines answer"
     return Gold(node.path, node.span)
-
-
-def _sentence(source: Node, link: Link) -> str:
-    """The sentence that holds the link, as plain text; empty where it cannot be told, or is too short or too long."""
-    if source.span is None:
-        return ""
-    paragraph = _paragraph(source.text.split("\n"), link.line - source.span.first)
-    label = _label(paragraph, link)
-    plain = References().plain_text(label)
-    shortest = max(MIN_SENTENCE_WORDS, len(plain.split()) + MIN_WORDS_AROUND)
-    for sentence in prose_sentences(_WIKILINK.sub(_wikilink_text, paragraph), References()) if plain else ():
-        if plain in sentence and shortest <= len(sentence.split()) <= MAX_SENTENCE_WORDS:
-            return sentence
-    return ""
-
-
-def _wikilink_text(match: re.Match[str]) -> str:
-    return match[2] or match[1]
-
-
-def _paragraph(lines: Sequence[str], place: int) -> str:
-    """The lines around a line of a text, up to the next blank ones."""
-    first = last = place
-    while first > 0 and lines[first - 1].strip():
-        first -= 1
-    while last + 1 < len(lines) and lines[last + 1].strip():
-        last += 1
-    return "\n".join(lines[first : last + 1])
-
-
-def _label(paragraph: str, link: Link) -> str:
-    """What is written in the link's brackets; empty for a link in another notation."""
-    for match in _LINK.finditer(paragraph):
-        path, _, anchor = unquote(match["to"] or match["note"] or "").partition("#")
-        if (path.strip(), anchor) == (link.target_path, link.anchor):
-            return (match["label"] or match["alias"] or match["note"] or "").strip()
-    return ""
-
-
-def _numbered(questions: Iterable[Question]) -> list[Question]:
-    """The same, with `~2` after an id that was there before."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for question in questions:
-        seen[question.id] += 1
-        number = seen[question.id]
-        name = question.id if number == 1 else f"{question.id}~{number}"
-        numbered.append(Question(name, question.text, question.kind, question.gold, question.excluded))
-    return numbered

@@ -5,7 +5,7 @@ it load nothing. All text that comes from documents or questions is escaped.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,6 +147,16 @@ def render_report(summary: Summary) -> str:
         counts.append(f"{unanswerable} without an answer in the documents")
     judge = Judge(summary.questions, summary.sections)
     ranks = {run.system: {item.id: judge.first_right(item, run) for item in questions} for run in summary.runs}
+    # The parts of each bar: a band, its meaning, and how many questions are in it.
+    rank_bars = {}
+    for system, first in ranks.items():
+        sizes = Counter(right.band for right in first.values())
+        rank_bars[system] = [(band, f"with the first right answer {band.label}", sizes[band]) for band in BANDS]
+    loss_bars = [
+        (system.system, [(band, band.label, system.losses[stage]) for stage, band in STAGES.items()])
+        for system in summary.systems
+        if system.losses
+    ]
     return environment.get_template("report.html").render(
         summary=summary,
         questions=questions,
@@ -158,48 +168,37 @@ def render_report(summary: Summary) -> str:
         not_ranked=NOT_RANKED,
         stages=STAGES,
         no_value=NO_VALUE,
-        measure_plots=list(_plot_measures(summary)),
-        kind_plots=list(_plot_kinds(summary)) if len(summary.questions.kinds) > 1 else [],
+        measure_plots=list(plot_measures(summary)),
+        kind_plots=list(plot_kinds(summary)) if len(summary.questions.kinds) > 1 else [],
         ranks=ranks,
-        rank_bars={system: _count_bands(list(first.values())) for system, first in ranks.items()},
-        loss_bars=[(system.system, _count_stages(system)) for system in summary.systems if system.losses],
-        latency=_plot_latency(summary),
+        rank_bars=rank_bars,
+        loss_bars=loss_bars,
+        latency=plot_latency(summary),
         measure_names=measure_names(summary.questions),
         other_figures=OTHER_FIGURES,
         describe_loss=describe_loss,
     )
 
 
-def _count_bands(ranked: Sequence[FirstRight]) -> list[tuple[Band, str, int]]:
-    """The parts of a bar: each band with its meaning, and how many questions are in it."""
-    counts = Counter(first.band for first in ranked)
-    return [(band, f"with the first right answer {band.label}", counts[band]) for band in BANDS]
-
-
-def _count_stages(system: SystemSummary) -> list[tuple[Band, str, int]]:
-    """Likewise: how many questions ended at each stage of the search."""
-    return [(band, band.label, system.losses[stage]) for stage, band in STAGES.items()]
-
-
-def _plot_measures(summary: Summary) -> Iterator[DotPlot]:
+def plot_measures(summary: Summary) -> Iterator[DotPlot]:
     """A plot for each headline measure, a row for each system."""
     for name in summary.headlines:
         values = {item.system: item.overall[name] for item in summary.systems if name in item.overall}
         if values:
-            yield DotPlot(name, f"{name} of each profile", _place_dots(values))
+            yield DotPlot(name, f"{name} of each profile", place_dots(values))
 
 
-def _plot_kinds(summary: Summary) -> Iterator[DotPlot]:
+def plot_kinds(summary: Summary) -> Iterator[DotPlot]:
     """A plot for each kind of question, a row for each system, by the first headline measure."""
     name = summary.headlines[0]
     for kind in summary.questions.kinds:
         values = {item.system: item.by_kind[kind][name] for item in summary.systems if name in item.by_kind[kind]}
         if values:
             count = next(iter(values.values())).questions
-            yield DotPlot(f"{kind} ({count})", f"{name} on {kind}", _place_dots(values))
+            yield DotPlot(f"{kind} ({count})", f"{name} on {kind}", place_dots(values))
 
 
-def _place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
+def place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
     """A dot for each system's estimate."""
     return tuple(
         Dot(
@@ -215,7 +214,7 @@ def _place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
     )
 
 
-def _plot_latency(summary: Summary) -> DotPlot | None:
+def plot_latency(summary: Summary) -> DotPlot | None:
     """A line for each system, from the median to the 95th percentile; None where no clock ran."""
     timed = [(system.system, system.latency) for system in summary.systems if system.latency]
     if not timed:
@@ -231,30 +230,24 @@ def _plot_latency(summary: Summary) -> DotPlot | None:
         )
         for name, item in timed
     )
-    top = _round_up(max(latency.p95 for _, latency in timed))
+    # The axis ends at the next 1, 2, 4 or 8 times a power of ten: its quarters are short numbers.
+    slowest, scale = max(latency.p95 for _, latency in timed), 1.0
+    while scale * 8 < slowest:
+        scale *= 10
+    top = next(step * scale for step in (0.1, 0.2, 0.4, 0.8, 1, 2, 4, 8) if step * scale >= slowest)
     return DotPlot("Milliseconds", "Milliseconds of a question", dots, top)
 
 
-def _round_up(value: float) -> float:
-    """The next 1, 2, 4 or 8 times a power of ten: its quarters are short numbers."""
-    scale = 1.0
-    while scale * 8 < value:
-        scale *= 10
-    return next(step * scale for step in (0.1, 0.2, 0.4, 0.8, 1, 2, 4, 8) if step * scale >= value)
-
-
-def _percent(value: float | None) -> str:
-    return NO_VALUE if value is None else f"{value:.0%}"
+def show_value(value: float | None, form: str) -> str:
+    return NO_VALUE if value is None else format(value, form)
 
 
 # What is no measure of a single question.
 OTHER_FIGURES: Mapping[str, Callable[[SystemSummary], str]] = {
-    "tokens read until the answer (median)": lambda item: (
-        NO_VALUE if item.tokens_to_answer is None else f"{item.tokens_to_answer:,.0f}"
-    ),
-    "abstains where there is no answer": lambda item: _percent(item.abstention),
-    "abstains where there is one": lambda item: _percent(item.false_abstention),
-    "its confidence tells the two apart (AUROC)": lambda item: NO_VALUE if item.auroc is None else f"{item.auroc:.3f}",
+    "tokens read until the answer (median)": lambda item: show_value(item.tokens_to_answer, ",.0f"),
+    "abstains where there is no answer": lambda item: show_value(item.abstention, ".0%"),
+    "abstains where there is one": lambda item: show_value(item.false_abstention, ".0%"),
+    "its confidence tells the two apart (AUROC)": lambda item: show_value(item.auroc, ".3f"),
     "calls of a language model": lambda item: f"{item.llm_calls:,}",
     "its tokens": lambda item: f"{item.llm_tokens:,}",
     "questions with a failed stage": lambda item: f"{item.failed:,}",

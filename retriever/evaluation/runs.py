@@ -9,11 +9,10 @@ from typing import Any
 
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation import formats
-from retriever.evaluation.formats import Mistakes, id_in, json_object, read_lines, text_in
+from retriever.evaluation.formats import Mistakes, id_in, is_trec, json_object, read_lines, read_trec_run, text_in
 from retriever.types import Candidate, Ranking, Source
 
-# At which stage of a search the right section was lost. Pure.
+# At which stage of a search the right section was lost.
 
 
 class Stage(StrEnum):
@@ -68,33 +67,26 @@ def loss_of(
     ranks = {item.node_id: rank for rank, item in enumerate(candidates, start=1) if item.node_id in right}
     node_id = min(ranks, key=lambda name: (ranks[name], name)) if ranks else min(right)
     rank = ranks.get(node_id)
-    return Loss(_stage(rank, top_k, cap), node_id, rank, source_ranks(node_id, rankings))
-
-
-def _stage(rank: int | None, top_k: int, cap: int) -> Stage:
     if rank is None:
-        return Stage.NOT_FOUND
-    if rank <= top_k:
-        return Stage.RETURNED
-    return Stage.BELOW if rank <= cap else Stage.CUT
+        stage = Stage.NOT_FOUND
+    elif rank <= top_k:
+        stage = Stage.RETURNED
+    else:
+        stage = Stage.BELOW if rank <= cap else Stage.CUT
+    in_sources = []
+    for ranking in rankings:
+        place, score = ranking_place(ranking, node_id)
+        last = ranking.items[-1].score if ranking.items else None
+        in_sources.append(SourceRank(ranking.source, place, score, ranking.scale, last))
+    return Loss(stage, node_id, rank, tuple(in_sources))
 
 
-def source_ranks(node_id: str, rankings: Sequence[Ranking]) -> tuple[SourceRank, ...]:
-    """Where a section stands in each ranking."""
-    return tuple(_source_rank(node_id, ranking) for ranking in rankings)
-
-
-def _source_rank(node_id: str, ranking: Ranking) -> SourceRank:
-    last = ranking.items[-1].score if ranking.items else None
+def ranking_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
+    """The rank, from 1, and the score of a section in a ranking; None twice where it is not there."""
     for rank, item in enumerate(ranking.items, start=1):
         if item.node_id == node_id:
-            return SourceRank(ranking.source, rank, item.score, ranking.scale, last)
-    return SourceRank(ranking.source, None, None, ranking.scale, last)
-
-
-def counts(losses: Sequence[Loss]) -> Mapping[Stage, int]:
-    """How many questions ended at each stage."""
-    return {stage: sum(loss.stage is stage for loss in losses) for stage in Stage}
+            return rank, item.score
+    return None, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +156,16 @@ def read_runs(path: Path) -> tuple[Run, ...]:
     Raises:
         UsageError: with every malformed line.
     """
-    if formats.is_run(path):
-        ranked = formats.read_run(path)
-        return (Run(path.stem, {key: _of_names(key, names) for key, names in ranked.items()}),)
+    if is_trec(path, columns=6):
+        outcomes = {}
+        for key, names in read_trec_run(path).items():
+            found = tuple(Found(name, name, None, float(len(names) - place)) for place, name in enumerate(names))
+            outcomes[key] = Outcome(key, found, abstained=not found)
+        return (Run(path.stem, outcomes),)
+
     mistakes = Mistakes()
     systems: dict[str, dict[str, Outcome]] = {}
-    for place, (system, outcome) in read_lines(path, _outcome, mistakes):
+    for place, (system, outcome) in read_lines(path, parse_outcome, mistakes):
         known = systems.setdefault(system or path.stem, {})
         if outcome.question_id in known:
             mistakes.note(place, f"the id {outcome.question_id!r} stands in an earlier line too")
@@ -180,33 +176,32 @@ def read_runs(path: Path) -> tuple[Run, ...]:
     return tuple(Run(system, outcomes) for system, outcomes in systems.items())
 
 
-def _of_names(key: str, names: Sequence[str]) -> Outcome:
-    found = tuple(Found(name, name, None, float(len(names) - place)) for place, name in enumerate(names))
-    return Outcome(key, found, abstained=not found)
+def parse_outcome(line: str) -> tuple[str, Outcome]:
+    """A line of `run_lines`: the system's name, empty in a file of one system, and its answer.
 
-
-def _outcome(line: str) -> tuple[str, Outcome]:
+    Raises:
+        ValueError: it is malformed.
+    """
     item = json_object(line)
     hits = item.get("hits")
     if not isinstance(hits, list) or not all(isinstance(hit, dict) for hit in hits):
         raise ValueError("hits must be a list of objects")
-    found = tuple(_found(hit) for hit in hits)
+    found = []
+    for hit in hits:
+        try:
+            span = Span(int(hit["start_line"]), int(hit["end_line"])) if "start_line" in hit else None
+            found.append(Found(text_in(hit, "node_id"), text_in(hit, "file"), span, float(hit["score"])))
+        except (KeyError, TypeError) as error:
+            raise ValueError("a hit has node_id, file, start_line, end_line and score") from error
     if len({hit.node_id for hit in found}) < len(found):
         raise ValueError("hits name a node twice")
     failures = tuple(str(sentence) for sentence in item.get("failures", []))
-    return str(item.get("system", "")), Outcome(id_in(item), found, abstained=not found, failures=failures)
-
-
-def _found(hit: dict[str, Any]) -> Found:
-    try:
-        span = Span(int(hit["start_line"]), int(hit["end_line"])) if "start_line" in hit else None
-        return Found(text_in(hit, "node_id"), text_in(hit, "file"), span, float(hit["score"]))
-    except (KeyError, TypeError) as error:
-        raise ValueError("a hit has node_id, file, start_line, end_line and score") from error
+    outcome = Outcome(id_in(item), tuple(found), abstained=not found, failures=failures)
+    return str(item.get("system", "")), outcome
 
 
 def check_runs(runs: Iterable[Run], question_ids: Sequence[str]) -> None:
-    """Every run answers every question: one that is not there would silently count for nothing.
+    """Refuse a run that lacks a question: it would silently count for nothing.
 
     Raises:
         UsageError: with each run that lacks some.

@@ -10,13 +10,9 @@ import numpy.typing as npt
 RESAMPLES = 10_000
 PERMUTATIONS = 10_000
 CONFIDENCE = 0.95
-SIGNIFICANT = 0.05
-"""Below it a difference is called significant."""
-SEED = 20_240_601
-"""Any number; the same one always, so that the same values give the same interval."""
-
-_EQUAL = 1e-12
-"""Sums of the same numbers in another order differ by less."""
+SIGNIFICANT = 0.05  # a p-value below it is called significant
+SEED = 20_240_601  # any number, but always the same, so that the same values give the same interval
+EQUAL = 1e-12  # sums of the same numbers in another order differ by less
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -63,15 +59,15 @@ def estimate(values: Sequence[float]) -> Estimate:
         values: one for each question, at least one.
     """
     array = np.asarray(values, np.float64)
-    low, high = _interval(array)
+    low, high = find_interval(resample_means(array, 0))
     return Estimate(float(array.mean()), low, high, len(array))
 
 
 def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
     """The mean of the means of several sets of questions, whatever their sizes; each set is resampled on its own."""
     arrays = [np.asarray(values, np.float64) for values in sets]
-    means = sum(_resampled_means(array, number) for number, array in enumerate(arrays)) / len(arrays)
-    low, high = _ends(np.asarray(means))
+    means = sum(resample_means(array, number) for number, array in enumerate(arrays)) / len(arrays)
+    low, high = find_interval(np.asarray(means))
     mean = float(np.mean([array.mean() for array in arrays]))
     return Estimate(mean, low, high, sum(map(len, arrays)))
 
@@ -88,16 +84,16 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
         second: of the same questions, in the same order.
     """
     array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
-    array[np.abs(array) < _EQUAL] = 0.0
-    low, high = _interval(array)
-    extreme = int(np.count_nonzero(np.abs(_signs(len(array)) @ array) >= abs(array.sum()) - _EQUAL))
+    array[np.abs(array) < EQUAL] = 0.0
+    low, high = find_interval(resample_means(array, 0))
+    extreme = int(np.count_nonzero(np.abs(draw_signs(len(array)) @ array) >= abs(array.sum()) - EQUAL))
     wins, losses = int((array > 0).sum()), int((array < 0).sum())
     p = (1 + extreme) / (1 + PERMUTATIONS)
     return Difference(float(array.mean()), low, high, p, wins, losses, len(array) - wins - losses)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
-    """The smallest of the values, at least one, that so many percent of them do not exceed (nearest rank)."""
+    """The smallest of the values, at least one, that `percent` of 100 do not exceed (nearest rank)."""
     ordered = sorted(values)
     return ordered[max(0, -(-percent * len(ordered) // 100) - 1)]
 
@@ -111,30 +107,28 @@ def auroc(higher: Sequence[float], lower: Sequence[float]) -> float:
     return float(np.mean((first > second) + 0.5 * (first == second)))
 
 
-def _interval(values: FloatArray) -> tuple[float, float]:
-    return _ends(_resampled_means(values, 0))
-
-
-def _ends(means: FloatArray) -> tuple[float, float]:
+def find_interval(means: FloatArray) -> tuple[float, float]:
+    """The ends of the middle 95 % of resampled means."""
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
 
 
-def _resampled_means(values: FloatArray, number: int) -> FloatArray:
-    means: FloatArray = _resamples(len(values), number) @ values / len(values)
+def resample_means(values: FloatArray, number: int) -> FloatArray:
+    """(10,000,): the mean of each resample of the values; another `number` draws independent ones."""
+    means: FloatArray = draw_counts(len(values), number) @ values / len(values)
     return means
 
 
 @lru_cache(maxsize=8)
-def _resamples(count: int, number: int) -> FloatArray:
-    """(10,000, count): how often each question is drawn in each resample; `number` tells independent ones apart."""
+def draw_counts(count: int, number: int) -> FloatArray:
+    """(10,000, count): how often each question is drawn in each resample."""
     generator = np.random.default_rng((SEED, number))
     return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES).astype(np.float64)
 
 
 @lru_cache(maxsize=8)
-def _signs(count: int) -> FloatArray:
+def draw_signs(count: int) -> FloatArray:
     """(10,000, count): +1 or -1."""
     generator = np.random.default_rng(SEED)
     return generator.choice(np.array([-1.0, 1.0]), (PERMUTATIONS, count))

@@ -1,11 +1,12 @@
 """The runs of some systems become one table: means with intervals, overall and by kind, and every pair compared."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 from retriever.errors import UsageError
@@ -20,8 +21,16 @@ from retriever.evaluation.measures import (
     section_measures,
     tokens_needed,
 )
-from retriever.evaluation.questions import Question, QuestionSet, Sections, distinct, right_files, right_sections
-from retriever.evaluation.runs import Outcome, Run, Stage, counts
+from retriever.evaluation.questions import (
+    Judgements,
+    Question,
+    QuestionSet,
+    Sections,
+    distinct,
+    right_files,
+    right_sections,
+)
+from retriever.evaluation.runs import Outcome, Run, Stage
 from retriever.evaluation.statistics import (
     CONFIDENCE,
     PERMUTATIONS,
@@ -36,8 +45,7 @@ from retriever.evaluation.statistics import (
 
 SECTION_HEADLINES = ("nDCG@10", "hit@1", "hit@5", "hit@10", "hit@30", "MRR@10")
 FILE_HEADLINES = ("file nDCG@10", "file hit@1", "file hit@5", "file hit@10", "file recall@10", "file MRR@10")
-COMPARED = 3
-"""So many of the headline measures are compared for each pair of systems, and kept in a baseline."""
+COMPARED = 3  # of the headline measures: these are compared for each pair of systems, and kept in a baseline
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +134,84 @@ def measure_names(questions: QuestionSet) -> tuple[str, ...]:
 
 def summarize(questions: QuestionSet, runs: Sequence[Run], sections: Sections) -> Summary:
     """Measures every run, and compares every pair; `sections` are not read where the questions have no lines."""
-    systems = tuple(_system(questions, run, sections) for run in runs)
+    systems = tuple(summarize_run(questions, run, sections) for run in runs)
     return Summary(questions, sections, tuple(runs), systems, tuple(compare(systems, headlines(questions)[:COMPARED])))
+
+
+def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> SystemSummary:
+    """All measures of one run; a question with a failed stage says nothing of the ranking and is in none of them."""
+    outcomes = [run.outcomes[question.id] for question in questions.questions]
+    whole = [question for question in questions.questions if not run.outcomes[question.id].failures]
+    answerable = [question for question in whole if question.is_answerable]
+    values = measure_questions(questions, run, answerable, sections)
+    times = [item.milliseconds for item in outcomes if item.milliseconds is not None]
+    losses = [loss for item in answerable if (loss := run.outcomes[item.id].loss)]
+    abstained: dict[bool, list[bool]] = {True: [], False: []}  # by whether the documents hold an answer
+    confidence: dict[bool, list[float]] = {True: [], False: []}
+    for question in whole:
+        outcome = run.outcomes[question.id]
+        abstained[question.is_answerable].append(outcome.abstained)
+        if outcome.confidence is not None:
+            confidence[question.is_answerable].append(outcome.confidence)
+    return SystemSummary(
+        system=run.system,
+        base=run.base,
+        settings=run.settings,
+        per_question=values,
+        overall=estimate_measures(values.values()),
+        by_kind={
+            kind: estimate_measures(values[item.id] for item in answerable if item.kind == kind)
+            for kind in questions.kinds
+        },
+        failures=Counter(sentence for item in outcomes for sentence in item.failures),
+        remarks=Counter(sentence for item in outcomes for sentence in item.remarks),
+        failed=len(outcomes) - len(whole),
+        latency=Latency(percentile(times, 50), percentile(times, 95)) if times else None,
+        tokens_to_answer=measure_reading(run, answerable, sections) if questions.has_lines else None,
+        abstention=fmean(abstained[False]) if abstained[False] else None,
+        false_abstention=fmean(abstained[True]) if abstained[True] else None,
+        auroc=auroc(confidence[True], confidence[False]) if all(confidence.values()) else None,
+        llm_calls=sum(item.llm_calls for item in outcomes),
+        llm_tokens=sum(item.llm_tokens for item in outcomes),
+        losses={stage: sum(loss.stage is stage for loss in losses) for stage in Stage} if losses else {},
+    )
+
+
+def measure_questions(
+    questions: QuestionSet, run: Run, answerable: Sequence[Question], sections: Sections
+) -> dict[str, Values]:
+    """All measures of these questions, by id; no `answered@n` where the run does not say how long its sections are."""
+    files = {item.id: distinct(found.file for found in run.outcomes[item.id].found) for item in answerable}
+    values = file_measures(files, {item.id: right_files(item) for item in answerable})
+    if not questions.has_lines:
+        return values
+    right = {item.id: right_sections(item, sections) for item in answerable}
+    nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
+    for key, by_section in section_measures(nodes, right).items():
+        found = run.outcomes[key].found
+        is_counted = not found or any(item.tokens for item in found)
+        within = budget_measures(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
+        values[key] = {**by_section, **within, **values[key]}
+    return values
+
+
+def measure_reading(run: Run, answerable: Sequence[Question], sections: Sections) -> float | None:
+    """The median of the tokens that are read until the answer is; None where most questions have none."""
+    needed = [tokens_needed(*read_tokens(run.outcomes[item.id], right_sections(item, sections))) for item in answerable]
+    middle = median([float("inf") if tokens is None else float(tokens) for tokens in needed] or [float("inf")])
+    return None if middle in (0.0, float("inf")) else middle
+
+
+def read_tokens(outcome: Outcome, right: Judgements) -> tuple[list[int], list[bool]]:
+    """The length of each section that was found, and whether it is right."""
+    return [item.tokens for item in outcome.found], [item.node_id in right for item in outcome.found]
+
+
+def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
+    """The mean of each measure over the questions that have it."""
+    listed = list(values)
+    names = dict.fromkeys(name for measures in listed for name in measures)
+    return {name: estimate([measures[name] for measures in listed if name in measures]) for name in names}
 
 
 def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterable[Comparison]:
@@ -144,164 +228,62 @@ def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterab
             yield Comparison(after.system, before.system, name, difference(ours, theirs), won, lost)
 
 
-def _system(questions: QuestionSet, run: Run, sections: Sections) -> SystemSummary:
-    outcomes = [run.outcomes[question.id] for question in questions.questions]
-    whole = [question for question in questions.questions if not run.outcomes[question.id].failures]
-    answerable = [question for question in whole if question.is_answerable]
-    values = per_question(questions, run, answerable, sections)
-    times = [item.milliseconds for item in outcomes if item.milliseconds is not None]
-    return SystemSummary(
-        system=run.system,
-        base=run.base,
-        settings=run.settings,
-        per_question=values,
-        overall=_estimates(values.values()),
-        by_kind={
-            kind: _estimates(values[item.id] for item in answerable if item.kind == kind) for kind in questions.kinds
-        },
-        failures=_counted(sentence for item in outcomes for sentence in item.failures),
-        remarks=_counted(sentence for item in outcomes for sentence in item.remarks),
-        failed=len(outcomes) - len(whole),
-        latency=Latency(percentile(times, 50), percentile(times, 95)) if times else None,
-        tokens_to_answer=_tokens_to_answer(run, answerable, sections) if questions.has_lines else None,
-        abstention=_abstained([run.outcomes[item.id] for item in whole if not item.is_answerable]),
-        false_abstention=_abstained([run.outcomes[item.id] for item in answerable]),
-        auroc=_auroc(run, whole),
-        llm_calls=sum(item.llm_calls for item in outcomes),
-        llm_tokens=sum(item.llm_tokens for item in outcomes),
-        losses=_losses([run.outcomes[item.id] for item in answerable]),
-    )
-
-
-def per_question(
-    questions: QuestionSet, run: Run, answerable: Sequence[Question], sections: Sections
-) -> dict[str, Values]:
-    """All measures of these questions, by id."""
-    files = {item.id: distinct(found.file for found in run.outcomes[item.id].found) for item in answerable}
-    values = file_measures(files, {item.id: right_files(item) for item in answerable})
-    if not questions.has_lines:
-        return values
-    right = {item.id: right_sections(item, sections) for item in answerable}
-    nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
-    for key, measured in section_measures(nodes, right).items():
-        values[key] = {**measured, **_budget(run.outcomes[key], right[key]), **values[key]}
-    return values
-
-
-def _budget(outcome: Outcome, right: Mapping[str, int]) -> Values:
-    """Empty where the run does not say how long the sections are."""
-    if outcome.found and not any(found.tokens for found in outcome.found):
-        return {}
-    return budget_measures(*_read(outcome, right))
-
-
-def _read(outcome: Outcome, right: Mapping[str, int]) -> tuple[list[int], list[bool]]:
-    return [item.tokens for item in outcome.found], [item.node_id in right for item in outcome.found]
-
-
-def _tokens_to_answer(run: Run, answerable: Sequence[Question], sections: Sections) -> float | None:
-    needed = [tokens_needed(*_read(run.outcomes[item.id], right_sections(item, sections))) for item in answerable]
-    middle = median([float("inf") if tokens is None else float(tokens) for tokens in needed] or [float("inf")])
-    return None if middle in (0.0, float("inf")) else middle
-
-
-def _estimates(values: Iterable[Values]) -> dict[str, Estimate]:
-    listed = list(values)
-    names = dict.fromkeys(name for measured in listed for name in measured)
-    return {name: estimate([measured[name] for measured in listed if name in measured]) for name in names}
-
-
-def _abstained(outcomes: Sequence[Outcome]) -> float | None:
-    return sum(item.abstained for item in outcomes) / len(outcomes) if outcomes else None
-
-
-def _auroc(run: Run, questions: Sequence[Question]) -> float | None:
-    sure: dict[bool, list[float]] = {True: [], False: []}
-    for question in questions:
-        confidence = run.outcomes[question.id].confidence
-        if confidence is not None:
-            sure[question.is_answerable].append(confidence)
-    return auroc(sure[True], sure[False]) if sure[True] and sure[False] else None
-
-
-def _losses(outcomes: Sequence[Outcome]) -> Mapping[Stage, int]:
-    losses = [item.loss for item in outcomes if item.loss is not None]
-    return counts(losses) if losses else {}
-
-
-def _counted(sentences: Iterable[str]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for sentence in sentences:
-        counted[sentence] = counted.get(sentence, 0) + 1
-    return counted
-
-
 # A summary as one JSON object, for programs: exact, keys in a fixed order.
 
 
 def summary_object(summary: Summary) -> dict[str, Any]:
     """All of it but the hits, which `--run` writes."""
     questions = summary.questions.questions
+    answerable = [item for item in questions if item.is_answerable]
+    kinds = {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds}
     return {
         "questions": {
             "name": summary.questions.name,
             "count": len(questions),
-            "unanswerable": sum(not item.is_answerable for item in questions),
-            "kinds": {
-                kind: sum(item.kind == kind and item.is_answerable for item in questions)
-                for kind in summary.questions.kinds
-            },
+            "unanswerable": len(questions) - len(answerable),
+            "kinds": kinds,
         },
         "statistics": {"confidence": CONFIDENCE, "resamples": RESAMPLES, "permutations": PERMUTATIONS},
-        "systems": [system_object(system) for system in summary.systems],
-        "comparisons": [comparison_object(item) for item in summary.comparisons],
+        "systems": [
+            {
+                "name": system.system,
+                **system.settings,
+                "measures": {name: asdict(value) for name, value in system.overall.items()},
+                "kinds": {
+                    kind: {name: asdict(value) for name, value in measures.items()}
+                    for kind, measures in system.by_kind.items()
+                },
+                "failed_questions": system.failed,
+                "failures": dict(system.failures),
+                "remarks": dict(system.remarks),
+                "latency_ms": asdict(system.latency) if system.latency else None,
+                "tokens_to_answer": system.tokens_to_answer,
+                "abstention": {"unanswerable": system.abstention, "answerable": system.false_abstention},
+                "confidence_auroc": system.auroc,
+                "llm": {"calls": system.llm_calls, "tokens": system.llm_tokens},
+                "lost": {str(stage): count for stage, count in system.losses.items()},
+                "per_question": {key: dict(values) for key, values in system.per_question.items()},
+            }
+            for system in summary.systems
+        ],
+        "comparisons": [
+            {
+                "first": item.first,
+                "second": item.second,
+                "measure": item.measure,
+                **asdict(item.difference),
+                "significant": item.difference.is_significant,
+                "won": list(item.won),
+                "lost": list(item.lost),
+            }
+            for item in summary.comparisons
+        ],
     }
-
-
-def system_object(system: SystemSummary) -> dict[str, Any]:
-    """One system."""
-    return {
-        "name": system.system,
-        **system.settings,
-        "measures": {name: asdict(value) for name, value in system.overall.items()},
-        "kinds": {
-            kind: {name: asdict(value) for name, value in measures.items()} for kind, measures in system.by_kind.items()
-        },
-        "failed_questions": system.failed,
-        "failures": dict(system.failures),
-        "remarks": dict(system.remarks),
-        "latency_ms": asdict(system.latency) if system.latency else None,
-        "tokens_to_answer": system.tokens_to_answer,
-        "abstention": {"unanswerable": system.abstention, "answerable": system.false_abstention},
-        "confidence_auroc": system.auroc,
-        "llm": {"calls": system.llm_calls, "tokens": system.llm_tokens},
-        "lost": {str(stage): count for stage, count in system.losses.items()},
-        "per_question": {key: dict(values) for key, values in system.per_question.items()},
-    }
-
-
-def comparison_object(item: Comparison) -> dict[str, Any]:
-    """One pair by one measure."""
-    return {
-        "first": item.first,
-        "second": item.second,
-        "measure": item.measure,
-        **asdict(item.difference),
-        "significant": item.difference.is_significant,
-        "won": list(item.won),
-        "lost": list(item.lost),
-    }
-
-
-def estimate_text(value: Estimate) -> str:
-    """`0.617 [0.562, 0.671]`."""
-    return f"{value.mean:.3f} [{value.low:.3f}, {value.high:.3f}]"
 
 
 # Today's values against those of an earlier day, question by question.
 
-FORMAT = 1
-"""Rises when the file changes."""
+FORMAT = 1  # of a baseline; rises when the file changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,49 +342,44 @@ def read_baseline(path: Path) -> Mapping[str, Any]:
         content = json_object(read_text(path))
         if content.get("format") != FORMAT:
             raise ValueError(f"its format is {content.get('format')!r}, not {FORMAT}")
-        _check(content)
+        systems = content.get("systems")
+        if not isinstance(systems, dict) or not isinstance(content.get("questions"), dict):
+            raise ValueError("questions and systems must be objects")
+        for values in systems.values():
+            numbers = [number for measures in values.values() for number in measures.values()]
+            if not all(isinstance(number, int | float) for number in numbers):
+                raise ValueError("a measure is no number")
     except ValueError as error:
         raise UsageError(f"{path}: no baseline that can be read: {error}; write one with --save-baseline") from error
     return content
 
 
-def _check(content: Mapping[str, Any]) -> None:
-    systems = content.get("systems")
-    if not isinstance(systems, dict) or not isinstance(content.get("questions"), dict):
-        raise ValueError("questions and systems must be objects")
-    for values in systems.values():
-        numbers = [number for measures in values.values() for number in measures.values()]
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise ValueError("a measure is no number")
-
-
 def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
     """Every system of the baseline against the one of that name today."""
+    problems: list[str] = []
+    known = baseline["questions"]
+    texts = {item.id: item.text for item in summary.questions.questions if item.is_answerable}
+    for key in sorted({*texts, *known}):
+        if key not in texts or key not in known:
+            problems.append(f"question {key}: is in {'the baseline' if key in known else 'the questions'} alone")
+        elif texts[key] != known[key]:
+            problems.append(f"question {key}: has another text than in the baseline")
     today = {system.system: system for system in summary.systems}
-    problems = list(_changed_questions(summary.questions, baseline["questions"]))
     changes: list[Change] = []
-    for name, values in baseline["systems"].items():
+    for name, before in baseline["systems"].items():
         if name not in today:
             problems.append(f"{name}: is in the baseline, and was not measured")
             continue
         if today[name].failed:
             problems.append(f"{name}: {today[name].failed} questions met a stage that failed")
-        changes += _changes(name, values, today[name].per_question)
+        changes += compare_questions(name, before, today[name].per_question)
     return Verdict(tuple(changes), tuple(problems))
 
 
-def _changed_questions(questions: QuestionSet, known: Mapping[str, str]) -> Iterator[str]:
-    texts = {item.id: item.text for item in questions.questions if item.is_answerable}
-    for key in sorted({*texts, *known}):
-        if key not in texts or key not in known:
-            yield f"question {key}: is in {'the baseline' if key in known else 'the questions'} alone"
-        elif texts[key] != known[key]:
-            yield f"question {key}: has another text than in the baseline"
-
-
-def _changes(
+def compare_questions(
     system: str, before: Mapping[str, Mapping[str, float]], after: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Change]:
+    """The change of each measure over the questions of both days."""
     shared = [key for key in before if key in after]
     for name in dict.fromkeys(name for key in shared for name in before[key] if name in after[key]):
         old = [before[key][name] for key in shared]

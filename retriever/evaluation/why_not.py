@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
-from retriever.evaluation.runs import Loss, Stage, loss_of
+from retriever.evaluation.runs import Stage, loss_of, ranking_place
 from retriever.rerank.stage import SCALE as RERANKED
 from retriever.searching.fusion import Fusion, fuse
-from retriever.types import Candidate, Degradation, Ranking, Source
+from retriever.types import Degradation, Ranking, Source
 
 if TYPE_CHECKING:
     from retriever.query import Expansion
     from retriever.retriever import Retriever
-
-MAX_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +96,17 @@ def why_not(
         retriever: whose answer is to be explained.
         deep: the same with the settings of `limitless`.
         question: as it was asked.
-        reference: a node id, `PATH#section` with the section's slug or anchor alone, or a path.
+        reference: a node id, its short form, or a path; of a file or folder the best section counts.
         expansion: what the question was expanded to.
 
     Raises:
         UsageError: there is no such section, or several.
     """
-    nodes = {node.id: node for node in meant(retriever, reference)}
+    listed = retriever.nodes(reference)
+    named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]
+    if not named:
+        raise UsageError(f"{reference!r} holds no section")
+    nodes = {node.id: node for node in named}
     answer = retriever.search(question, expansion)
     profile = retriever.profile
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
@@ -112,47 +114,34 @@ def why_not(
     last = in_last_order(candidates, answer.trace)
     loss = loss_of(nodes, answer.trace.rankings, last, profile.top_k, cap)
     whole = deep.search(question, expansion).trace.rankings
-    if loss.stage is Stage.NOT_FOUND:
-        loss = _nearest(nodes, whole, loss)
-    ranks = {candidate.node_id: rank for rank, candidate in enumerate(candidates, start=1)}
-    scores = {candidate.node_id: candidate.score for candidate in candidates}
-    is_reranked = any(hit.scale == RERANKED for hit in answer.hits) and loss.node_id in answer.trace.order
+    node_id = loss.node_id
+    if loss.stage is Stage.NOT_FOUND:  # of sections that no source listed, the one that came nearest in any
+        ranked = [(rank, item.node_id) for ranking in whole for rank, item in enumerate(ranking.items)]
+        _, node_id = min((pair for pair in ranked if pair[1] in nodes), default=(0, node_id))
+    place = next((place for place, item in enumerate(candidates) if item.node_id == node_id), None)
+    is_reranked = any(hit.scale == RERANKED for hit in answer.hits) and node_id in answer.trace.order
     return WhyNot(
         question=answer.question,
-        node=nodes[loss.node_id],
+        node=nodes[node_id],
         stage=loss.stage,
-        rank=ranks.get(loss.node_id),
+        rank=None if place is None else place + 1,
         fused=len(candidates),
-        score=scores.get(loss.node_id),
-        top=_bar(candidates, profile.top_k),
-        cap=_bar(candidates, cap),
-        sources=tuple(_in_ranking(loss.node_id, ranking, _whole(ranking, whole)) for ranking in answer.trace.rankings),
+        score=None if place is None else candidates[place].score,
+        top=Bar(profile.top_k, candidates[profile.top_k - 1].score) if len(candidates) >= profile.top_k else None,
+        cap=Bar(cap, candidates[cap - 1].score) if len(candidates) >= cap else None,
+        sources=tuple(compare_lists(node_id, ranking, whole) for ranking in answer.trace.rankings),
         degraded=answer.degraded,
         reranked=loss.rank if is_reranked else None,
     )
 
 
-def _nearest(nodes: dict[str, Node], whole: Sequence[Ranking], loss: Loss) -> Loss:
-    """Of sections that no ranking has, the one that came nearest in any."""
-    ranked = [(rank, item.node_id) for ranking in whole for rank, item in enumerate(ranking.items)]
-    _, node_id = min((pair for pair in ranked if pair[1] in nodes), default=(0, loss.node_id))
-    return Loss(loss.stage, node_id, None, ())
-
-
-def _bar(candidates: Sequence[Candidate], rank: int) -> Bar | None:
-    return Bar(rank, candidates[rank - 1].score) if len(candidates) >= rank else None
-
-
-def _whole(ranking: Ranking, whole: Sequence[Ranking]) -> Ranking:
-    """The same ranking without an end; one that has no such list, as it stands."""
-    return next((item for item in whole if item.source == ranking.source), ranking)
-
-
-def _in_ranking(node_id: str, ranking: Ranking, whole: Ranking) -> InRanking:
-    rank, score = _place(node_id, ranking)
+def compare_lists(node_id: str, ranking: Ranking, whole: Sequence[Ranking]) -> InRanking:
+    """A section in the list that a source gave; where it is not there, in the same source's list without an end."""
+    rank, score = ranking_place(ranking, node_id)
     is_listed = rank is not None
     if rank is None:
-        rank, score = _place(node_id, whole)
+        endless = next((item for item in whole if item.source == ranking.source), ranking)
+        rank, score = ranking_place(endless, node_id)
     return InRanking(
         source=ranking.source,
         scale=ranking.scale,
@@ -163,40 +152,3 @@ def _in_ranking(node_id: str, ranking: Ranking, whole: Ranking) -> InRanking:
         first_score=ranking.items[0].score if ranking.items else None,
         last_score=ranking.items[-1].score if ranking.items else None,
     )
-
-
-def _place(node_id: str, ranking: Ranking) -> tuple[int | None, float | None]:
-    for rank, item in enumerate(ranking.items, start=1):
-        if item.node_id == node_id:
-            return rank, item.score
-    return None, None
-
-
-def meant(retriever: "Retriever", reference: str) -> list[Node]:
-    """The section that a reference names; of a file or folder, all its sections.
-
-    Raises:
-        UsageError: there is none, or there are several sections of that name.
-    """
-    try:
-        nodes = retriever.nodes(reference)
-    except UsageError:
-        return [_by_last_slug(retriever, reference)]
-    named = nodes[0]
-    found = [named] if named.kind is NodeKind.SECTION else [node for node in nodes if node.span]
-    if not found:
-        raise UsageError(f"{reference!r} holds no section")
-    return found
-
-
-def _by_last_slug(retriever: "Retriever", reference: str) -> Node:
-    """`guide.md#install` for `guide.md#guide/install`."""
-    path, sign, slug = reference.partition("#")
-    inside = retriever.nodes(path) if sign and slug else ()
-    found = [node for node in inside if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(node.id for node in found[:MAX_NAMED])
-        raise UsageError(f"{reference!r} may be any of {names}")
-    raise UsageError(f"{reference!r} is not in the index; `hybrid_retrieve.py tree` shows what is")

@@ -7,23 +7,16 @@ made, and every later question is compared with what they find. docs/confidence.
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from statistics import median
-from typing import TYPE_CHECKING
 
-from retriever.store import reading, text_vectors
-from retriever.store.model_change import former_model
+from retriever.store import reading, text_vectors, writing
 from retriever.types import Encoder, FloatMatrix
 
-if TYPE_CHECKING:
-    import numpy as np
-
-
-DRIFT = 1.25
-"""Measured anew when there are so many times more or fewer chunks: by then the best cosine has moved by about .005."""
+DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
 CHUNKS_AT_ONCE = 8192
 
+# Everyday topics, so that no folder of documents covers more than a few.
 UNRELATED_QUESTIONS = (
     "how long does sourdough have to rise in the fridge?",
     "which bus goes from the station to the harbour on Sundays?",
@@ -74,11 +67,10 @@ UNRELATED_QUESTIONS = (
     "how is cheese made?",
     "why do we yawn?",
 )
-"""Of so many fields that no folder of documents is about more than a few of them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unrelated:
+class Background:
     """What the unrelated questions find."""
 
     best: float
@@ -90,35 +82,32 @@ class Unrelated:
     chunks: int
     """How many were searched."""
 
-    def margin(self, cosine: float) -> float:
+    def z_score(self, cosine: float) -> float:
         """How far a cosine is above what they find, in deviations; an affine change of all cosines leaves it as is."""
         return (cosine - self.best) / self.deviation
 
 
-def unrelated_of(connection: sqlite3.Connection) -> Unrelated | None:
+def read_background(connection: sqlite3.Connection) -> Background | None:
     """As the index keeps it; None without vectors."""
-    content = json.loads(reading.meta(connection, "unrelated") or "null")
-    return None if content is None else Unrelated(**content)
+    content = json.loads(reading.meta(connection, "background") or "null")
+    return None if content is None else Background(**content)
 
 
-def renewed(connection: sqlite3.Connection, encoder: Encoder | None) -> str:
-    """What the index is to keep: what it has, or a new measurement when that is of another model or size.
+def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) -> None:
+    """Measures it again where what the index keeps is of another model or size; inside a transaction of the writer.
 
     Raises:
         EncoderError: the embedding model failed.
     """
-    if encoder is None:
-        return "null"
-    kept = unrelated_of(connection)
-    if former_model(connection) is not None:  # its cosines are what questions are judged by
-        return reading.meta(connection, "unrelated") or "null"
-    chunks = reading.counts(connection).chunks
-    if kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
-        kept = measured(encoder, text_vectors.chunk_vectors(connection, encoder.fingerprint)[2]) if chunks else None
-    return "null" if kept is None else json.dumps(asdict(kept))
+    kept, chunks = read_background(connection), reading.counts(connection).chunks
+    if encoder is None or not chunks:
+        kept = None
+    elif kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
+        kept = measure_background(encoder, text_vectors.chunk_vectors(connection, encoder.fingerprint)[2])
+    writing.set_meta(connection, "background", "null" if kept is None else json.dumps(asdict(kept)))
 
 
-def measured(encoder: Encoder, chunks: FloatMatrix) -> Unrelated | None:
+def measure_background(encoder: Encoder, chunks: FloatMatrix) -> Background | None:
     """Asks the questions.
 
     Args:
@@ -130,17 +119,13 @@ def measured(encoder: Encoder, chunks: FloatMatrix) -> Unrelated | None:
     """
     if not len(chunks):
         return None
-    cosines = list(_cosines(encoder.encode_queries(UNRELATED_QUESTIONS), chunks))
+    questions = encoder.encode_queries(UNRELATED_QUESTIONS)
+    parts = (chunks[start : start + CHUNKS_AT_ONCE] for start in range(0, len(chunks), CHUNKS_AT_ONCE))
+    cosines = [(questions @ part.T).astype("float64") for part in parts]
     count = len(UNRELATED_QUESTIONS) * len(chunks)
     mean = sum(float(block.sum()) for block in cosines) / count
     deviation = (sum(float(((block - mean) ** 2).sum()) for block in cosines) / count) ** 0.5
     best = [max(float(row) for row in rows) for rows in zip(*(block.max(axis=1) for block in cosines), strict=True)]
     # Six digits: the same on machines that sum in another order.
     rounded = round(median(best), 6), round(deviation, 6)
-    return Unrelated(*rounded, encoder.fingerprint, len(chunks)) if rounded[1] else None
-
-
-def _cosines(questions: FloatMatrix, chunks: FloatMatrix) -> "Iterator[np.typing.NDArray[np.float64]]":
-    """(questions, some chunks) each."""
-    for start in range(0, len(chunks), CHUNKS_AT_ONCE):
-        yield (questions @ chunks[start : start + CHUNKS_AT_ONCE].T).astype("float64")
+    return Background(*rounded, encoder.fingerprint, len(chunks)) if rounded[1] else None

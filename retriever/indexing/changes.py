@@ -21,34 +21,33 @@ from retriever.errors import DocumentsError
 from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
 
+# A file that changes again this soon after it was read may keep its size and its times: the coarsest clocks of file
+# systems tick every two seconds.
 YOUNG_NS = 2_000_000_000
-"""A file changed again so soon after it was read may keep its size and its times: the coarsest clocks of file systems
-tick every two seconds."""
+# The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not.
 OLDEST_NS = 315_532_800 * 10**9
-"""The year 1980: what is older was set (0 and 1 by archives and package managers) or is of a clock that was not."""
-UNTRUSTED = 0
-"""Stands for a time that is too young or too old."""
+UNTRUSTED = 0  # stands for a time that is too young or too old
 
 
 @dataclass(frozen=True, slots=True)
-class Suspects:
-    """What sizes, times and inodes alone say about a folder."""
+class StatDiff:
+    """How the files of a folder differ from the index, by size, times and inode alone."""
 
     folder: StoredFolder
     listing: Listing
     new: tuple[SourceFile, ...]
     different: tuple[tuple[StoredDocument, SourceFile], ...]
     """Known files whose size or mtime is another."""
-    doubtful: tuple[tuple[StoredDocument, SourceFile], ...]
+    unsure: tuple[tuple[StoredDocument, SourceFile], ...]
     """Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
-    content can tell. After a look into them (`without_doubt`): those whose rows are worth renewing."""
+    content can tell. After a look into them (`settle_unsure`): those whose rows are worth renewing."""
     gone: tuple[StoredDocument, ...]
     unchanged: int
     """How many files are known and look the same."""
 
     @property
     def paths(self) -> list[str]:
-        """What has probably changed, sorted; the doubtful are not among them."""
+        """What has probably changed, sorted; the unsure are not among them."""
         return sorted(
             [file.path for file in self.new]
             + [file.path for _, file in self.different]
@@ -60,13 +59,13 @@ class Suspects:
 
     @property
     def count(self) -> int:
-        """How many files it is worth to look into, the doubtful included."""
-        return len(self) + len(self.doubtful)
+        """How many files it is worth to look into, the unsure included."""
+        return len(self) + len(self.unsure)
 
 
 @dataclass(slots=True)
 class Changes:
-    """What reading the suspects of a folder says."""
+    """How the documents of a folder differ from the index, by their content."""
 
     folder: StoredFolder
     unchanged: int
@@ -127,10 +126,10 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
         raise DocumentsError(str(error)) from error
 
 
-def find_suspects(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> Suspects:
+def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> StatDiff:
     """Compares sizes, times and inodes with what the index knows, by path."""
     present = {file.path: file for file in listing.files if not folder.forgets(file.path)}
-    different, doubtful, unchanged = [], [], 0
+    different, unsure, unchanged = [], [], 0
     for path, file in present.items():
         old = known.get(path)
         if old is None:
@@ -138,81 +137,74 @@ def find_suspects(folder: StoredFolder, known: Mapping[str, StoredDocument], lis
         if old.size != file.size or old.mtime_ns not in (file.mtime_ns, UNTRUSTED):
             different.append((old, file))
         elif old.ctime_ns == UNTRUSTED or (old.ctime_ns, old.inode) != (file.ctime_ns, file.inode):
-            doubtful.append((old, file))
+            unsure.append((old, file))
         else:  # every write sets the ctime, and nobody can set it back
             unchanged += 1
     new = tuple(file for path, file in present.items() if path not in known)
     gone = tuple(document for path, document in known.items() if path not in present)
-    return Suspects(folder, listing, new, tuple(different), tuple(doubtful), gone, unchanged)
+    return StatDiff(folder, listing, new, tuple(different), tuple(unsure), gone, unchanged)
 
 
 Digests = dict[str, tuple[SourceFile, str]]
 """Files by absolute path, as they were listed when their content was read, and its digest."""
 
 
-def without_doubt(suspects: Suspects, max_file_bytes: int, digests: Digests | None = None) -> Suspects:
-    """The suspects after a look into the doubtful files: each is different, or its row is renewed, or nothing is.
+def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None = None) -> StatDiff:
+    """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is.
 
     Args:
-        suspects: as `find_suspects` gives them.
+        diff: as `detect_changes` gives it.
         max_file_bytes: a larger file is not read.
         digests: of what was read before; what is read now and cannot change unseen is added.
     """
     digests = {} if digests is None else digests
     different: list[tuple[StoredDocument, SourceFile]] = []
     same: list[tuple[StoredDocument, SourceFile]] = []
-    for old, file in suspects.doubtful:
+    for old, file in diff.unsure:
         looked, digest = digests.get(file.absolute, (None, ""))
         if looked != file:
             try:
                 digest = read_document(file, max_file_bytes).digest
-                if _trusted(file.ctime_ns) != UNTRUSTED:
+                if trust_time(file.ctime_ns) != UNTRUSTED:
                     digests[file.absolute] = file, digest
             except UnreadableDocumentError:
                 digest = ""  # what could not be read when it was indexed is known by this
         (same if digest == old.digest else different).append((old, file))
-    renewed = tuple((old, file) for old, file in same if _describe(old.key, file, old.digest) != old)
-    unchanged = suspects.unchanged + len(same)
-    return replace(suspects, different=(*suspects.different, *different), doubtful=renewed, unchanged=unchanged)
+    renewed = tuple((old, file) for old, file in same if describe_file(old.key, file, old.digest) != old)
+    unchanged = diff.unchanged + len(same)
+    return replace(diff, different=(*diff.different, *different), unsure=renewed, unchanged=unchanged)
 
 
-def read_suspects(suspects: Suspects, max_file_bytes: int) -> Changes:
-    """Reads the suspects and compares contents."""
-    changes = Changes(suspects.folder, suspects.unchanged, removed=list(suspects.gone))
-    changes.skipped = suspects.listing.skipped
-    for file in suspects.new:
-        _read(_describe(0, file, ""), file, max_file_bytes, changes)
-    for old, file in (*suspects.different, *suspects.doubtful):
-        _read(old, file, max_file_bytes, changes)
+def read_changes(diff: StatDiff, max_file_bytes: int) -> Changes:
+    """Reads the files that differ, and compares contents."""
+    changes = Changes(diff.folder, diff.unchanged, removed=list(diff.gone), skipped=diff.listing.skipped)
+    new = [(describe_file(0, file, ""), file) for file in diff.new]
+    for old, file in (*new, *diff.different, *diff.unsure):
+        try:
+            text = read_document(file, max_file_bytes)
+        except UnreadableDocumentError as error:
+            changes.unreadable.append((describe_file(0, file, ""), error.reason))
+            changes.removed.extend([old] if old.key else [])
+            continue
+        seen = replace(file, size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+        now = describe_file(old.key, seen, text.digest)
+        if not old.key:
+            changes.added.append((now, text))
+        elif old.digest != now.digest:
+            changes.changed.append((now, text))
+        elif old != now:
+            changes.touched.append(now)
+        else:
+            changes.unchanged += 1
     return changes
 
 
-def _read(old: StoredDocument, file: SourceFile, max_file_bytes: int, changes: Changes) -> None:
-    try:
-        text = read_document(file, max_file_bytes)
-    except UnreadableDocumentError as error:
-        changes.unreadable.append((_describe(0, file, ""), error.reason))
-        changes.removed.extend([old] if old.key else [])
-        return
-    seen = replace(file, size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
-    now = _describe(old.key, seen, text.digest)
-    if not old.key:
-        changes.added.append((now, text))
-    elif old.digest != now.digest:
-        changes.changed.append((now, text))
-    elif old != now:
-        changes.touched.append(now)
-    else:
-        changes.unchanged += 1
-
-
-def _describe(key: int, file: SourceFile, digest: str) -> StoredDocument:
+def describe_file(key: int, file: SourceFile, digest: str) -> StoredDocument:
     """The file as the index keeps it."""
-    return StoredDocument(
-        key, file.path, file.size, _trusted(file.mtime_ns), digest, _trusted(file.ctime_ns), file.inode
-    )
+    times = trust_time(file.mtime_ns), trust_time(file.ctime_ns)
+    return StoredDocument(key, file.path, file.size, times[0], digest, times[1], file.inode)
 
 
-def _trusted(time_ns: int) -> int:
+def trust_time(time_ns: int) -> int:
     """The time, if it is not too young (the file may change again and keep it) and not older than files are."""
     return time_ns if OLDEST_NS <= time_ns <= time.time_ns() - YOUNG_NS else UNTRUSTED

@@ -7,13 +7,14 @@ looked at only when this user has named them for it, which a file in the user's 
 import contextlib
 import json
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES, CorpusOptions, read_file
-from retriever.errors import UsageError
+from retriever.errors import Command, UsageError
 from retriever.files import make_private_folder, writing_to
 from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
@@ -179,8 +180,8 @@ def check_folders(folders: Sequence[Path]) -> None:
     for folder in folders:
         if home is not None and (folder == home or folder in home.parents):
             raise UsageError(
-                f"{folder} holds everything that is yours: name the folder of documents, or, if all of it is meant,"
-                f" run: hybrid_retrieve.py index --yes {folder}"
+                f"{folder} holds everything that is yours: name the folder of documents",
+                hint=Command(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
             )
 
 
@@ -196,7 +197,7 @@ def check_server(index: Path, given: GivenSettings) -> None:
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
         return
-    from retriever.llm.client import is_this_machine  # httpx: not where no server is asked
+    from retriever.http_client import is_this_machine  # httpx: not where no server is asked
 
     others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
     if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):

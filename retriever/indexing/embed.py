@@ -1,7 +1,7 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -14,12 +14,11 @@ from retriever.store.database import transaction
 from retriever.store.writing import text_hash
 from retriever.types import Chunk, Encoder, Progress, as_token_encoder
 
-TEXTS_AT_ONCE = 256
-"""Vectors are stored after so many texts: an interruption loses a few seconds of work at most."""
+TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbedCounts:
     """What became of the texts of new chunks."""
 
     new: int = 0
@@ -28,7 +27,7 @@ class Embedded:
     """Texts whose vectors were there already."""
 
 
-def chunks_of(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
+def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
     """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
@@ -38,41 +37,36 @@ def chunks_of(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSet
 
 def embed_chunks(
     connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk], progress: Progress
-) -> Embedded:
-    """Stores the vectors that are not there yet.
+) -> EmbedCounts:
+    """Stores the vectors that are not there yet, and the tokens if there are any, a batch in each transaction.
 
     Raises:
         EncoderError: the embedding model failed; what it had done is kept.
     """
     if encoder is None:
-        return Embedded()
+        return EmbedCounts()
+    from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
+
     texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
     known = text_vectors.known_hashes(connection, encoder.fingerprint)
-    missing = {key: text for key, text in texts.items() if key not in known}
+    missing = [key for key in texts if key not in known]
     if not reading.snapshot_number(connection):  # an interruption leaves this to say how far it came
         with transaction(connection):
             writing.set_meta(connection, "texts", str(len(texts)))
     progress.start("embedding", len(missing), "texts")
-    keys = list(missing)
-    for start in range(0, len(keys), TEXTS_AT_ONCE):
-        some = keys[start : start + TEXTS_AT_ONCE]
-        store_vectors(connection, encoder, {key: missing[key] for key in some})
-        progress.advance("embedding", start + len(some))
+    token_encoder = as_token_encoder(encoder)
+    for start in range(0, len(missing), TEXTS_AT_ONCE):
+        keys = missing[start : start + TEXTS_AT_ONCE]
+        batch, tokens = [texts[key] for key in keys], None
+        if token_encoder is not None:
+            vectors, tokens = token_encoder.encode_documents_and_tokens(batch)
+        else:
+            vectors = encoder.encode_documents(batch)
+        vectors = checked_rows(vectors, len(keys), encoder.dimension)
+        with transaction(connection):
+            writing.put_vectors(connection, encoder.fingerprint, keys, vectors)
+            if tokens is not None:
+                writing.put_tokens(connection, encoder.fingerprint, keys, tokens)
+        progress.advance("embedding", start + len(keys))
     progress.finish("embedding")
-    return Embedded(len(missing), len(texts) - len(missing))
-
-
-def store_vectors(connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
-    """The vectors, and the tokens if there are any, of texts by their hashes, in one transaction."""
-    from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
-
-    tokens = None
-    if (token_encoder := as_token_encoder(encoder)) is not None:
-        vectors, tokens = token_encoder.encode_documents_and_tokens(list(texts.values()))
-    else:
-        vectors = encoder.encode_documents(list(texts.values()))
-    vectors = checked_rows(vectors, len(texts), encoder.dimension)
-    with transaction(connection):
-        writing.put_vectors(connection, encoder.fingerprint, list(texts), vectors)
-        if tokens is not None:
-            writing.put_tokens(connection, encoder.fingerprint, list(texts), tokens)
+    return EmbedCounts(len(missing), len(texts) - len(missing))

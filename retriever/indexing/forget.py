@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retriever.embedding import open_encoder
-from retriever.errors import EncoderError, NoIndexError, UsageError
+from retriever.errors import Command, EncoderError, NoIndexError, UnknownReferenceError, UsageError
 from retriever.files import writing_to
-from retriever.indexing.background import renewed
-from retriever.indexing.request import IndexRequest, absolute
+from retriever.indexing.background import renew_background
+from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
@@ -95,7 +95,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
         targets = [_target(connection, reference) for reference in references]
         for reference, target in zip(references, targets, strict=True):
             if target.path not in target.folder.forgotten:
-                raise UsageError(f"{reference!r} was not forgotten; `hybrid_retrieve.py status` names what was")
+                raise UsageError(f"{reference!r} was not forgotten", hint=Command("status", "to see what was, run"))
         with transaction(connection):
             rows = [(target.folder.key, target.path) for target in targets]
             connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
@@ -131,27 +131,20 @@ def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
 def _target(connection: sqlite3.Connection, reference: str) -> _Target:
     """What a reference names; forgetting is not for guessing."""
     folders = reading.folders(connection)
-    meant = {_known(connection, folder, path) for folder, path in _possible(folders, reference)} - {None}
+    possible = list(locate_path(folders, reference))
+    for folder in folders:
+        if reference.startswith(folder.prefix) and (path := reference.removeprefix(folder.prefix).strip("/")):
+            possible.append((folder, path))
+    meant = {_known(connection, folder, path) for folder, path in possible} - {None}
     match sorted(filter(None, meant), key=lambda target: target.name):
         case [target]:
             return target
         case []:
-            raise UsageError(f"{reference!r} is not in the index; `hybrid_retrieve.py tree` shows what is")
+            raise UnknownReferenceError(reference)
         case [first, second, *_]:
             places = [f"{Path(target.folder.path) / target.path}" for target in (first, second)]
             raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
     raise AssertionError
-
-
-def _possible(folders: Sequence[StoredFolder], reference: str) -> Iterator[tuple[StoredFolder, str]]:
-    """Read as a path that the current folder sees, and as one in each of the indexed folders."""
-    place = absolute(reference)
-    for folder in folders:
-        if place.is_relative_to(folder.path):
-            inside = place.relative_to(folder.path).as_posix()
-            yield folder, "" if inside == "." else inside
-        if reference.startswith(folder.prefix) and (path := reference.removeprefix(folder.prefix).strip("/")):
-            yield folder, path
 
 
 def _known(connection: sqlite3.Connection, folder: StoredFolder, path: str) -> _Target | None:
@@ -198,7 +191,7 @@ def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
         return 0
     with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
         encoder = request.encoder or open_encoder(request.profile.encoder)
-        writing.set_meta(connection, "unrelated", renewed(connection, encoder))
+        renew_background(connection, encoder)
     return renew_snapshot(connection, request.index)
 
 

@@ -1,29 +1,27 @@
 """What is to be indexed and how, and whether an index was made just so."""
 
 import json
-import math
 import os
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pageindex.files import read_file
-from retriever.embedding.onnx import card_digest
-from retriever.errors import NoIndexError, UsageError
+from retriever.embedding import card_digest
+from retriever.errors import Command, NoIndexError, UsageError
 from retriever.files import writing_to
 from retriever.settings.schema import Profile
 from retriever.store import reading
+from retriever.store.reading import StoredFolder
 from retriever.types import Encoder
 
-RECIPE_VERSION = 3
-"""Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and
-only texts that the encoder has never read are embedded."""
+# Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
+# texts that the encoder has never read are embedded.
+CONFIG_VERSION = 3
 WAIT_FOR_WRITER_S = 10.0
-_MODEL = 1
-"""The place of the embedding model in a recipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +38,35 @@ class IndexRequest:
     """The caller's own; None for the one of the profile."""
     wait_s: float = WAIT_FOR_WRITER_S
     """How long to wait for another writer, in seconds."""
-    change_s: float = math.inf
-    """How long to embed what a change of the embedding model has left, in seconds."""
+    with_chroma: bool = True
+    """Whether ChromaDB is brought up to date even where no search by these settings asks it."""
 
     @property
-    def recipe(self) -> str:
+    def index_config(self) -> str:
         """What decides how documents become nodes, chunks and vectors; another one makes every document anew."""
-        model = self.encoder.fingerprint if self.encoder else _model(self.profile)
-        return json.dumps([RECIPE_VERSION, model, asdict(self.profile.chunks), self.profile.summaries.kind])
+        model: str | tuple[str | int, ...]
+        if self.encoder:
+            model = self.encoder.fingerprint
+        else:  # another model may stand behind the name, which only a local one's files tell without asking
+            chosen = self.profile.encoder
+            model = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
+            model = (*model, card_digest(chosen.model)) if chosen.kind == "onnx" else model
+        return json.dumps([CONFIG_VERSION, model, asdict(self.profile.chunks), self.profile.summaries.kind])
 
     @property
-    def kept(self) -> dict[str, str]:
+    def remembered(self) -> dict[str, str]:
         """What the index keeps of it: questions that come later begin with the same settings."""
         return {
             "settings": json.dumps(self.settings, sort_keys=True),
-            "recipe": self.recipe,
+            "index_config": self.index_config,
             "documents": json.dumps(asdict(self.profile.documents)),
         }
 
 
 def matches_config(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
-    kept = request.kept
-    return all(reading.meta(connection, key) == kept[key] for key in ("recipe", "documents"))
-
-
-def is_other_model(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether a request differs from how the index was made in its embedding model, and in nothing else of weight."""
-    kept, wished = (json.loads(recipe or "[]") for recipe in (reading.meta(connection, "recipe"), request.recipe))
-    if not kept or kept[_MODEL] == wished[_MODEL]:
-        return False
-    return all(kept[place] == wished[place] for place in range(len(wished)) if place != _MODEL)
-
-
-def _model(profile: Profile) -> tuple[str | int, ...]:
-    """Names the model; another one may stand behind its name, which only a local one's files tell without asking."""
-    chosen = profile.encoder
-    named = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
-    return (*named, card_digest(chosen.model)) if chosen.kind == "onnx" else named
+    remembered = request.remembered
+    return all(reading.meta(connection, key) == remembered[key] for key in ("index_config", "documents"))
 
 
 # Where an index is when nobody says: one for each set of folders, in the user's data folder.
@@ -106,7 +95,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
     try:
         return _home() / read_file(_home() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        raise NoIndexError("nothing has been indexed yet; begin with: hybrid_retrieve.py index FOLDER") from None
+        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
 
 
 def remember(index: Path) -> None:
@@ -142,6 +131,15 @@ def named_file(index: Path) -> Path:
         UsageError: this user has no home folder.
     """
     return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
+
+
+def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
+    """The indexed folders that hold a path as the current folder sees it, and the path in each; "" for a whole one."""
+    place = absolute(path)
+    for folder in folders:
+        if place.is_relative_to(folder.path):
+            inside = place.relative_to(folder.path).as_posix()
+            yield folder, "" if inside == "." else inside
 
 
 def absolute(path: str | Path) -> Path:

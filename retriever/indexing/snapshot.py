@@ -1,7 +1,14 @@
 """A snapshot: the folder of what searches need, derived from index.sqlite and never changed once it is in force.
 
-snapshot-17/chroma/ and snapshot-17/lexical/ are made beside snapshot-16, from it or from scratch; the transaction that
-holds the new documents names the new snapshot. Whatever dies in between leaves snapshot-16 in force.
+    snapshot-17/lexical/         BM25, always
+    snapshot-17/manifest.json    checksums of lexical/, and how many sections it has
+    snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot that it is of
+
+snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
+the new snapshot. Whatever dies in between leaves snapshot-16 in force.
+
+An update that a question waits for may leave ChromaDB out. The new snapshot then takes over the older one's folder as
+it is: searches pass over it, because its manifest names another snapshot, and the next update patches it.
 """
 
 import contextlib
@@ -12,28 +19,31 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
-from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
-from zlib import crc32
+from typing import TYPE_CHECKING, Self
 
-from pageindex.files import open_regular, read_file, require_regular
+from pageindex.files import read_file
 from pageindex.node import Node
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.store import reading, text_vectors, writing
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
+from retriever.store.manifest import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    check_contents,
+    check_names,
+    check_sizes,
+    describe_files,
+)
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
     from retriever.vectors import VectorIndex
 
-
-MANIFEST_NAME = "manifest.json"
-MAX_MANIFEST_BYTES = 1_000_000
-"""Of some 20 files, a name and two numbers each."""
+CHROMA_NAME = "chroma"
+# A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
-"""A change of more than this share of the nodes is made from scratch: patching costs more, and leaves gaps in HNSW."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +54,30 @@ class Manifest:
     """Of the encoder; empty without vectors."""
     nodes: int
     files: dict[str, tuple[int, int]]
-    """Size in bytes and CRC-32 of each file that opening does not change, by its path in the folder."""
+    """Size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The manifest of a snapshot's folder.
+
+        Raises:
+            SnapshotError: it is damaged.
+            OSError: there is none.
+        """
+        try:
+            content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
+            check_names(content["files"])
+            return cls(content["fingerprint"], content["nodes"], content["files"])
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise SnapshotError(f"{folder / MANIFEST_NAME} is damaged") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Keys of what went and what came since the snapshot before."""
+    """Keys of the nodes that went and came since the snapshot before."""
 
-    removed_nodes: Sequence[int]
-    added_nodes: Sequence[int]
-    removed_chunks: Sequence[int]
-    """Chunks that were the first of their text, and are not any more."""
-    added_chunks: Sequence[int]
-    """Chunks that have become the first of their text."""
+    removed: Sequence[int]
+    added: Sequence[int]
 
 
 class Snapshot:
@@ -74,13 +95,15 @@ class Snapshot:
     def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
         self.number = number
         self.folder = folder_of(index, number)
+        self.manifest_hash = manifest_hash
+        self._vectors: VectorIndex | None = None
         try:
             with contextlib.ExitStack() as stack:
                 self._lock = stack.enter_context(share_snapshot(self.folder))
-                if _hash_manifest(self.folder) != manifest_hash:
+                if hash_manifest(self.folder) != manifest_hash:
                     raise SnapshotError(f"{self.folder} is not what index.sqlite names")
-                self.manifest = _read_manifest(self.folder)
-                _check_sizes(self.folder, self.manifest)
+                self.manifest = Manifest.read(self.folder)
+                check_sizes(self.folder, self.manifest.files)
                 stack.pop_all()
         except OSError as error:
             raise SnapshotError(f"{self.folder} cannot be opened: {error.strerror}") from error
@@ -90,21 +113,27 @@ class Snapshot:
         """BM25 over the nodes."""
         from retriever.lexical.bm25 import LexicalIndex
 
-        _check_contents(self.folder, "lexical", self.manifest)
+        check_contents(self.folder, self.manifest.files)
         return LexicalIndex.open(self.folder / "lexical")
 
-    @cached_property
+    @property
     def vectors(self) -> "VectorIndex":
-        """The chunks' vectors in ChromaDB."""
+        """The chunks' vectors in ChromaDB.
+
+        Raises:
+            SnapshotError: they are damaged, or of an older snapshot: see `has_chroma`.
+        """
         from retriever.vectors import VectorIndex
 
-        _check_contents(self.folder, "chroma", self.manifest)
-        return VectorIndex.open(self.folder / "chroma", self.manifest.fingerprint)
+        if self._vectors is None:
+            folder = self.folder / CHROMA_NAME
+            self._vectors = VectorIndex.open(folder, self.manifest.fingerprint, self.manifest_hash)
+        return self._vectors
 
     def close(self) -> None:
         """Lets the snapshot be removed once it is out of force."""
-        if "vectors" in self.__dict__:
-            self.vectors.close()
+        if self._vectors is not None:
+            self._vectors.close()
         self._lock.close()
 
 
@@ -113,182 +142,175 @@ def folder_of(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
 
 
-def lexical_tokens(node: Node) -> list[str]:
-    """What BM25 reads of a node: title, breadcrumb, summary and own text."""
+def hash_manifest(folder: Path) -> str:
+    """The SHA-256 of a snapshot's manifest, which has the checksums of all else."""
+    return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
+
+
+def read_lexical_tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
+    """What BM25 reads of each node, by its key: title, breadcrumb, summary and own text."""
     from retriever.lexical.tokens import tokenize
 
-    return tokenize("\n".join((node.title, *node.breadcrumb, node.summary, node.text)))
+    def join(node: Node) -> str:
+        return "\n".join((node.title, *node.breadcrumb, node.summary, node.text))
+
+    return {stored.key: tokenize(join(stored.node)) for stored in nodes}
 
 
 def build_snapshot(
-    connection: sqlite3.Connection, index: Path, number: int, fingerprint: str, difference: Difference | None
-) -> str:
-    """Makes the folder of a snapshot out of the rows that the connection sees.
+    connection: sqlite3.Connection, index: Path, fingerprint: str, difference: Difference | None, *, with_chroma: bool
+) -> int:
+    """Makes the next snapshot out of the rows that the connection sees, and puts it in force.
 
     Args:
-        connection: in the transaction that will put the snapshot in force.
-        index: the index's folder.
-        number: the snapshot's; what a dead writer left under that name is removed.
+        connection: in the transaction that puts the snapshot in force.
+        index: the index's folder; what a dead writer left there under the snapshot's name is removed.
         fingerprint: the encoder's; empty without vectors.
-        difference: what is new since snapshot `number` - 1; None to build from scratch.
+        difference: what is new since the snapshot in force; None to build from scratch.
+        with_chroma: whether ChromaDB is made too; it can be made later, by `update_chroma`.
 
     Returns:
-        Its manifest_hash, which belongs into the row that puts it in force.
+        Its number.
 
     Raises:
         StorageError: the disk is full or read-only.
         SnapshotError: what was built does not add up.
     """
-    folder = folder_of(index, number)
-    _clear(folder)
-    previous = folder_of(index, number - 1)
-    if difference is None or not _can_patch(previous, fingerprint, difference):
-        _build(connection, folder, fingerprint)
-    else:
-        try:
-            _patch(connection, previous, folder, fingerprint, difference)
-        except SnapshotError:  # the older one is damaged: nothing of it is needed
-            _clear(folder)
-            _build(connection, folder, fingerprint)
-    return _finish(folder, fingerprint)
+    from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
-
-def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
-    """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; its number.
-
-    The connection is in the transaction that puts it in force; the errors are those of `build_snapshot`.
-    """
     number = reading.snapshot_number(connection) + 1
-    manifest_hash = build_snapshot(
-        connection, index, number, reading.meta(connection, "fingerprint") or "", difference=None
-    )
-    for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash)):
-        writing.set_meta(connection, key, value)
-    return number
-
-
-def mark_unusable(index: Path, number: int) -> None:
-    """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
-    with contextlib.suppress(OSError):
-        (folder_of(index, number) / MANIFEST_NAME).unlink()
-
-
-def remove_old_snapshots(index: Path, current: int) -> None:
-    """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
-    for folder in sorted(index.glob("snapshot-*")):
-        if folder != folder_of(index, current) and not is_read(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _clear(folder: Path) -> None:
-    """An empty snapshot folder, whatever a dead writer left there."""
+    folder, previous = folder_of(index, number), folder_of(index, number - 1)
     with writing_to(folder):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
         (folder / READERS_NAME).touch(mode=0o600)
-
-
-def _can_patch(previous: Path, fingerprint: str, difference: Difference) -> bool:
     try:
-        manifest = _read_manifest(previous)
-        _check_sizes(previous, manifest)
-    except (OSError, SnapshotError):
-        return False
-    changed = len(difference.removed_nodes) + len(difference.added_nodes)
-    return manifest.fingerprint == fingerprint and changed <= REBUILD_SHARE * manifest.nodes
-
-
-def _build(connection: sqlite3.Connection, folder: Path, fingerprint: str) -> None:
-    from retriever.lexical.bm25 import build_lexical
-
-    build_lexical(folder / "lexical", _tokens(reading.rankable_nodes(connection)))
-    if fingerprint:
-        from retriever.vectors import ChunkVectors, build_vectors
-
-        build_vectors(
-            folder / "chroma", fingerprint, ChunkVectors(*text_vectors.distinct_vectors(connection, fingerprint))
-        )
-
-
-def _patch(
-    connection: sqlite3.Connection, previous: Path, folder: Path, fingerprint: str, difference: Difference
-) -> None:
-    from retriever.lexical.bm25 import patch_lexical
-
-    for part in ("lexical", "chroma"):  # or the checksums of the new snapshot would approve the damage of this one
-        _check_contents(previous, part, _read_manifest(previous))
-    added = _tokens(reading.rankable_nodes(connection, difference.added_nodes))
-    patch_lexical(previous / "lexical", folder / "lexical", difference.removed_nodes, added)
-    if fingerprint:
-        from retriever.vectors import ChunkVectors, patch_vectors
-
-        added_chunks = ChunkVectors(*text_vectors.chunk_vectors(connection, fingerprint, difference.added_chunks))
-        patch_vectors(previous / "chroma", folder / "chroma", fingerprint, difference.removed_chunks, added_chunks)
-
-
-def _tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
-    return {stored.key: lexical_tokens(stored.node) for stored in nodes}
-
-
-def _finish(folder: Path, fingerprint: str) -> str:
-    """Describes what was built and brings it to the disk; its manifest_hash."""
-    from retriever.lexical.bm25 import LexicalIndex
-
+        if difference is None:
+            raise SnapshotError("there is nothing to patch")
+        manifest = Manifest.read(previous)
+        if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
+            raise SnapshotError("too much has changed")
+        check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
+        added = read_lexical_tokens(reading.rankable_nodes(connection, difference.added))
+        patch_lexical(previous / "lexical", folder / "lexical", difference.removed, added)
+    except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
+        shutil.rmtree(folder / "lexical", ignore_errors=True)
+        build_lexical(folder / "lexical", read_lexical_tokens(reading.rankable_nodes(connection)))
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
-        files = {path.relative_to(folder).as_posix(): _described(path) for path in _unchanging(folder)}
-        manifest = Manifest(fingerprint, nodes, files)
-        (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
-        for path in folder.rglob("*"):  # ChromaDB and numpy obey the umask
+        files = describe_files(folder, (folder / "lexical").iterdir())
+        (folder / MANIFEST_NAME).write_text(json.dumps(asdict(Manifest(fingerprint, nodes, files))), encoding="utf-8")
+        manifest_hash = hash_manifest(folder)
+    if with_chroma and fingerprint:
+        source = previous / CHROMA_NAME if difference else None
+        make_chroma(connection, source, folder / CHROMA_NAME, fingerprint, manifest_hash)
+    settle(folder)
+    for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
+        writing.set_meta(connection, key, value)
+    return number
+
+
+def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
+    """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; as `build_snapshot`."""
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=True)
+
+
+def make_chroma(
+    connection: sqlite3.Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
+) -> None:
+    """Makes ChromaDB's folder of a snapshot, out of an older one where there is one and most of it can stay.
+
+    Raises:
+        StorageError: the disk is full or read-only.
+        SnapshotError: ChromaDB failed otherwise.
+    """
+    from retriever.vectors import ChunkVectors, build_vectors, patch_vectors
+    from retriever.vectors.chroma import ChromaManifest
+
+    keys = text_vectors.distinct_keys(connection, fingerprint)
+
+    def load(chunk_keys: Sequence[int]) -> ChunkVectors:
+        return ChunkVectors(*text_vectors.chunk_vectors(connection, fingerprint, chunk_keys))
+
+    try:
+        if source is None or ChromaManifest.read(source).fingerprint != fingerprint:
+            raise SnapshotError("there is nothing to patch")
+        patch_vectors(source, target, keys, load, manifest_hash, most_changed=REBUILD_SHARE)
+    except SnapshotError:  # the older one cannot be used, and nothing of it is needed
+        shutil.rmtree(target, ignore_errors=True)
+        build_vectors(target, fingerprint, load(keys), manifest_hash)
+
+
+def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
+    """Whether ChromaDB of a snapshot is there and of no older one; without opening it."""
+    from retriever.vectors.chroma import ChromaManifest
+
+    try:
+        return ChromaManifest.read(folder_of(index, number) / CHROMA_NAME).snapshot == manifest_hash
+    except SnapshotError:
+        return False
+
+
+def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
+    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction.
+
+    Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
+
+    Raises:
+        StorageError: the disk is full or read-only.
+        SnapshotError: ChromaDB failed otherwise.
+    """
+    number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    if not number or not fingerprint or has_chroma(index, number, manifest_hash):
+        return
+    folder = folder_of(index, number) / CHROMA_NAME
+    draft = folder.with_name("chroma.draft")
+    shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
+    make_chroma(connection, folder, draft, fingerprint, manifest_hash)
+    with writing_to(folder):
+        settle(draft)
+        shutil.rmtree(folder, ignore_errors=True)
+        draft.rename(folder)
+        sync(folder.parent)
+
+
+def settle(folder: Path) -> None:
+    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
+    with writing_to(folder):
+        for path in folder.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         for path in [*folder.rglob("*"), folder, folder.parent]:  # the commit that names them must not be older
             sync(path)
-        return _hash_manifest(folder)
 
 
-def _unchanging(folder: Path) -> list[Path]:
-    """The files that readers never change; ChromaDB rewrites its own by opening them, and its inventory has those."""
-    files = [*(folder / "lexical").rglob("*"), folder / "chroma" / "inventory.json"]
-    return sorted(path for path in files if path.is_file())
+def mark_unusable(index: Path, number: int) -> None:
+    """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
+    for folder in (folder_of(index, number), folder_of(index, number) / CHROMA_NAME):
+        with contextlib.suppress(OSError):
+            (folder / MANIFEST_NAME).unlink()
 
 
-def _described(path: Path) -> tuple[int, int]:
-    """Size and checksum, at 2 GB/s: what a search may do each time it opens the file."""
-    checksum = 0
-    block = memoryview(bytearray(1 << 20))
-    with FileIO(open_regular(path), "r") as file:
-        while length := file.readinto(block):
-            checksum = crc32(block[:length], checksum)
-        return file.tell(), checksum
+def remove_old_snapshots(index: Path, current: int) -> None:
+    """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
+    folder = folder_of(index, current)
+    for older in sorted(index.glob("snapshot-*")):
+        if older == folder or is_read(older):
+            continue
+        if (older / CHROMA_NAME).exists() and folder.exists() and not (folder / CHROMA_NAME).exists():
+            take_over_chroma(older, folder)
+        shutil.rmtree(older, ignore_errors=True)
 
 
-def _hash_manifest(folder: Path) -> str:
-    """The SHA-256 of the manifest, which has the checksums of all else."""
-    return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
+def take_over_chroma(older: Path, folder: Path) -> None:
+    """Moves an older snapshot's vectors of the same encoder into a snapshot that has none, to be patched later."""
+    from retriever.vectors.chroma import ChromaManifest
 
-
-def _read_manifest(folder: Path) -> Manifest:
-    try:
-        content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-        if any(not {"", ".", ".."}.isdisjoint(name.split("/")) for name in content["files"]):
-            raise ValueError("a file of another folder")
-        return Manifest(content["fingerprint"], content["nodes"], content["files"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise SnapshotError(f"{folder / MANIFEST_NAME} is damaged") from error
-
-
-def _check_sizes(folder: Path, manifest: Manifest) -> None:
-    for name, (size, _) in manifest.files.items():
-        require_regular(folder / name)  # before a library opens it by its name
-        if (folder / name).stat().st_size != size:
-            raise SnapshotError(f"{folder / name} has not the size that it was written with")
-
-
-def _check_contents(folder: Path, part: str, manifest: Manifest) -> None:
-    """Reads the files of one part that opening does not change: a bit that flipped would give wrong answers."""
-    try:
-        for name, described in manifest.files.items():
-            if name.startswith(f"{part}/") and _described(folder / name) != tuple(described):
-                raise SnapshotError(f"{folder / name} is damaged")
-    except OSError as error:
-        raise SnapshotError(f"{folder / part} cannot be read: {error.strerror}") from error
+    with contextlib.suppress(OSError, SnapshotError):
+        if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
+            (older / CHROMA_NAME).rename(folder / CHROMA_NAME)

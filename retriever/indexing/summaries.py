@@ -196,19 +196,17 @@ def _put_in_force(
     connection: sqlite3.Connection, index: Path, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
 ) -> None:
     """The summaries into the rows and, without embedding a text, into a new snapshot, both or neither."""
-    number = reading.snapshot_number(connection)
     with transaction(connection):
         changed = _different(reading.rankable_nodes(connection, keys), known)
         writing.set_meta(connection, "summaries", writer)
         if not changed:
             return
         written.set_of_nodes(connection, changed)
-        difference = Difference(list(changed), list(changed), (), ())
         fingerprint = reading.meta(connection, "fingerprint") or ""
-        manifest_hash = build_snapshot(connection, index, number + 1, fingerprint, difference)
-        for key, value in (("snapshot", str(number + 1)), ("manifest_hash", manifest_hash)):
-            writing.set_meta(connection, key, value)
-    remove_old_snapshots(index, number + 1)
+        number = build_snapshot(
+            connection, index, fingerprint, Difference(list(changed), list(changed)), with_chroma=True
+        )
+    remove_old_snapshots(index, number)
 
 
 def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:

@@ -19,7 +19,7 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.llm.client import (
+from retriever.http_client import (
     AnswerTooLargeError,
     OverdueError,
     RefusedError,

@@ -11,17 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retriever.types import FloatMatrix, TokenBits
-
-BITS_OF_A_WORD = 64
-
-
-def sign_bits(vectors: FloatMatrix) -> TokenBits:
-    """(t, d) -> (t, ceil(d / 64)): a bit for each number, 1 where it is above 0; what fills the last word is 0."""
-    signs = np.packbits(vectors > 0, axis=1)
-    filled = np.zeros((len(signs), -(-vectors.shape[1] // BITS_OF_A_WORD) * 8), dtype=np.uint8)
-    filled[:, : signs.shape[1]] = signs
-    return filled.view(np.uint64)
+from retriever.embedding.tokens import BITS_OF_A_WORD
+from retriever.types import TokenBits
 
 
 def max_similarities(question: TokenBits, sections: Sequence[Sequence[TokenBits]]) -> list[float]:

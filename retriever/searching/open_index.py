@@ -4,7 +4,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pageindex.node import Node
 from pageindex.tree import DocumentTree
 from retriever.errors import SnapshotError
-from retriever.indexing.background import Unrelated, unrelated_of
-from retriever.indexing.snapshot import Snapshot, lexical_tokens
-from retriever.store import model_change, reading, text_vectors
+from retriever.indexing.background import Background, read_background
+from retriever.indexing.snapshot import Snapshot, has_chroma, read_lexical_tokens
+from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
 from retriever.store.database import (
     damaged,
@@ -153,10 +153,10 @@ class OpenIndex:
             verify_on_error(self._connection, self.path),
             read_transaction(self._connection),
         ):
-            number, read = reading.snapshot_number(self._connection), _texts_read(self._connection)
-            if self._view is None or self._view.key != (number, substitute, read):
+            number = reading.snapshot_number(self._connection)
+            if self._view is None or (self._view.number, self._view.substitute) != (number, substitute):
                 self._close_view()
-                self._view = View(self.path, self._connection, number, substitute, read)
+                self._view = View(self.path, self._connection, number, substitute)
             try:
                 yield self._view
             except SnapshotError as error:
@@ -206,16 +206,7 @@ class View:
     """The snapshot in force; 0 before the first."""
     substitute: bool
     """Whether index.sqlite stands in for the snapshot."""
-    read: int | None
-    """How many texts the model has read that takes the place of another; None while none does."""
-    model: str | None = None
-    """The fingerprint of another model than the index's own, by whose vectors it is seen."""
     _opened: list[Snapshot] = field(default_factory=list)
-
-    @property
-    def key(self) -> tuple[int, bool, int | None]:
-        """Views with one key are of one state."""
-        return self.number, self.substitute, self.read
 
     @cached_property
     def tree(self) -> StoredTree:
@@ -225,18 +216,12 @@ class View:
     @cached_property
     def fingerprint(self) -> str:
         """Of the encoder whose vectors these are; empty without vectors."""
-        return self.model or reading.meta(self.connection, "fingerprint") or ""
+        return reading.meta(self.connection, "fingerprint") or ""
 
     @cached_property
-    def former(self) -> "View | None":
-        """The same as the model saw it that another one is taking the place of; None while none does."""
-        former = None if self.model else model_change.former_model(self.connection)
-        return None if former is None else replace(self, model=former.fingerprint)
-
-    @cached_property
-    def unrelated(self) -> Unrelated | None:
+    def background(self) -> Background | None:
         """What questions find that have nothing to do with the documents; None without vectors, or of another model."""
-        found = unrelated_of(self.connection)
+        found = read_background(self.connection)
         return found if found is not None and found.fingerprint == self.fingerprint else None
 
     @cached_property
@@ -254,10 +239,17 @@ class View:
                 raise
             return self._lexical_of_rows()
 
-    @cached_property
+    @property
+    def can_ask_chroma(self) -> bool:
+        """Whether ChromaDB has the vectors of this state; it may have those of an older one, or none."""
+        if not self.number or not self.fingerprint:
+            return False
+        return has_chroma(self.index, self.number, reading.manifest_hash(self.connection))
+
+    @property
     def chroma(self) -> "VectorSearch":
-        """The chunks' vectors in ChromaDB, or what stands in for it, as while the model is changed step by step."""
-        return self.scan if self.substitute or self.read is not None else self._snapshot.vectors
+        """The chunks' vectors in ChromaDB, or what stands in for it."""
+        return self.scan if self.substitute or not self.can_ask_chroma else self._snapshot.vectors
 
     @cached_property
     def scan(self) -> "VectorSearch":
@@ -278,17 +270,11 @@ class View:
         from retriever.lexical.bm25 import LexicalIndex, build_lexical
 
         with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
-            nodes = reading.rankable_nodes(self.connection)
-            build_lexical(Path(folder) / "lexical", {stored.key: lexical_tokens(stored.node) for stored in nodes})
+            tokens = read_lexical_tokens(reading.rankable_nodes(self.connection))
+            build_lexical(Path(folder) / "lexical", tokens)
             return LexicalIndex.open(Path(folder) / "lexical")
 
     def close(self) -> None:
         """Lets go of the snapshot, so that a writer may remove it."""
         for snapshot in self._opened:
             snapshot.close()
-
-
-def _texts_read(connection: sqlite3.Connection) -> int | None:
-    if model_change.former_model(connection) is None:
-        return None
-    return model_change.texts_read(connection, reading.meta(connection, "fingerprint") or "")

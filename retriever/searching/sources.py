@@ -28,11 +28,9 @@ from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
+from retriever.vectors import uses_chroma
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
-# Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
-# its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about.
-EXACT_UP_TO = 20_000
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 SECONDS_OF_A_DAY = 86_400.0
 
@@ -121,8 +119,7 @@ def find_nearest_chunks(
     Raises:
         SnapshotError: ChromaDB's vectors are not those of the index.
     """
-    is_exact = how == "exact" or (how == "auto" and view.counts.chunks <= EXACT_UP_TO)
-    search = view.scan if is_exact else view.chroma
+    search = view.chroma if uses_chroma(how, view.counts.chunks) else view.scan
     (nearest,) = search.search(vector, limit)
     keys, _, matrix = text_vectors.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# As ASGI gives them: the names in lower case.
 Headers = Iterable[tuple[bytes, bytes]]
-"""As ASGI gives them: the names in lower case."""
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+# OPTIONS is not among them: only pages of other origins ask for a preflight.
 METHODS = frozenset({"GET", "HEAD", "POST", "DELETE"})
-"""OPTIONS is not among them: a preflight is asked by pages of other places alone."""
+# Browsers leave this port out of Host and Origin.
 HTTP_PORT = 80
-"""The one that a browser leaves out of Host and Origin."""
+# Added where the application has not set them.
 ON_EVERY_ANSWER = {
     b"x-content-type-options": b"nosniff",
     b"cross-origin-resource-policy": b"same-origin",
     b"referrer-policy": b"no-referrer",
     b"x-frame-options": b"DENY",
 }
-"""Added where the application has not set them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,18 @@ class Refusal:
     """For the client: nothing in it comes from this machine."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
+    async def send(self, send: "Send") -> None:
+        """Answers the request with it."""
+        body = json.dumps({"error": self.reason}).encode()
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),  # what follows may be the body that was not read
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": _add_defaults(headers)})
+        await send({"type": "http.response.body", "body": body})
+
 
 WRONG_HOST = Refusal(421, "the Host header must name this server and its port exactly")
 NO_HOST = Refusal(400, "exactly one Host header is needed")
@@ -129,14 +141,14 @@ class RequestGuard:
         target = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogateescape")
         refusal = find_refusal(scope["method"], target, scope["headers"], self.address, self.limits)
         if refusal is not None:
-            await _send_refusal(send, refusal)
+            await refusal.send(send)
             return
         body = await read_body(receive, self.limits)
         if body is None:
             return
         answer = body if isinstance(body, Refusal) else await self._answer(scope, body, receive)
         if isinstance(answer, Refusal):
-            await _send_refusal(send, answer)
+            await answer.send(send)
             return
         for message in answer:
             await send(message)
@@ -202,18 +214,6 @@ async def read_body(receive: "Receive", limits: Limits) -> bytes | Refusal | Non
         return LATE_BODY
 
 
-async def _send_refusal(send: "Send", refusal: Refusal) -> None:
-    body = json.dumps({"error": refusal.reason}).encode()
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(body)).encode()),
-        (b"connection", b"close"),  # what follows may be the body that was not read
-        *refusal.headers,
-    ]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": _add_defaults(headers)})
-    await send({"type": "http.response.body", "body": body})
-
-
 def _add_defaults(headers: Headers) -> list[tuple[bytes, bytes]]:
     given = [(name.lower(), value) for name, value in headers]
     names = {name for name, _ in given}
@@ -251,45 +251,47 @@ def find_refusal(
     if not target.startswith(b"/"):  # an absolute URI would name another host than the header does
         return WRONG_TARGET
     return (
-        host_refusal(values(given, b"host"), address)
+        refuse_host(read_header(given, b"host"), address)
         or (None if method in METHODS else WRONG_METHOD)
-        or origin_refusal(given, method)
-        or token_refusal(values(given, b"authorization"), address.token)
-        or length_refusal(values(given, b"content-length"), values(given, b"transfer-encoding"), limits.body_bytes)
+        or refuse_origin(given, method)
+        or refuse_token(read_header(given, b"authorization"), address.token)
+        or refuse_length(
+            read_header(given, b"content-length"), read_header(given, b"transfer-encoding"), limits.body_bytes
+        )
     )
 
 
-def values(headers: Headers, name: bytes) -> list[str]:
+def read_header(headers: Headers, name: bytes) -> list[str]:
     """Every value of a header."""
     return [value.decode("latin-1") for key, value in headers if key == name]
 
 
-def host_refusal(hosts: list[str], address: ServerAddress) -> Refusal | None:
+def refuse_host(hosts: list[str], address: ServerAddress) -> Refusal | None:
     """The Host header must be one of ours to the letter; case alone does not matter."""
     if len(hosts) != 1:
         return NO_HOST
     return None if hosts[0].lower() in address.authorities else WRONG_HOST
 
 
-def origin_refusal(headers: Headers, method: str) -> Refusal | None:
+def refuse_origin(headers: Headers, method: str) -> Refusal | None:
     """An Origin must be the place that Host names; programs send none.
 
     A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody follows
     from another page is let in: the page that it stands on does not see the answer.
     """
-    origins = values(headers, b"origin")
+    origins = read_header(headers, b"origin")
     if origins:
-        own = [f"http://{host}".lower() for host in values(headers, b"host")]
+        own = [f"http://{host}".lower() for host in read_header(headers, b"host")]
         return None if [origin.lower() for origin in origins] == own else WRONG_ORIGIN
-    if not set(values(headers, b"sec-fetch-site")) & {"cross-site", "same-site"}:
+    if not set(read_header(headers, b"sec-fetch-site")) & {"cross-site", "same-site"}:
         return None
-    follows_link = values(headers, b"sec-fetch-mode") == ["navigate"] and values(headers, b"sec-fetch-dest") == [
-        "document"
-    ]
+    follows_link = read_header(headers, b"sec-fetch-mode") == ["navigate"] and read_header(
+        headers, b"sec-fetch-dest"
+    ) == ["document"]
     return None if follows_link and method == "GET" else WRONG_ORIGIN
 
 
-def token_refusal(authorizations: list[str], token: str) -> Refusal | None:
+def refuse_token(authorizations: list[str], token: str) -> Refusal | None:
     """The token must be the one that was set, compared in constant time."""
     if not token:
         return None
@@ -298,7 +300,7 @@ def token_refusal(authorizations: list[str], token: str) -> Refusal | None:
     return None if same and scheme.lower() == "bearer" else NO_TOKEN
 
 
-def length_refusal(lengths: list[str], encodings: list[str], most: int) -> Refusal | None:
+def refuse_length(lengths: list[str], encodings: list[str], most: int) -> Refusal | None:
     """A body that is announced as too large is not read; one that is not announced is counted as it comes."""
     if lengths and encodings:  # where programs differ in which of the two they believe, one request passes for two
         return TWO_LENGTHS

@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8470
+# When there are more, some that wait for their clients are closed. Systems let a process open 1,024 files.
 MAX_CONNECTIONS = 256
-"""When there are more, some that wait for their clients are closed. Systems let a process open 1,024 files."""
+# How many connections are closed at once: looking for them takes a millisecond.
 ROOM = 32
-"""So many are closed at a time: to look for them takes a millisecond."""
+# How many connections the event loop accepts before it reads from any of them.
 BACKLOG = 128
-"""The event loop accepts so many at a stretch before it looks at any of them."""
+# The time between two looks at a connection.
 WATCH_SECONDS = 0.5
-"""How often a connection is looked at."""
+# For a connection that has sent nothing of its next request.
 KEEP_ALIVE_SECONDS = 5
-"""For a connection that has sent nothing of its next request."""
+# For all headers of a request to arrive.
 HEAD_SECONDS = 10.0
-"""For all headers of a request to arrive."""
+# Without a byte that a client takes of its answer.
 READ_SECONDS = 5.0
-"""Without a byte that a client takes of its answer."""
 SHUTDOWN_SECONDS = 2
 MIN_TOKEN_LENGTH = 16
 MAX_TOKEN_BYTES = 10_000
+# Each means every address of the machine, and no request names one of them.
 EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]", "*"})
-"""Addresses that stand for all of a machine's, and that no request names."""
 
 
 def check_host(host: str, token: str) -> None:
@@ -144,7 +144,7 @@ def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT
         lifespan="on",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # nobody in between may say where a request comes from
+        proxy_headers=False,  # no proxy may say where a request comes from
         server_header=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,

@@ -47,10 +47,13 @@ PAGE_KEY = "hybrid-retrieve/page"  # of `Reply.page` in a result's `_meta`
 TREE_URI = "hybrid-retrieve://tree"
 DOCUMENT_URI = "hybrid-retrieve://document/"
 RESOURCES_PER_PAGE = 200
-MAX_RESOURCE_CHARS = 200_000  # the tools read larger ones in parts
+# The tools read larger ones in parts.
+MAX_RESOURCE_CHARS = 200_000
 
-MAX_LINE_CHARS = 1_000_000  # of a message on standard input, as of a request's body over HTTP
-LAST_ANSWERS_S = 1.0  # for calls that are still at work when standard input ends
+# Of a message on standard input, as of a request's body over HTTP.
+MAX_LINE_CHARS = 1_000_000
+# For calls that are still at work when standard input ends.
+LAST_ANSWERS_S = 1.0
 PARENT_CHECK_S = 0.5
 
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
@@ -139,11 +142,10 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
 
 def describe_error(error: Exception) -> str:
     """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
+    if isinstance(error, errors.UnknownReferenceError):
+        return str(make_sendable(f"{error.message}; outline() shows what is"))
     if isinstance(error, UsageError | NotReadyError):
-        # The one sentence for callers of any kind that names a command.
-        return str(
-            make_sendable(str(error).replace("`hybrid_retrieve.py tree` shows what is", "outline() shows what is"))
-        )
+        return str(make_sendable(str(error)))
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
     return next(step for kind, step in NEXT_STEPS.items() if isinstance(error, kind))
 
@@ -188,13 +190,13 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
     Raises:
         UsageError: there is no such resource, or it is too large to be sent whole.
     """
-    from retriever.browse import read_excerpt, whole_tree
+    from retriever.browse import load_tree, read_excerpt
 
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
         raise UsageError("there is no such resource; list them first")
     with index.retriever() as retriever, retriever.view() as view:
         if uri == TREE_URI:
-            kind, text = "text/plain", whole_tree(view.connection).pretty()
+            kind, text = "text/plain", load_tree(view.connection).pretty()
         else:
             node_id = unquote(uri.removeprefix(DOCUMENT_URI), errors="surrogateescape")
             if reading.document_of_node(view.connection, node_id) is None:
@@ -236,10 +238,18 @@ def mcp_app(index: "ServedIndex") -> Starlette:
 
 
 def serve_stdio(index: "ServedIndex") -> None:
-    """Serves until standard input or the parent process ends; then ends the process, whatever is still at work."""
+    """Serves until standard input or the parent process ends; then ends the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def end_with_parent() -> None:
+        # Some parents leave the pipe open to other processes, so that standard input does not end with them.
+        parent = os.getppid()
+        while os.getppid() == parent:
+            time.sleep(PARENT_CHECK_S)
+        os._exit(0)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
     code = 1
     try:
         asyncio.run(_serve_stdio(make_mcp_server(index)))
@@ -249,26 +259,18 @@ def serve_stdio(index: "ServedIndex") -> None:
         os._exit(code)
 
 
-def _end_with_parent() -> None:
-    """Some parents leave the pipe open to other processes, so that standard input does not end with them."""
-    parent = os.getppid()
-    while os.getppid() == parent:
-        time.sleep(PARENT_CHECK_S)
-    os._exit(0)
-
-
 async def _serve_stdio(server: Server) -> None:
     """The SDK's transport, with an answer to each line that is no message, and to each request before the input ends.
 
     The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
-    While it serves, whatever others print goes to standard error, and their standard input is empty.
+    While it serves, what others print goes to standard error, and their standard input is empty.
     """
     waiting: set[object] = set()
     to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     server_writes, from_server = anyio.create_memory_object_stream[SessionMessage](0)
 
     async with (
-        stdio_server(anyio.wrap_file(_take_stdin())) as (incoming, outgoing),
+        stdio_server(anyio.wrap_file(BoundedLines.take_stdin())) as (incoming, outgoing),
         anyio.create_task_group() as tasks,
     ):
 
@@ -298,17 +300,17 @@ async def _serve_stdio(server: Server) -> None:
         await server.run(server_reads, server_writes, server.create_initialization_options())
 
 
-def _take_stdin() -> "_BoundedLines":
-    """Standard input for the transport alone: for all others, child processes too, it is empty from now on."""
-    lines = _BoundedLines(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace", newline="\n")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    return lines
-
-
-class _BoundedLines(io.TextIOWrapper):
+class BoundedLines(io.TextIOWrapper):
     """Lines without the blank ones; a line that is too long is never in memory whole."""
+
+    @classmethod
+    def take_stdin(cls) -> "BoundedLines":
+        """Standard input for the transport alone: for all others, child processes too, it is empty from now on."""
+        lines = cls(os.fdopen(os.dup(0), "rb"), encoding="utf-8", errors="replace", newline="\n")
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        return lines
 
     def readline(self, _: int = -1, /) -> str:  # type: ignore[override]  # the transport asks for whole lines alone
         while True:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import NotReadyError, UsageError
@@ -20,10 +19,10 @@ from retriever.settings.schema import merge
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
+# How long a caller waits for documents that are indexed for the first time; clients give up after 60.
 OPENING_SECONDS = 40.0
-"""How long a caller waits for documents that are indexed for the first time; clients give up after 60."""
+# A profile may take three: to search, to search below a path, to read. Each keeps an index open, some 16 MB.
 MAX_OPEN = 8
-"""A profile may take three: to search, to search below a path, to read. Each keeps an index open, some 16 MB."""
 
 
 @dataclass(slots=True)
@@ -50,7 +49,7 @@ class _Entry:
 class RetrieverPool(Closing):
     """Keeps retrievers open, the ones used last; safe to share between threads.
 
-    The one that was used longest ago is closed when there are more than `max_open` and nobody uses it.
+    When more than `max_open` are open, the one that was used longest ago and is not in use is closed.
 
     Args:
         max_open: how many may stay open.
@@ -224,22 +223,16 @@ class _FreedMemory:
     def __init__(self) -> None:
         self._given_back = time.monotonic()
         self._lock = threading.Lock()
-        libc = _glibc()
-        if libc is not None:
+        libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+        self._libc = libc if hasattr(libc, "gnu_get_libc_version") else None
+        if self._libc is not None:
             # M_ARENA_MAX of malloc.h: one arena for all threads, as a retriever lets its callers take turns anyway
-            libc.mallopt(-8, 1)
+            self._libc.mallopt(-8, 1)
 
     def give_back(self) -> None:
         """Gives back what is free, unless that was done in the last 5 seconds: it takes some milliseconds."""
-        libc = _glibc()
         with self._lock:
-            if libc is None or time.monotonic() - self._given_back < 5.0:
+            if self._libc is None or time.monotonic() - self._given_back < 5.0:
                 return
             self._given_back = time.monotonic()
-        libc.malloc_trim(0)
-
-
-@cache
-def _glibc() -> ctypes.CDLL | None:
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    return libc if hasattr(libc, "gnu_get_libc_version") else None
+        self._libc.malloc_trim(0)

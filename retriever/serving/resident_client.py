@@ -16,26 +16,27 @@ import socket
 import stat
 import sys
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, TextIO
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, BinaryIO
 
 MODE_VARIABLE = "HYBRID_RETRIEVE_RESIDENT"
 MAX_REQUEST_BYTES = 4_000_000  # a command line and an environment are at most 2 MB on Linux
 MAX_ANSWER_BYTES = 64_000_000
-MAX_SOCKET_PATH = 100  # bytes: systems allow 104 to 108, with the zero that ends the path
+# In bytes: systems allow 104 to 108, with the zero that ends the path.
+MAX_SOCKET_PATH = 100
 CONNECT_S = 3.0
 ALIVE_EVERY_S = 1.0
+# A resident process that says nothing for this time hangs.
 SILENT_S = 5.0
-"""A resident process that says nothing for this time hangs."""
+# The folder `retriever` of this installation.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib costs 10 ms
-"""The folder `retriever` of this installation."""
 VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
 OWN_FLAGS = frozenset({"--help", "--version", "--batch", "--run"})  # of an `ask` that answers no single question
 NOTE = "note: the resident process {what}; asked without it (see it with `status`, end it with `serve --stop`)\n"
 
 Message = dict[str, Any]
+# Output in its order: 1 or 2 for the stream, and the bytes.
 Chunks = list[tuple[int, bytes]]
-"""Output in its order: 1 or 2 for the stream, and the bytes."""
 
 
 class NoResidentError(Exception):
@@ -102,7 +103,7 @@ def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, 
     except OSError:
         columns = 0
     try:
-        request = {
+        request: Message = {
             "kind": "ask",
             "program": program_identity(),
             "words": list(words),
@@ -110,9 +111,11 @@ def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, 
             "folder": os.getcwd(),  # noqa: PTH109 - as above
             "environment": dict(os.environ),
             "columns": columns,
-            "stdout": _describe(sys.stdout),
-            "stderr": _describe(sys.stderr),
         }
+        # How each of our streams writes text: the resident process writes in the same way.
+        for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+            line_buffering = bool(getattr(stream, "line_buffering", False))
+            request[name] = {"tty": stream.isatty(), "encoding": stream.encoding, "line_buffering": line_buffering}
         reply = talk(ResidentPaths(os.environ), request)
         if reply.get("kind") != "answer":
             return None
@@ -124,12 +127,6 @@ def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, 
             what = "ended in the middle" if isinstance(error, GoneError) else "does not answer"
             sys.stderr.write(NOTE.format(what=what))
         return None
-
-
-def _describe(stream: TextIO) -> Message:
-    """How a stream writes text."""
-    line_buffering = bool(getattr(stream, "line_buffering", False))
-    return {"tty": stream.isatty(), "encoding": stream.encoding, "line_buffering": line_buffering}
 
 
 def is_question(words: Sequence[str], commands: Collection[str]) -> bool:
@@ -190,7 +187,11 @@ def send_message(connection: socket.socket, message: Message) -> None:
 
 
 def read_message(lines: BinaryIO, max_bytes: int) -> Message:
-    """The next message of at most so many bytes.
+    """The next message.
+
+    Args:
+        lines: what the other side sends.
+        max_bytes: of the message; a longer one is refused.
 
     Raises:
         ConversationError: none comes in time, or it is no message.
@@ -234,21 +235,16 @@ def program_identity() -> str:
     """
     root = os.path.dirname(PACKAGE)  # noqa: PTH120 - as above
     packages = next((path for path in sys.path if path.endswith("-packages")), sys.prefix)
-    digest = zlib.crc32(f"{sys.version} {sys.prefix}".encode())
-    for path, status in sorted(_sources(root, packages), key=lambda item: item[0]):
-        digest = zlib.crc32(os.fsencode(f"{path} {status.st_size} {status.st_mtime_ns}"), digest)
-    return f"{PACKAGE} {digest:08x}"
-
-
-def _sources(root: str, packages: str) -> Iterator[tuple[str, os.stat_result]]:
-    for path in (f"{root}/hybrid_retrieve.py", packages):
-        if os.path.exists(path):  # noqa: PTH110 - as above
-            yield path, os.stat(path)  # noqa: PTH116 - as above
+    found = [(path, os.stat(path)) for path in (f"{root}/hybrid_retrieve.py", packages) if os.path.exists(path)]  # noqa: PTH110, PTH116 - as above
     pending = [f"{root}/pageindex", PACKAGE]
     while pending:
         with os.scandir(pending.pop()) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
-                    yield entry.path, entry.stat()
+                    found.append((entry.path, entry.stat()))
                 elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
                     pending.append(entry.path)
+    digest = zlib.crc32(f"{sys.version} {sys.prefix}".encode())
+    for path, status in sorted(found, key=lambda item: item[0]):
+        digest = zlib.crc32(os.fsencode(f"{path} {status.st_size} {status.st_mtime_ns}"), digest)
+    return f"{PACKAGE} {digest:08x}"

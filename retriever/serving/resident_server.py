@@ -42,16 +42,17 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from filelock import BaseFileLock
 
+# Without a question for this time, the process leaves.
 IDLE_S = 900.0
-"""Without a question for this time, the process leaves."""
+# A question that is not begun within this time is declined.
 TURN_S = 3.0
-"""A question that is not begun within this time is declined."""
+# What came before the process was told to leave is still answered, for this time.
 LEAVING_S = 5.0
-"""What came before the process was told to leave is still answered, for this time."""
 MAX_CONNECTIONS = 64
+# A longer log is begun anew.
 MAX_LOG_BYTES = 200_000
+# Where neither COLUMNS nor a terminal says how many, as in `shutil.get_terminal_size`.
 DEFAULT_COLUMNS = 80
-"""Where neither COLUMNS nor a terminal says how many, as in `shutil.get_terminal_size`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +236,8 @@ class Listener:
         self._lock.release()
 
 
+# An exit status and the output; or why the question is declined.
 Outcome = tuple[int, Chunks] | str
-"""An exit status and the output; or why the question is declined."""
 
 
 @dataclass
@@ -251,7 +252,7 @@ class Job:
 
 
 class ResidentServer:
-    """Answers until it is told to leave, or nobody asks any more.
+    """Answers until it is told to leave, or no question comes any more.
 
     Args:
         answer: runs a call.

@@ -298,10 +298,6 @@ class Profile:
     refresh_seconds: Annotated[float, Bounds(0, 1e9)] = setting(
         1.0, "A retriever that stays open looks at the folders at most this often."
     )
-    change_seconds: Annotated[float, Bounds(0, 3600)] = setting(
-        1.0,
-        "After a change of the embedding model each ask embeds for this time what is left, likely sections first.",
-    )
     budget: Duration = setting(
         "",
         "The longest time for an answer, such as 800ms or 2s: what of expansion, token match and reranking cannot "

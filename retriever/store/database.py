@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pageindex.files import require_regular
 from retriever.errors import (
+    Command,
     IndexDamagedError,
     IndexLockedError,
     IndexUnusableError,
@@ -64,7 +65,7 @@ def open_database(folder: Path) -> sqlite3.Connection:
     """
     _require_files(folder)
     if not is_index(folder):
-        raise NoIndexError(f"there is no index in {folder}; make one with: hybrid_retrieve.py index FOLDER")
+        raise NoIndexError(f"there is no index in {folder}", hint=Command("index FOLDER"))
     path, last_error = folder / FILE_NAME, None
     with translate_sqlite_errors(folder):
         for mode in _reading_modes(path):
@@ -93,7 +94,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
         NoIndexError: nothing is in it.
     """
     if _is_empty(connection):
-        raise NoIndexError(f"the index {folder} is empty; make it with: hybrid_retrieve.py index FOLDER")
+        raise NoIndexError(f"the index {folder} is empty", hint=Command("index FOLDER"))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
         raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")
@@ -103,8 +104,8 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
             rows = connection.execute("SELECT path FROM folders ORDER BY folder_key").fetchall()
             listed = " ".join(shlex.quote(path) for (path,) in rows) or listed
         raise IndexVersionError(
-            f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}: remove that folder, then"
-            f" run: hybrid_retrieve.py index {listed} --index {shlex.quote(str(folder))}"
+            f"the index {folder} has format {found}, this version reads format {INDEX_FORMAT}",
+            hint=Command(f"index {listed} --index {shlex.quote(str(folder))}", "remove that folder, then run"),
         )
 
 
@@ -231,9 +232,8 @@ def verify_on_error(connection: sqlite3.Connection, folder: Path) -> Iterator[No
 
 def damaged(folder: Path, what: object) -> IndexDamagedError:
     """What is said of an index whose truth cannot be believed."""
-    return IndexDamagedError(
-        f"{folder / FILE_NAME} is damaged ({what}); run: hybrid_retrieve.py doctor --repair --index {folder}"
-    )
+    repair = Command(f"doctor --repair --index {shlex.quote(str(folder))}")
+    return IndexDamagedError(f"{folder / FILE_NAME} is damaged ({what})", hint=repair)
 
 
 def _require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:

@@ -177,8 +177,7 @@ def counts(connection: sqlite3.Connection) -> Counts:
     """How much there is of everything."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
-        " (SELECT count(*) FROM chunks) - (SELECT count(*) FROM chunks WHERE former),"
-        " (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
+        " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
     ).fetchone()
     return Counts(*row)
 
@@ -261,7 +260,7 @@ def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> 
     """All chunks of these nodes, in the order of the text."""
     rows = connection.execute(
         f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
-        " WHERE NOT former AND node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
+        " WHERE node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
         (json.dumps(list(node_ids)),),
     )
     return (_stored_chunk(row) for row in rows)

@@ -1,6 +1,6 @@
--- The tables of index.sqlite. Nothing migrates: whoever changes them after a release raises FORMAT in database.py, and an
+-- The tables of index.sqlite. Nothing migrates: whoever changes them after a release raises INDEX_FORMAT in database.py, and an
 -- index of another format is refused with the command that makes it again. Where the same tables get other rows of the
--- same documents, raise RECIPE_VERSION in retriever/indexing/recipe.py instead: the next `index` then reads every document
+-- same documents, raise CONFIG_VERSION in retriever/indexing/request.py instead: the next `index` then reads every document
 -- anew, and embeds none again.
 -- Keys are never used twice (AUTOINCREMENT): a snapshot that still knows a deleted key cannot show another row for it.
 CREATE TABLE meta (
@@ -67,12 +67,10 @@ CREATE TABLE chunks (
     first_line INTEGER NOT NULL,
     last_line INTEGER NOT NULL,
     text TEXT NOT NULL,
-    text_hash BLOB NOT NULL,     -- of what the encoder reads
-    former INTEGER NOT NULL DEFAULT 0  -- 1: for a model that another one is taking the place of
+    text_hash BLOB NOT NULL      -- of what the encoder reads
 ) STRICT;
 CREATE INDEX chunks_of_node ON chunks (node_key);
 CREATE INDEX chunks_of_text ON chunks (text_hash, chunk_key);
-CREATE INDEX former_chunks ON chunks (chunk_key) WHERE former;
 
 CREATE TABLE vectors (
     fingerprint TEXT NOT NULL,   -- of the encoder

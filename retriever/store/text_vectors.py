@@ -22,29 +22,6 @@ def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]
     return {row[0] for row in rows}
 
 
-def known_among(connection: sqlite3.Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
-    """Those of the hashes whose texts' vectors are there."""
-    query = "SELECT text_hash FROM vectors WHERE fingerprint = ? AND text_hash = ?"
-    return {key for key in hashes if connection.execute(query, (fingerprint, key)).fetchone()}
-
-
-def hashes_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> set[bytes]:
-    """Hashes of the texts of these documents' chunks."""
-    rows = connection.execute(
-        "SELECT text_hash FROM chunks JOIN nodes USING (node_key)"
-        " WHERE document_key IN (SELECT value FROM json_each(?))",
-        (keys_as_json(document_keys),),
-    )
-    return {row[0] for row in rows}
-
-
-def first_chunks(connection: sqlite3.Connection, hashes: Iterable[bytes]) -> set[int]:
-    """The keys of the first chunks of these texts; of a text that no chunk has, none."""
-    query = "SELECT min(chunk_key) FROM chunks WHERE text_hash = ?"
-    found = (connection.execute(query, (text_hash,)).fetchone()[0] for text_hash in hashes)
-    return {key for key in found if key is not None}
-
-
 def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:
     """Chunk keys to the keys of all chunks with the same text, their own included, ascending."""
     rows = connection.execute(
@@ -61,8 +38,7 @@ def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int
 def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
     """How many chunks have a vector."""
     row = connection.execute(
-        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
-        " WHERE NOT former",
+        "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
         (fingerprint,),
     ).fetchone()
     return int(row[0])
@@ -86,6 +62,16 @@ def chunk_vectors(
         return _as_matrix(connection.execute(f"{_VECTORS} ORDER BY chunk_key", (fingerprint,)))
     query = f"{_VECTORS} WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key"
     return _as_matrix(connection.execute(query, (fingerprint, keys_as_json(chunk_keys))))
+
+
+def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]:
+    """The key of the first chunk of each text whose vector is there, ascending."""
+    rows = connection.execute(
+        "SELECT min(chunk_key) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
+        " GROUP BY chunks.text_hash ORDER BY 1",
+        (fingerprint,),
+    )
+    return [row[0] for row in rows]
 
 
 def distinct_vectors(connection: sqlite3.Connection, fingerprint: str) -> tuple[list[int], list[str], FloatMatrix]:

@@ -187,6 +187,12 @@ def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequen
     connection.executemany("INSERT OR IGNORE INTO vectors (fingerprint, text_hash, vector) VALUES (?, ?, ?)", rows)
 
 
+def remove_other_models(connection: sqlite3.Connection, fingerprint: str) -> None:
+    """Removes what other models than this one made of the texts."""
+    for table in ("vectors", "tokens"):
+        connection.execute(f"DELETE FROM {table} WHERE fingerprint <> ?", (fingerprint,))
+
+
 def put_tokens(
     connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], tokens: Sequence[TokenBits]
 ) -> None:

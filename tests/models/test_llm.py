@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import LanguageModelError, NoModelError
+from retriever.http_client import Timeouts, client_options
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
-from retriever.llm.client import Timeouts, client_options
 from retriever.llm.ollama import OllamaServer
 from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from retriever import archive as importing
-from retriever.archive import Manifest, Wish, export_index, import_archive, open_archive
-from retriever.doctor import _leftovers
+from retriever.archive import ImportOptions, Manifest, export_index, import_archive, open_archive
+from retriever.doctor import examine_leftovers
 from retriever.errors import (
     ArchiveError,
     DocumentsError,
@@ -50,7 +50,7 @@ def archive(shelf: Shelf, tmp_path: Path) -> Path:
 
 def brought(archive: Path, index: Path, *folders: Path, replace: bool = False, encoder_url: str = "") -> Manifest:
     with open_archive(archive) as opened:
-        import_archive(opened, Wish(index, folders, replace, encoder_url))
+        import_archive(opened, ImportOptions(index, folders, replace, encoder_url))
         return opened.manifest
 
 
@@ -284,9 +284,9 @@ rename, kill = Path.rename, lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if moment == "between its renames":
     Path.rename = lambda path, target: rename(path, target) if target.name.startswith(".") else kill()
 else:
-    setattr(importing, {"unpacked": "_prepare", "made": "_put"}[moment], kill)
+    setattr(importing, {"unpacked": "prepare_index", "made": "put_in_place"}[moment], kill)
 with open_archive(Path(archive)) as opened:
-    importing.import_archive(opened, importing.Wish(Path(index), replace=True))
+    importing.import_archive(opened, importing.ImportOptions(Path(index), replace=True))
 """
 
 
@@ -298,9 +298,9 @@ def test_what_a_killed_import_left_goes_with_the_next(shelf: Shelf, archive: Pat
     before = (index / INDEX).read_bytes()
     command = [sys.executable, "-c", KILLED_IMPORT, str(archive), str(index), moment]
     assert subprocess.run(command, check=False, cwd=PROGRAM.parent).returncode == -signal.SIGKILL
-    draft, _ = importing.drafts(index)
+    draft, _ = importing.name_drafts(index)
     assert (draft / INDEX).exists()
-    assert [item.says for item in _leftovers(index) if str(draft) in item.says] == [
+    assert [item.says for item in examine_leftovers(index) if str(draft) in item.says] == [
         f"{draft} is of an import that was killed"
     ]
     if moment == "between its renames":
@@ -315,7 +315,7 @@ def test_what_a_killed_import_left_goes_with_the_next(shelf: Shelf, archive: Pat
 
 
 def test_an_import_that_goes_on_is_left_alone(archive: Path, tmp_path: Path) -> None:
-    draft, _ = importing.drafts(tmp_path / "new")
+    draft, _ = importing.name_drafts(tmp_path / "new")
     with writer_lock(draft, 0):
         (draft / INDEX).write_bytes(b"half of it")
         with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pageindex.node import Span
-from retriever.api import open_retriever
-from retriever.errors import UsageError
-from retriever.retriever import Retriever
+from retriever import Retriever, open_retriever
+from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
 from tests.shelf import CountingEncoder, Shelf
 
 GUIDE = """\
@@ -63,6 +62,7 @@ def retriever(shelf: Shelf) -> Iterator[Retriever]:
         ("guide.md#install", (6, 17)),  # with all that is below it
         ("guide.md#install/linux", (10, 13)),
         ("guide.md#remove", (18, 20)),
+        ("guide.md#linux", (10, 13)),  # the short form of guide.md#install/linux
         ("guide.md:8", (8, 8)),
         ("guide.md:12-15", (12, 15)),
         ("guide.md:1-20", (1, 20)),
@@ -143,6 +143,37 @@ def test_lines_that_are_not_there(retriever: Retriever, lines: str) -> None:
 def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
     with pytest.raises(UsageError, match=r"is not in the index|is no folder"):
         retriever.read(reference)
+
+
+def test_a_short_form_of_several_sections_is_refused(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {"a.md": "# A\n\n## Use\n\nOne.\n\n# B\n\n## Use\n\nTwo.\n"})
+    shelf.update()
+    with shelf.open() as retriever:
+        assert retriever.read("a.md#a/use").span == Span(3, 6)
+        assert retriever.nodes("a.md#use-1")[0].id == "a.md#b/use"  # the anchor of the second heading in a link
+        with pytest.raises(UsageError, match=r"'a.md#use' may be any of a.md#a/use, a.md#b/use$"):
+            retriever.read("a.md#use")
+        with pytest.raises(UnknownReferenceError) as caught:
+            retriever.tree("a.md#us")
+        assert (caught.value.message, caught.value.hint) == ("'a.md#us' is not in the index", "tree")
+        assert isinstance(caught.value.hint, Command)
+        assert str(caught.value) == "'a.md#us' is not in the index; to see what is, run: hybrid_retrieve.py tree"
+
+
+def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
+    retriever = shelf.open()
+    assert f"{retriever!r}" == f"<Retriever of {shelf.index}: snapshot 2, 6 documents>"
+    answer = retriever.search("mouse")
+    assert f"{answer!r}" == f"<Answer to 'mouse': {answer.verdict}, {len(answer.hits)} hits>"
+    assert f"{answer.hits[0]!r}" == f"<Hit 1: {answer.hits[0].citation} {answer.hits[0].title!r}>"
+    assert f"{retriever.read('guide.md:8')!r}" == "<Excerpt guide.md:8-8 'Install'>"
+    retriever.close()
+    retriever.close()  # a second time does nothing
+    assert f"{retriever!r}" == f"<Retriever of {shelf.index}: closed>"
+    uses = (lambda: retriever.search("mouse"), retriever.tree, retriever.status, lambda: retriever.read("guide.md"))
+    for use in uses:
+        with pytest.raises(ClosedError, match=r"is closed; open another one"):
+            use()
 
 
 def test_an_empty_file_has_nothing_to_read(retriever: Retriever) -> None:

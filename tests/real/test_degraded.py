@@ -12,7 +12,7 @@ import yaml
 from hybrid_retrieve import main
 from retriever.api import index_folders
 from retriever.serving.mcp_answers import describe_answer
-from retriever.serving.mcp_tools import Search
+from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
 from tests.answers import HIT, answer
 from tests.real.test_model_change import NEW, index
@@ -93,7 +93,7 @@ def test_text_json_and_agents_name_it_alike(
         assert main([*asked, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
-        reply = Search.model_construct(question=question, profile=str(profile)).answer(library)  # longer than it may be
+        reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(library)
     values = reply.values or {}
 
     notes = [line.removeprefix("note: ") for line in text.splitlines() if line.startswith("note: ")]

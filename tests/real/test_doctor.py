@@ -216,14 +216,14 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
 
 
 KILLED_AT: Mapping[str, str] = {
-    "salvaging": "retriever.doctor.salvage",
-    "indexing": "retriever.doctor.update_index",
+    "salvaging": "retriever.repair.salvage",
+    "indexing": "retriever.repair.update_index",
     "embedding": "retriever.indexing.embed.store_vectors",
     "the snapshot": "retriever.indexing.update.build_snapshot",
-    "the swap": "retriever.doctor._swap",
+    "the swap": "retriever.repair.swap",
     "keeping the damaged one": "os.link",
-    "the one step": "retriever.doctor.sync",
-    "after it": "retriever.doctor.remove_old_snapshots",
+    "the one step": "retriever.repair.sync",
+    "after it": "retriever.repair.remove_old_snapshots",
 }
 
 
@@ -234,7 +234,7 @@ from unittest.mock import patch
 from retriever.api import check_up
 from tests.shelf import CountingEncoder
 
-import retriever.doctor
+import retriever.repair
 with patch(sys.argv[2], lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)):
     check_up(Path(sys.argv[1]), repair=True, encoder=CountingEncoder())
 """
@@ -297,7 +297,7 @@ def test_what_is_worth_knowing_is_a_note(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_an_index_in_use_is_looked_at_and_not_repaired(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.doctor.WAIT_FOR_WRITER_S", 0.1)
+    monkeypatch.setattr("retriever.repair.WAIT_FOR_WRITER_S", 0.1)
     with writer_lock(shelf.index, 0):
         assert f"process {os.getpid()} is writing" in notes(examined(shelf))["locks"]
         with pytest.raises(IndexLockedError, match=f"process {os.getpid()} is writing"):

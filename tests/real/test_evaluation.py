@@ -8,7 +8,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
-from retriever.evaluation.formats import read_questions_jsonl
+from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.runs import Stage
 from retriever.evaluation.summary import Summary, against, read_baseline, summarize
@@ -17,7 +17,7 @@ from retriever.types import Source
 
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"
-QUESTIONS = read_questions_jsonl(SET / "larder.jsonl")
+QUESTIONS = read_questions(SET / "larder.jsonl")
 BASELINE = SET / "larder.baseline.json"
 
 
@@ -90,7 +90,7 @@ def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(ind
 def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     assert main(["questions", str(DOCS), "--out", str(path)]) == 0
-    questions = read_questions_jsonl(path)
+    questions = read_questions(path)
     copied = replace(questions, questions=tuple(item for item in questions.questions if item.excluded))
     assert len(copied.questions) >= 3
     run = ask_all(System("fast", "fast", {}), Asked(copied, index=index))

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import StorageError
-from retriever.vectors.chroma import in_time
+from retriever.vectors.chroma import run_in_time
 from tests.faulty_disk import NoCompilerError, built
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
@@ -147,8 +147,8 @@ def test_a_full_disk_is_an_error_and_no_damage(tmp_path: Path, small_disk: Calla
 def test_a_write_that_hangs_is_given_up(tmp_path: Path) -> None:
     for_ever = threading.Event()
     with pytest.raises(StorageError, match=r"ChromaDB did not finish within 0.05 s.*free some space"):
-        in_time(0.05, tmp_path, for_ever.wait)
-    assert in_time(5.0, tmp_path, lambda: 7) == 7
+        run_in_time(0.05, tmp_path, for_ever.wait)
+    assert run_in_time(5.0, tmp_path, lambda: 7) == 7
     with pytest.raises(KeyError):
-        in_time(5.0, tmp_path, lambda: dict[int, int]()[1])
+        run_in_time(5.0, tmp_path, lambda: dict[int, int]()[1])
     for_ever.set()

@@ -12,7 +12,7 @@ import pytest
 from hybrid_retrieve import main
 from retriever import history
 from retriever.errors import IndexLockedError, UsageError
-from retriever.history import History
+from retriever.history import QuestionLog
 from retriever.query import Expansion
 from retriever.store import queries
 from retriever.store.database import open_database
@@ -48,7 +48,7 @@ def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as retriever:
         retriever.search(SECRET)
         retriever.read("mail.md")
-    assert History(shelf.index).queries() == ()
+    assert QuestionLog(shelf.index).queries() == ()
     assert opened(shelf, "mail.md#mail") == {}
     assert files_with(shelf, "quixotic") == []
 
@@ -58,9 +58,9 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH, record=True, hyde={"gate": "always"}) as retriever:
         answer = retriever.search(SECRET, expansion)
     assert answer.degraded == ()
-    (query,) = History(shelf.index).queries()
+    (query,) = QuestionLog(shelf.index).queries()
     assert (query.question, query.verdict, query.citation) == (SECRET, answer.verdict, answer.hits[0].citation)
-    record = History(shelf.index).record(query.key)
+    record = QuestionLog(shelf.index).record(query.key)
     assert record["asked_at"] == query.asked_at
     assert answer.expansion is not None
     texts = [item["text"] for item in (*record["expansions"], *record["dropped"])]
@@ -78,13 +78,13 @@ def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
 def test_the_answer_is_the_same_whether_it_is_recorded(shelf: Shelf) -> None:
     plain = [found(shelf.ask(question, **NEVER_REFRESH)) for question in QUESTIONS]
     assert [found(shelf.ask(question, **NEVER_REFRESH, record=True)) for question in QUESTIONS] == plain
-    assert [query.question for query in History(shelf.index).queries()] == list(reversed(QUESTIONS))
+    assert [query.question for query in QuestionLog(shelf.index).queries()] == list(reversed(QUESTIONS))
 
 
 def test_the_oldest_go(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "MAX_QUERIES", 3)
     ask(shelf, *QUESTIONS)
-    assert [query.key for query in History(shelf.index).queries()] == [5, 4, 3]
+    assert [query.key for query in QuestionLog(shelf.index).queries()] == [5, 4, 3]
 
 
 def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf) -> None:
@@ -95,7 +95,7 @@ def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf) -> None:
     assert degraded == (
         f"record: another process is writing to the index {shelf.index}; try again when it has finished",
     )
-    assert History(shelf.index).queries() == ()
+    assert QuestionLog(shelf.index).queries() == ()
     assert ask(shelf, SECRET) == [()]
 
 
@@ -133,11 +133,11 @@ def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
         other.execute("SELECT count(*) FROM queries").fetchone()
         assert files_with(shelf, "quixotic") != []
         if which == "one":
-            History(shelf.index).delete(2)
+            QuestionLog(shelf.index).delete(2)
         else:
-            assert History(shelf.index).delete_all() == 2
+            assert QuestionLog(shelf.index).delete_all() == 2
         assert files_with(shelf, "quixotic") == []
-    assert [query.key for query in History(shelf.index).queries()] == ([1] if which == "one" else [])
+    assert [query.key for query in QuestionLog(shelf.index).queries()] == ([1] if which == "one" else [])
     assert (files_with(shelf, "bread over night") != []) == (which == "one")
 
 
@@ -148,13 +148,13 @@ def test_a_reader_that_holds_the_text_is_named(shelf: Shelf, monkeypatch: pytest
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM queries").fetchone()
         with pytest.raises(IndexLockedError, match="deleted, but a process that reads the index"):
-            History(shelf.index).delete_all()
-    assert History(shelf.index).delete_all() == 0
+            QuestionLog(shelf.index).delete_all()
+    assert QuestionLog(shelf.index).delete_all() == 0
     assert files_with(shelf, "quixotic") == []
 
 
 def test_a_question_that_is_not_there(shelf: Shelf) -> None:
-    for action in (History(shelf.index).record, History(shelf.index).delete):
+    for action in (QuestionLog(shelf.index).record, QuestionLog(shelf.index).delete):
         with pytest.raises(UsageError, match="no question 7 is recorded"):
             action(7)
 
@@ -188,7 +188,7 @@ def test_what_is_forgotten_is_in_no_recorded_answer(shelf: Shelf) -> None:
 
     ask(shelf, "what pays for a letter?", "bread over night", top_k=1)
     forget(IndexRequest(shelf.index, (), Profile(), {}, shelf.encoder), ["mail.md"])
-    assert [query.question for query in History(shelf.index).queries()] == ["bread over night"]
+    assert [query.question for query in QuestionLog(shelf.index).queries()] == ["bread over night"]
     assert files_with(shelf, "A stamp pays") == []
 
 

@@ -14,7 +14,7 @@ from retriever.api import index_folders
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
-from retriever.serving.mcp_tools import Read, Related, Search
+from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
@@ -179,9 +179,9 @@ def test_the_web_page_says_it_in_words_and_links_to_the_lines(
 @EDITS
 def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, lines: str) -> None:
     edited(tmp_path / "docs", state)
-    found: Any = Search(question=QUESTION, top_k=1, max_tokens=2000).answer(library).values
+    found: Any = SearchTool(question=QUESTION, top_k=1, max_tokens=2000).answer(library).values
     assert found["hits"][0]["citation"] == f"mail.md:{lines}"
-    for reply in (Read(node_id=STAMPS).answer(library), Related(node_id=STAMPS).answer(library)):
+    for reply in (ReadTool(node_id=STAMPS).answer(library), RelatedTool(node_id=STAMPS).answer(library)):
         first = reply.text.split("\n")[0]
         said = f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else ""
         assert f"`mail.md:{lines}`{said} " in first
@@ -193,8 +193,8 @@ def test_an_agent_is_told(library: ServedIndex, tmp_path: Path, state: str, line
 def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: ServedIndex, tmp_path: Path) -> None:
     path = tmp_path / "docs" / "mail.md"
     path.write_text(f"{MAIL}{'A long story. ' * 40}\n" * 20, encoding="utf-8")
-    cursor = Read(node_id="mail.md", max_tokens=300).answer(library).page["next_cursor"]
-    next_page = Read(node_id="mail.md", max_tokens=300, cursor=cursor)
+    cursor = ReadTool(node_id="mail.md", max_tokens=300).answer(library).page["next_cursor"]
+    next_page = ReadTool(node_id="mail.md", max_tokens=300, cursor=cursor)
     assert next_page.answer(library).text
     path.write_text("Another story.\n" * 400, encoding="utf-8")
     with pytest.raises(UsageError, match="call without cursor"):

@@ -19,7 +19,7 @@ from retriever.api import import_index, index_folders, open_retriever
 from retriever.archive import export_index
 from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
-from retriever.serving.mcp_tools import Read, Related, Search
+from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 
@@ -122,12 +122,12 @@ def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: boo
                     said.append((await client.get(address, params=query)).text)
 
         anyio.run(fetch)
-        said.append(str(Search(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
+        said.append(str(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
         for path in (*ROWS.values(), *ids):
             for ask in (
-                lambda path=path: Read(node_id=path).answer(library),
-                lambda path=path: Read(node_id=f"{path}:1-3").answer(library),
-                lambda path=path: Related(node_id=path).answer(library),
+                lambda path=path: ReadTool(node_id=path).answer(library),
+                lambda path=path: ReadTool(node_id=f"{path}:1-3").answer(library),
+                lambda path=path: RelatedTool(node_id=path).answer(library),
                 lambda path=path: read_resource(library, f"{DOCUMENT_URI}{path}"),
             ):
                 with suppress(RetrieverError):

@@ -131,7 +131,7 @@ def test_other_chunk_settings_make_all_chunks_anew_and_embed_new_texts_alone(she
 def test_another_model_embeds_everything_anew_and_no_vectors_are_mixed(shelf: Shelf) -> None:
     other = CountingEncoder(fingerprint="0f" * 8)
     report = shelf.update(encoder=other)
-    assert (report.changed, report.unchanged, report.embedded, other.encoded) == (0, 4, 8, 8)
+    assert (report.changed, report.unchanged, report.embedded, other.encoded) == (4, 0, 8, 8)
     with shelf.rows() as rows:
         vectors = dict(rows.execute("SELECT fingerprint, count(*) FROM vectors GROUP BY 1"))
     assert vectors == {other.fingerprint: 8}
@@ -323,7 +323,7 @@ def test_another_model_in_the_same_folder_is_noticed_by_index(tmp_path: Path) ->
     for content in ("{}", "{ }"):
         (model / "encoder.json").write_text(content, encoding="utf-8")
         given = given_settings(flags={"encoder": {"model": str(model)}}, environment={})
-        requests.append(IndexRequest(tmp_path, (), given.profile(), {}).recipe)
+        requests.append(IndexRequest(tmp_path, (), given.profile(), {}).index_config)
     assert requests[0] != requests[1]
 
 

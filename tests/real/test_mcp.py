@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from tokenizers import Tokenizer
 
-from retriever.embedding.onnx import BUNDLED_MODEL
+from retriever.embedding import BUNDLED_MODEL
 from retriever.errors import IndexDamagedError
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
@@ -426,7 +426,7 @@ def test_a_language_model_takes_part_and_its_inventions_are_marked(
     assert said["milliseconds"] > 0
     assert said["dropped"] == []
     assert "hyde used: " in text_of(plain)
-    assert ", remembered; 0 texts dropped" in text_of(shown)
+    assert ", from the cache; 0 texts dropped" in text_of(shown)
     assert plain.structured_content["hits"]
     assert invented not in json.dumps(plain.structured_content) + text_of(plain)
     assert shown.structured_content["expansion"]["passages"] == [invented]

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.embedding import open_encoder, unread_tokens
-from retriever.embedding.onnx import BUNDLED_MODEL, ModelCard, OnnxEncoder, file_sha256, read_card, write_card
+from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
+from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, read_card, write_card
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 

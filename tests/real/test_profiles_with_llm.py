@@ -11,7 +11,7 @@ from hybrid_retrieve import main
 from retriever.api import open_retriever
 from retriever.evaluation.ask import Asked as AskedQuestions
 from retriever.evaluation.ask import System, ask_all, without_each_part
-from retriever.evaluation.formats import read_questions_jsonl
+from retriever.evaluation.formats import read_questions
 from retriever.evaluation.runs import Outcome
 from retriever.evaluation.why_not import limitless, why_not
 from retriever.query import Expansion
@@ -195,7 +195,7 @@ def test_recorded_expansions_are_replayed_through_full_without_a_server(
 
 
 def run(shelf: Shelf, questions: Path, url: str, expansions: Mapping[str, Expansion]) -> list[Outcome]:
-    asked = AskedQuestions(read_questions_jsonl(questions), index=str(shelf.index), expansions=expansions)
+    asked = AskedQuestions(read_questions(questions), index=str(shelf.index), expansions=expansions)
     settings = {"encoder": {"kind": "none"}, "llm": {"url": url}, "hyde": {"cache_entries": 0, "gate": "always"}}
     return list(ask_all(System("full", "full", settings), asked).outcomes.values())
 

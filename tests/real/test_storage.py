@@ -165,7 +165,7 @@ def test_a_chromadb_that_hangs_is_given_up_and_the_exact_scan_answers(
 
     truth = answers(shelf)
     for_ever = threading.Event()
-    monkeypatch.setattr("retriever.vectors.chroma._ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr("retriever.vectors.chroma.ANSWERS_WITHIN_S", 0.2)
     monkeypatch.setattr(Collection, "query", lambda *_, **__: for_ever.wait())
     with shelf.open() as reader:
         answer = reader.search(QUESTIONS[0])

@@ -16,7 +16,7 @@ from hybrid_retrieve import main
 from pageindex.files import DocumentText, SourceFile, read_document
 from retriever.api import index_folders, watch_folders
 from retriever.serving.pool import ServedIndex
-from retriever.watch import Run
+from retriever.watch import WatchEvent
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, wait_until_trusted
 
 QUESTION = "which stamp pays for the journey?"
@@ -127,9 +127,9 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
         edit(shelf.docs)
         yield True
 
-    monkeypatch.setattr("retriever.watch.wakes", wakes)
+    monkeypatch.setattr("retriever.watch.wait_for_changes", wakes)
     runs = list(watch_folders([shelf.docs], shelf.place / "followed", settings=WORDS_ALONE))
-    assert [run.report.changed for run in runs if isinstance(run, Run)] == [0, 1, 1]
+    assert [run.report.changed for run in runs if isinstance(run, WatchEvent)] == [0, 1, 1]
 
 
 @EDITS
@@ -138,12 +138,12 @@ def test_watch_indexes_it(
 ) -> None:
     wait_until_trusted(monkeypatch)
     set_tree(shelf.docs)
-    monkeypatch.setattr("retriever.watch.wakes", lambda _: [True])
+    monkeypatch.setattr("retriever.watch.wait_for_changes", lambda _: [True])
     runs = watch_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
-    assert isinstance(next(runs), Run)
+    assert isinstance(next(runs), WatchEvent)
     edit(shelf.docs, write)
     (run,) = runs
-    assert isinstance(run, Run)
+    assert isinstance(run, WatchEvent)
     assert (run.report.changed, [path for _, path in run.files]) == (1, ["mail.md"])
 
 

@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from retriever.errors import EncoderError, RetrieverError, SnapshotError, Storag
 from retriever.types import FloatMatrix
 from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
 from retriever.vectors.chroma import chroma_errors
-from retriever.vectors.inventory import Inventory
 
 PROJECT = Path(__file__).parents[2]
 ENCODER = "0123456789abcdef"
@@ -33,6 +32,16 @@ def clustered(count: int, seed: int = 0, dimension: int = 64) -> FloatMatrix:
 
 def chunks(keys: range, seed: int = 0) -> ChunkVectors:
     return ChunkVectors(keys, [f"docs/a.md#part-{key}" for key in keys], clustered(len(keys), seed))
+
+
+def patch(source: Path, target: Path, keys: Iterable[int], added: ChunkVectors) -> None:
+    """The folder with these keys, of which some are new."""
+
+    def load(new: Sequence[int]) -> ChunkVectors:
+        assert list(new) == list(added.keys)
+        return added
+
+    patch_vectors(source, target, set(keys), load)
 
 
 @contextmanager
@@ -89,18 +98,17 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
     gen_17: Path, tmp_path: Path
 ) -> None:
     questions = clustered(5, seed=7)
-    fresh = chunks(range(1100, 1300), seed=9)  # 1100 to 1199 are replaced
-    removed = set(range(300)) | set(range(1100, 1200))
+    fresh = chunks(range(1200, 1300), seed=9)
     with opened(gen_17) as reader:
         before = reader.search(questions, 40)
-        patch_vectors(gen_17, tmp_path / "snapshot-18", ENCODER, removed, fresh)
+        patch(gen_17, tmp_path / "snapshot-18", range(300, 1300), fresh)
         assert reader.search(questions, 40) == before
         with opened(tmp_path / "snapshot-18") as index:
             assert len(index) == 1000
             # Everything, by way of every vector: no deleted chunk comes up.
             found = index.search(clustered(1200), 100)
             assert not {key for neighbours in found for key, _ in neighbours} & set(range(300))
-            matrix = np.concatenate([clustered(1200)[300:1100], fresh.matrix])
+            matrix = np.concatenate([clustered(1200)[300:], fresh.matrix])
             index.verify(range(300, 1300), matrix)
             assert [some[0][0] for some in index.search(fresh.matrix, 1)] == list(fresh.keys)
         assert reader.search(questions, 40) == before
@@ -110,12 +118,10 @@ def test_patches_on_patches_stay_whole(tmp_path: Path) -> None:
     build_vectors(tmp_path / "snapshot-0", ENCODER, chunks(range(150), seed=0))
     for step in range(1, 8):
         first = 150 + (step - 1) * 20
-        removed = range((step - 1) * 20, step * 20)
-        patch_vectors(
+        patch(
             tmp_path / f"snapshot-{step - 1}",
             tmp_path / f"snapshot-{step}",
-            ENCODER,
-            removed,
+            range(step * 20, first + 20),
             chunks(range(first, first + 20)),
         )
     with opened(tmp_path / "snapshot-7") as index:
@@ -130,8 +136,8 @@ def test_none_can_be_built_patched_and_emptied(tmp_path: Path) -> None:
     with opened(tmp_path / "a") as index:
         assert index.search(clustered(2), 3) == [[], []] == ExactIndex([], none.matrix).search(clustered(2), 3)
         index.verify([], none.matrix)
-    patch_vectors(tmp_path / "a", tmp_path / "b", ENCODER, set(), chunks(range(3)))
-    patch_vectors(tmp_path / "b", tmp_path / "c", ENCODER, range(3), none)
+    patch(tmp_path / "a", tmp_path / "b", range(3), chunks(range(3)))
+    patch(tmp_path / "b", tmp_path / "c", (), none)
     with opened(tmp_path / "b") as some, opened(tmp_path / "c") as emptied:
         assert (len(some), len(emptied)) == (3, 0)
 
@@ -141,21 +147,21 @@ def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int
     build_vectors(tmp_path / "a", ENCODER, chunks(range(count)))
     with opened(tmp_path / "a") as index:
         index.verify(range(count), clustered(count))
-        patch_vectors(tmp_path / "a", tmp_path / "b", ENCODER, {0}, chunks(range(count, count + 1)))
+        patch(tmp_path / "a", tmp_path / "b", range(1, count + 1), chunks(range(count, count + 1)))
     with opened(tmp_path / "b") as index:
         index.verify(range(1, count + 1), np.concatenate([clustered(count)[1:], clustered(1)]))
     with opened(tmp_path / "a") as index:
         index.verify(range(count), clustered(count))
 
 
-def test_a_change_for_other_chunks_is_refused(gen_17: Path, tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="after a change that leaves 1199"):
-        patch_vectors(gen_17, tmp_path / "a", ENCODER, {5000}, ChunkVectors([], [], clustered(0)))
-    with pytest.raises(SnapshotError, match="holds chunks that the change adds"):
-        patch_vectors(gen_17, tmp_path / "b", ENCODER, set(), chunks(range(1199, 1201)))
+def test_a_change_that_does_not_fit_is_refused(gen_17: Path, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="too much has changed"):
+        patch_vectors(gen_17, tmp_path / "a", range(600), lambda _: chunks(range(0)), most_changed=0.3)
+    with pytest.raises(SnapshotError, match="1200 vectors instead of 1201"):  # the index has no vector of the new one
+        patch_vectors(gen_17, tmp_path / "b", range(1201), lambda _: ChunkVectors([], [], clustered(0)))
     wrong = ChunkVectors([9000], ["n"], clustered(1, dimension=32))
     with pytest.raises(EncoderError, match="vectors of 64 numbers, not 32"):
-        patch_vectors(gen_17, tmp_path / "c", ENCODER, set(), wrong)
+        patch(gen_17, tmp_path / "c", [*range(1200), 9000], wrong)
     for name in "abc":
         with pytest.raises(SnapshotError, match="not a whole folder"):
             VectorIndex.open(tmp_path / name, ENCODER)
@@ -212,7 +218,7 @@ def damaged(file: Path, damage: str) -> None:
             file.write_bytes(np.random.default_rng(0).bytes(len(content)))
 
 
-NAMES = ["inventory.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
+NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "link_lists.bin"])
@@ -240,7 +246,7 @@ def test_a_changed_bit_of_a_vector_file_never_reaches_chroma(gen_17: Path, tmp_p
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
-        with pytest.raises(SnapshotError, match="a file is missing, cut or damaged"):
+        with pytest.raises(SnapshotError, match="is damaged; index"):
             VectorIndex.open(tmp_path / "chroma", ENCODER)
         content[len(content) // 2] ^= 1
         file.write_bytes(content)
@@ -249,6 +255,8 @@ def test_a_changed_bit_of_a_vector_file_never_reaches_chroma(gen_17: Path, tmp_p
 
 
 def test_another_collection_or_folder_is_refused(gen_17: Path, tmp_path: Path) -> None:
+    with pytest.raises(SnapshotError, match="of another snapshot"):
+        VectorIndex.open(gen_17, ENCODER, "another-snapshot")
     with pytest.raises(SnapshotError, match="index the documents again"):
         VectorIndex.open(gen_17, "another-encoder")
     with pytest.raises(SnapshotError, match="not a whole folder"):
@@ -261,7 +269,6 @@ def test_a_collection_of_another_distance_is_refused(gen_17: Path, tmp_path: Pat
     with closing(sqlite3.connect(tmp_path / "chroma" / "chroma.sqlite3")) as database, database:
         for column in ("config_json_str", "schema_str"):
             database.execute(f"UPDATE collections SET {column} = replace({column}, 'cosine', 'l2')")
-    Inventory.of(tmp_path / "chroma", 1200, 64).write(tmp_path / "chroma")  # with checksums of what it is now
     with pytest.raises(SnapshotError, match="l2 instead of"):
         VectorIndex.open(tmp_path / "chroma", ENCODER)
 
@@ -409,11 +416,11 @@ def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
 def test_other_settings_still_read_their_environment_while_chroma_is_imported(tmp_path: Path) -> None:
     script = """
 from pydantic_settings import BaseSettings
-from retriever.vectors.chroma import _settings_unconfigured
+from retriever.vectors.chroma import default_settings
 before = BaseSettings.__init__
 class Theirs(BaseSettings):
     colour: str = "none"
-with _settings_unconfigured():
+with default_settings():
     assert BaseSettings.__init__ is not before and Theirs().colour == "red"
 assert BaseSettings.__init__ is before
 """
@@ -429,9 +436,9 @@ import os, sys
 from pathlib import Path
 from retriever.errors import SnapshotError
 from retriever.vectors import VectorIndex
-from retriever.vectors.chroma import _chromadb
+from retriever.vectors.chroma import import_chromadb
 os.chdir(Path(sys.path[1]).parent)
-_chromadb()
+import_chromadb()
 os.seteuid(65534)
 try:
     VectorIndex.open(Path("chroma"), "0123456789abcdef")

@@ -309,7 +309,7 @@ def test_what_was_recorded_can_be_asked_again(seen: Seen) -> None:
         ("/?question=x&view=who", 422, "view must be '' or 'why'"),
         ("/tree?node=many.md&count=0", 422, "count must be a whole number from 1"),
         ("/nowhere", 404, "there is no such page"),
-        ("/read?node=empty.md", 200, "There is no text in it."),
+        ("/read?node=empty.md", 200, "It holds no text."),
     ],
 )
 def test_what_cannot_be_shown_says_why(seen: Seen, address: str, status: int, says: str) -> None:

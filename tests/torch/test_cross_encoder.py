@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retriever.embedding.onnx import BUNDLED_MODEL
+from retriever.embedding import BUNDLED_MODEL
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker
 from retriever.rerank.stage import RerankInput

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from retriever.embedding import open_encoder, unread_tokens
-from retriever.embedding.onnx import BUNDLED_MODEL, OnnxEncoder
+from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
+from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings

@@ -11,10 +11,10 @@ from retriever.indexing.changes import (
     UNTRUSTED,
     Changes,
     Digests,
-    find_suspects,
+    detect_changes,
     list_documents,
-    read_suspects,
-    without_doubt,
+    read_changes,
+    settle_unsure,
 )
 from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
@@ -55,13 +55,13 @@ def test_sizes_times_and_inodes_tell_what_is_suspect() -> None:
         ("replaced.md", 10, 100, 200, 10),
         ("new.md", 1, 1, 1, 11),
     )
-    suspects = find_suspects(FOLDER, before, now)
-    assert [file.path for file in suspects.new] == ["new.md"]
-    assert [old.path for old, _ in suspects.different] == ["longer.md", "later.md", "young-and-longer.md"]
-    assert [old.path for old, _ in suspects.doubtful] == ["young.md", "set-back.md", "replaced.md"]
-    assert [document.path for document in suspects.gone] == ["gone.md"]
-    assert (suspects.unchanged, len(suspects), suspects.count) == (2, 5, 8)
-    assert suspects.paths == ["gone.md", "later.md", "longer.md", "new.md", "young-and-longer.md"]
+    diff = detect_changes(FOLDER, before, now)
+    assert [file.path for file in diff.new] == ["new.md"]
+    assert [old.path for old, _ in diff.different] == ["longer.md", "later.md", "young-and-longer.md"]
+    assert [old.path for old, _ in diff.unsure] == ["young.md", "set-back.md", "replaced.md"]
+    assert [document.path for document in diff.gone] == ["gone.md"]
+    assert (diff.unchanged, len(diff), diff.count) == (2, 5, 8)
+    assert diff.paths == ["gone.md", "later.md", "longer.md", "new.md", "young-and-longer.md"]
 
 
 def write(path: Path, text: str, mtime_ns: int) -> None:
@@ -70,7 +70,7 @@ def write(path: Path, text: str, mtime_ns: int) -> None:
 
 
 def settled(folder: Path, before: dict[str, StoredDocument]) -> Changes:
-    return read_suspects(find_suspects(FOLDER, before, list_documents(folder, DocumentSettings())), 10**7)
+    return read_changes(detect_changes(FOLDER, before, list_documents(folder, DocumentSettings())), 10**7)
 
 
 def rows(changes: Changes) -> dict[str, StoredDocument]:
@@ -104,7 +104,7 @@ def test_each_of_several_equal_files_moves_once() -> None:
     assert changes.moved == 2
 
 
-def test_a_young_file_is_doubtful_until_it_has_grown_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_young_file_is_unsure_until_it_has_grown_older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.time_ns()
     for name, mtime_ns in (("now", now), ("future", now + 10**15), ("old", now - 3 * 10**9), ("epoch", 1)):
         write(tmp_path / f"{name}.md", "word", mtime_ns)
@@ -119,24 +119,24 @@ def test_a_young_file_is_doubtful_until_it_has_grown_older(tmp_path: Path, monke
     before = {path: replace(row, key=7) for path, row in first.items()}
     again = settled(tmp_path, before)
     assert (again.rows, again.touched, again.unchanged) == ([], [], 4)
-    suspects = find_suspects(FOLDER, before, list_documents(tmp_path, DocumentSettings()))
-    assert len(suspects.doubtful) == 4
-    assert (without_doubt(suspects, 10**7).count, without_doubt(suspects, 10**7).unchanged) == (0, 4)
+    diff = detect_changes(FOLDER, before, list_documents(tmp_path, DocumentSettings()))
+    assert len(diff.unsure) == 4
+    assert (settle_unsure(diff, 10**7).count, settle_unsure(diff, 10**7).unchanged) == (0, 4)
 
     wait_until_trusted(monkeypatch)
-    looked = without_doubt(suspects, 10**7)
+    looked = settle_unsure(diff, 10**7)
     assert (len(looked), looked.count, looked.unchanged) == (0, 4, 4), "their rows are worth renewing"
     settled_rows = {row.path: row for row in settled(tmp_path, before).touched}
     assert all(row.ctime_ns != UNTRUSTED for row in settled_rows.values())
-    assert find_suspects(FOLDER, settled_rows, suspects.listing).count == 0
+    assert detect_changes(FOLDER, settled_rows, diff.listing).count == 0
 
     write(tmp_path / "now.md", "WORD", now)
     (tmp_path / "future.md").write_bytes(b"\0\0\0\0")  # no text any more
     os.utime(tmp_path / "future.md", ns=(now, now + 10**15))
     (tmp_path / "old.md").chmod(0o600)
     for known_rows in (before, settled_rows):
-        suspects = find_suspects(FOLDER, known_rows, list_documents(tmp_path, DocumentSettings()))
-        assert without_doubt(suspects, 10**7).paths == ["future.md", "now.md"]
+        diff = detect_changes(FOLDER, known_rows, list_documents(tmp_path, DocumentSettings()))
+        assert settle_unsure(diff, 10**7).paths == ["future.md", "now.md"]
 
 
 def test_a_content_is_read_once_while_the_file_cannot_change_unseen(
@@ -144,14 +144,14 @@ def test_a_content_is_read_once_while_the_file_cannot_change_unseen(
 ) -> None:
     write(tmp_path / "page.md", "word", LONG_AGO)
     before = {"page.md": replace(rows(settled(tmp_path, {}))["page.md"], key=7)}
-    suspects = find_suspects(FOLDER, before, list_documents(tmp_path, DocumentSettings()))
+    diff = detect_changes(FOLDER, before, list_documents(tmp_path, DocumentSettings()))
     digests: Digests = {}
-    without_doubt(suspects, 10**7, digests)
+    settle_unsure(diff, 10**7, digests)
     assert digests == {}, "a file as young as this may change and look the same"
     wait_until_trusted(monkeypatch)
-    without_doubt(suspects, 10**7, digests)
+    settle_unsure(diff, 10**7, digests)
     monkeypatch.setattr("retriever.indexing.changes.read_document", None)
-    assert len(without_doubt(suspects, 10**7, digests)) == 0
+    assert len(settle_unsure(diff, 10**7, digests)) == 0
 
 
 def test_what_cannot_be_read_is_removed_and_named(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -70,6 +71,22 @@ def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str])
     page = " ".join(capsys.readouterr().out.split())
     for meaning in ("0 ok", "1 error", "2 usage", "3 no answer", "130 interrupted"):
         assert meaning in page
+
+
+def test_help_lists_every_command_and_loads_one() -> None:
+    script = """if True:
+    import sys
+    import hybrid_retrieve
+    assert hybrid_retrieve.main(["--help"]) == 0
+    print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
+    """
+    root = Path(__file__).parents[2]
+    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
+        result.stderr.split()
+    )
+    listed = result.stdout.split("Commands:")[1]
+    assert all(f"\n  {name} " in listed for name in NAMES)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

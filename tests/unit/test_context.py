@@ -15,8 +15,9 @@ from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
 from retriever.context.budget import Context, build_context, drop_repeats, load_token_counter
 from retriever.context.gather import complete_families
-from retriever.context.render import group_excerpts, outline_line
-from retriever.context.sections import Excerpt, LeftOut, Section
+from retriever.context.render import group_quotations, outline_line
+from retriever.context.sections import LeftOut, Quotation, Section
+from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize
 from retriever.errors import UsageError
 from retriever.types import Verdict
@@ -53,9 +54,9 @@ def section_of(node: Node, rank: int | None) -> Section:
     assert node.span is not None
     lines = range(node.span.first, node.span.last + 1)
     matched = lines[len(lines) // 2]
-    passages = tuple(Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line)))
+    spans = tuple(Span(line, line) for line in sorted(lines, key=lambda line: (abs(line - matched), line)))
     titles = (*node.breadcrumb, node.title)
-    return Section(node.id, "/docs", node.path, node.span, titles, node.text, node.path, rank, passages)
+    return Section(node.id, "/docs", node.path, node.span, titles, node.text, node.path, rank, spans)
 
 
 @st.composite
@@ -199,12 +200,12 @@ def test_hits_below_one_heading_are_one_group() -> None:
 def long_section(rank: int | None = 1) -> Section:
     lines = [f"line {number} of a very long section" for number in range(1, 1001)]
     around = sorted(range(96), key=lambda place: abs(place - 50))
-    passages = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
+    spans = tuple(Span(101 + 10 * place, 110 + 10 * place) for place in around)
     text = "".join(f"{line}\n" for line in lines)
-    return Section("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, "long.md", rank, passages)
+    return Section("long.md", "/docs", "long.md", Span(101, 1100), ("Long",), text, "long.md", rank, spans)
 
 
-def test_a_section_longer_than_the_budget_is_cut_around_its_passage() -> None:
+def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
     context = build_context([long_section()], "answered", 400, words)
     (piece,) = context.pieces
     assert piece.span.first <= 601 <= 610 <= piece.span.last
@@ -219,7 +220,7 @@ def test_what_only_completes_a_family_is_never_cut() -> None:
     assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
 
 
-def test_a_passage_that_does_not_fit_is_left_out_and_named() -> None:
+def test_a_chunk_that_does_not_fit_is_left_out_and_named() -> None:
     section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, "a.md", 1, (Span(1, 1),))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
@@ -254,11 +255,8 @@ def test_a_page_without_room_is_within_the_least_budget(verdict: Verdict) -> Non
 
 
 def test_the_verdict_is_said_first_and_nothing_found_is_said() -> None:
-    assert (
-        build_context([long_section()], "none", 400, words)
-        .markdown.split("\n")[2]
-        .startswith("The documents probably do")
-    )
+    doubted = build_context([long_section()], "none", 400, words).markdown
+    assert doubted.split("\n")[2] == phrases.VERDICTS["none"].sentence
     assert build_context([long_section()], "answered", 400, words).markdown.split("\n")[2].startswith("## ")
     assert build_context([], "none", 400, words).markdown == "No section of the documents was found for the question.\n"
 
@@ -268,7 +266,7 @@ def test_two_folders_are_told_apart() -> None:
         Section(f"{folder}:a.md", folder, "a.md", Span(1, 1), ("A",), f"{folder}\n", "a.md", rank, (Span(1, 1),))
         for rank, folder in enumerate(("/x", "/y"), start=1)
     ]
-    groups = group_excerpts([Excerpt(section, section.span) for section in pair])
+    groups = group_quotations([Quotation(section, section.span) for section in pair])
     assert [group.folder for group in groups] == ["/x", "/y"]
     assert "## `a.md:1-1` `A` in `/y`" in build_context(pair, "answered", 400, words).markdown
 

@@ -7,7 +7,14 @@ import pytest
 
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.formats import check_expansions, open_source, read_expansions, read_questions_jsonl
+from retriever.evaluation.formats import (
+    QuestionLine,
+    check_expansions,
+    open_source,
+    read_expansions,
+    read_question_lines,
+    read_questions,
+)
 from retriever.evaluation.questions import Gold, Question
 from retriever.evaluation.runs import Found, Outcome, Run, check_runs, read_runs, run_lines
 from retriever.query import Expansion
@@ -51,11 +58,31 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
         "[]",
     )
     with pytest.raises(UsageError) as caught:
-        read_questions_jsonl(path)
+        read_questions(path)
     lines = str(caught.value).splitlines()
-    assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == ["2", "4", "5", "6", "7", "8", "9", "3"]
-    for part in ("not JSON", "line 1 too", "question must be", "gold is missing", "not a span", "whole numbers"):
+    assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == [str(number) for number in range(2, 10)]
+    for part in ("not JSON", "line 1 already", "question must be", "gold is missing", "not a span", "whole numbers"):
         assert part in str(caught.value)
+
+
+def test_questions_of_a_batch_are_read_whatever_else_their_lines_hold() -> None:
+    lines = [b'\xef\xbb\xbf{"id": 7, "question": "q", "gold": []}\r', b"", b'{"id": "7", "question": "r"}']
+    assert read_question_lines(b"\n".join(lines), "x") == [QuestionLine(7, "q"), QuestionLine("7", "r")]
+    lines = [
+        b'{"id": 7, "question": "q"}',
+        b'{"id": 7, "question": "\xc3\xa9"}',
+        b'{"id": 8, "question": "\xe9"}',
+        b"[]",
+    ]
+    with pytest.raises(UsageError) as caught:
+        read_question_lines(b"\n".join(lines), "x")
+    assert str(caught.value).splitlines() == [
+        "x:2: the id 7 stands in line 1 already",
+        "x:3: not UTF-8",
+        "x:4: not an object",
+    ]
+    with pytest.raises(UsageError, match="x: holds no question"):
+        read_question_lines(b"\n \n", "x")
 
 
 def test_a_folder_of_beir(tmp_path: Path) -> None:
@@ -86,7 +113,7 @@ def test_mistakes_in_a_folder_of_beir(tmp_path: Path) -> None:
     write(folder / "corpus.jsonl", {"_id": "d1", "text": "x"}, {"_id": "d1", "text": "y"}, {"_id": "d3"})
     write(folder / "queries.jsonl", {"_id": "q1", "text": "q"})
     write(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\t1")
-    with pytest.raises(UsageError, match=r"(?s)corpus.jsonl:3: .*corpus.jsonl:2: "), open_source(folder):
+    with pytest.raises(UsageError, match=r"(?s)corpus.jsonl:2: .*corpus.jsonl:3: "), open_source(folder):
         pass
     write(folder / "corpus.jsonl", {"_id": "d1", "text": "x"})
     write(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore", "q1\td1\tmuch", "q9\td1\t1", "q1\td1")
@@ -118,7 +145,7 @@ def test_trec_judgements_and_runs(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="bm25: answers 1 of the questions not: 303"):
         check_runs([read], ["301", "303"])
     write(run, "301 Q0 d2 2 1.5 tag", "301 Q0 d1 1 high tag", "301 Q0 d2 1 1 tag", "301 Q0 d2")
-    with pytest.raises(UsageError, match=r"(?s)run:2: the score is no number.*run:4: .*run:3: ranks 'd2'"):
+    with pytest.raises(UsageError, match=r"(?s)run:2: the score is no number.*run:3: ranks 'd2'.*run:4: not `query Q0"):
         read_runs(run)
 
 
@@ -145,7 +172,7 @@ def test_expansions(tmp_path: Path) -> None:
     )
     expansions = read_expansions(path)
     assert expansions == {"1": Expansion(("a", "b"), ("c",), "d", "x", ("e",)), "2": Expansion()}
-    questions = read_questions_jsonl(write(tmp_path / "set.jsonl", {"id": "3", "question": "q", "gold": []}))
+    questions = read_questions(write(tmp_path / "set.jsonl", {"id": "3", "question": "q", "gold": []}))
     with pytest.raises(UsageError, match="no expansion of 1 questions: 3"):
         check_expansions(expansions, questions, path)
     write(path, {"id": "1", "queries": "a"}, {"id": "1", "hyde": [""]}, {"id": "3"}, {"id": "3"})

@@ -7,7 +7,7 @@ import pytest
 
 from hybrid_retrieve import main
 from pageindex.document import parse_document
-from retriever.evaluation.formats import read_questions_jsonl
+from retriever.evaluation.formats import read_questions
 from retriever.evaluation.own_questions import own_questions, question_line, sample
 
 GUIDE = """# Guide
@@ -81,7 +81,7 @@ def test_the_command_writes_what_eval_reads(tmp_path: Path, capsys: pytest.Captu
     (docs / "bad.md").write_bytes(b"\0\0")
     out = tmp_path / "questions.jsonl"
     assert main(["questions", str(docs), "--out", str(out), "--limit", "3"]) == 0
-    assert len(read_questions_jsonl(out).questions) == 3
+    assert len(read_questions(out).questions) == 3
     error = capsys.readouterr().err
     assert "made 3 questions of 4" in error
     assert "skipped bad.md" in error

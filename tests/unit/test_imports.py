@@ -1,8 +1,10 @@
 """What is imported where: heavy packages wait until they are needed, each behind one door."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +27,7 @@ HEAVY = (
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/llm/client.py",
+    "ollama": "retriever/http_client.py",
     "jinja2": "retriever/display/sanitize.py",
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",
@@ -35,6 +37,13 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     "torch": ("retriever/embedding/sentence_transformers.py", "retriever/rerank/cross_encoder.py"),
 }
 """The only modules that import these."""
+DISTRIBUTIONS = {
+    "llama_index": "llama-index-core",
+    "markdown_it": "markdown-it-py",
+    "pytrec_eval": "pytrec-eval-terrier",
+    "yaml": "pyyaml",
+}
+"""Packages whose distributions have other names."""
 
 
 @pytest.mark.parametrize(
@@ -42,6 +51,7 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     [
         "import hybrid_retrieve",
         "import pageindex",
+        "import retriever",
         "import pageindex.files, pageindex.document, pageindex.tree",
         "import retriever.errors, retriever.types, retriever.settings.schema, retriever.indexing.request",
         "import retriever.display.phrases, retriever.display.sanitize, retriever.evaluation.runs",
@@ -92,17 +102,29 @@ def test_every_package_has_its_door(path: Path) -> None:
             assert not module.startswith(("retriever.command_line", "click", "rich")), (place, module)
 
 
+def test_every_package_that_is_imported_is_declared() -> None:
+    """What comes only because another package needs it may go with the next version of that one."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    requirements = [*project["dependencies"], *(requirement for extra in extras for requirement in extra)]
+    declared = {re.split(r"[<>=~! \[]", requirement)[0] for requirement in requirements}
+    imported = {
+        module.partition(".")[0] for path in sources() for module in imports(ast.parse(path.read_text("utf-8")))
+    }
+    foreign = imported - sys.stdlib_module_names - {"", "pageindex", "retriever", "hybrid_retrieve"}
+    assert len(foreign) > 30
+    assert {DISTRIBUTIONS.get(name, name.replace("_", "-")) for name in foreign} - declared == set()
+
+
 def test_databases_are_opened_in_few_places() -> None:
     """What the user's cache folder remembers, index.sqlite and its copies, and ChromaDB's, to copy and to check it."""
     opening = [
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/doctor.py",
-        "retriever/doctor.py",
         "retriever/expansion/cache.py",
+        "retriever/repair.py",
         "retriever/store/checking.py",
         "retriever/store/database.py",
-        "retriever/vectors/inventory.py",
-        "retriever/vectors/inventory.py",
+        "retriever/vectors/chroma.py",
     ]

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
-from retriever.llm.client import ollama_url
+from retriever.http_client import ollama_url
 from retriever.llm.ollama import CircuitBreaker
 from retriever.llm.task import drop_thoughts, find_object, read_answer, size
 

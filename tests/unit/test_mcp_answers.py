@@ -3,9 +3,9 @@
 import pytest
 
 from retriever.errors import UsageError
-from retriever.serving.mcp_answers import Pages, count_fitting, estimate_tokens, fit_text
+from retriever.serving.mcp_answers import Pagination, count_fitting, estimate_tokens, fit_text
 
-PAGES = Pages(("read", "mail.md"), snapshot=7)
+PAGES = Pagination(("read", "mail.md"), snapshot=7)
 
 
 def test_a_cursor_goes_on_where_it_was_made() -> None:
@@ -20,8 +20,8 @@ def test_a_cursor_goes_on_where_it_was_made() -> None:
         ("7-1200-000000000000", "belongs to another call"),
         (PAGES.cursor(1200).replace("1200", "1201"), "belongs to another call"),
         (PAGES.cursor(1200).replace("7-", "8-", 1), "belongs to another call"),
-        (Pages(("read", "other.md"), snapshot=7).cursor(1200), "belongs to another call"),
-        (Pages(("read", "mail.md"), snapshot=6).cursor(1200), "the documents changed"),
+        (Pagination(("read", "other.md"), snapshot=7).cursor(1200), "belongs to another call"),
+        (Pagination(("read", "mail.md"), snapshot=6).cursor(1200), "the documents changed"),
         ("\u0667-\u0661-000000000000", "belongs to another call"),
     ],
 )

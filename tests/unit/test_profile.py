@@ -119,3 +119,8 @@ def test_every_setting_has_help_and_one_name_in_each_place() -> None:
     assert all(item.help.endswith((".", ")")) for item in every)
     assert len({item.flag for item in every}) == len({item.variable for item in every}) == len(every)
     assert {item.flag for item in every} >= {"--vector-top-n", "--encoder-kind", "--chunks-target-tokens"}
+
+
+def test_a_profile_is_checked_once() -> None:
+    given = given_settings("recall", None, {}, {})
+    assert given.profile() is given.profile()

@@ -10,7 +10,7 @@ import pytest
 
 from retriever.api import open_retriever
 from retriever.indexing import background
-from retriever.indexing.background import UNRELATED_QUESTIONS, Unrelated, measured
+from retriever.indexing.background import UNRELATED_QUESTIONS, Background, measure_background
 from retriever.types import FloatMatrix, Signals
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
@@ -30,7 +30,7 @@ def chunks() -> FloatMatrix:
 
 def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatrix) -> None:
     cosines = FakeEncoder().encode_documents(UNRELATED_QUESTIONS).astype(float) @ chunks.T.astype(float)
-    found = measured(FakeEncoder(), chunks)
+    found = measure_background(FakeEncoder(), chunks)
     assert found is not None
     assert found.best == pytest.approx(np.median(cosines.max(axis=1)), abs=1e-6)
     assert found.deviation == pytest.approx(cosines.std(), abs=1e-6)
@@ -38,24 +38,24 @@ def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatr
 
 
 def test_a_part_at_a_time_gives_the_same(chunks: FloatMatrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measured(FakeEncoder(), chunks)
+    whole = measure_background(FakeEncoder(), chunks)
     monkeypatch.setattr(background, "CHUNKS_AT_ONCE", 7)
-    assert measured(FakeEncoder(), chunks) == whole
+    assert measure_background(FakeEncoder(), chunks) == whole
 
 
 def test_a_margin_does_not_depend_on_the_models_scale() -> None:
-    plain, squeezed = Unrelated(0.2, 0.05, "", 9), Unrelated(0.2 / 4 + 0.7, 0.05 / 4, "", 9)
-    assert plain.margin(0.5) == pytest.approx(squeezed.margin(0.5 / 4 + 0.7)) == pytest.approx(6.0)
+    plain, squeezed = Background(0.2, 0.05, "", 9), Background(0.2 / 4 + 0.7, 0.05 / 4, "", 9)
+    assert plain.z_score(0.5) == pytest.approx(squeezed.z_score(0.5 / 4 + 0.7)) == pytest.approx(6.0)
 
 
 def test_without_chunks_or_differences_there_is_no_scale(chunks: FloatMatrix) -> None:
-    assert measured(FakeEncoder(), chunks[:0]) is None
-    assert measured(Flat(), Flat().encode_documents(["one", "other"])) is None
+    assert measure_background(FakeEncoder(), chunks[:0]) is None
+    assert measure_background(Flat(), Flat().encode_documents(["one", "other"])) is None
 
 
 def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON
     with shelf.rows() as rows:
-        (text,) = rows.execute("SELECT value FROM meta WHERE key = 'unrelated'").fetchone()
+        (text,) = rows.execute("SELECT value FROM meta WHERE key = 'background'").fetchone()
     return json.loads(text)
 
 

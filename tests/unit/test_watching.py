@@ -9,7 +9,7 @@ from retriever import watch
 from retriever.api import index_folders
 from retriever.errors import IndexLockedError, RetrieverError
 from retriever.types import IndexReport
-from retriever.watch import Follower, Run
+from retriever.watch import Watcher, WatchEvent
 
 SETTINGS = {"encoder": {"kind": "none"}, "documents": {"ignore": ["drafts/"]}}
 
@@ -25,7 +25,7 @@ def docs(tmp_path: Path) -> Path:
 
 def follow(
     monkeypatch: pytest.MonkeyPatch, docs: Path, *steps: Callable[[], object], told: bool = True
-) -> list[Run | RetrieverError]:
+) -> list[WatchEvent | RetrieverError]:
     """The runs of a watch that is woken after each step."""
 
     def wakes(_: Sequence[Path]) -> Iterator[bool]:
@@ -33,12 +33,12 @@ def follow(
             step()
             yield told
 
-    monkeypatch.setattr(watch, "wakes", wakes)
-    return list(Follower([docs], docs.parent / "index", "balanced", SETTINGS, None).follow())
+    monkeypatch.setattr(watch, "wait_for_changes", wakes)
+    return list(Watcher([docs], docs.parent / "index", "balanced", SETTINGS, None).follow())
 
 
-def files(run: Run | RetrieverError) -> list[str]:
-    assert isinstance(run, Run), run
+def files(run: WatchEvent | RetrieverError) -> list[str]:
+    assert isinstance(run, WatchEvent), run
     return [file for _, file in run.files]
 
 
@@ -58,8 +58,8 @@ def test_only_what_changes_a_document_is_a_reason_to_index(monkeypatch: pytest.M
         save_by_rename,
         (docs / "b.md").unlink,
     )
-    assert isinstance(second, Run)
-    assert isinstance(third, Run)
+    assert isinstance(second, WatchEvent)
+    assert isinstance(third, WatchEvent)
     assert files(first) == ["a.md", "b.md"]
     assert (files(second), second.report.changed, second.report.added) == (["a.md"], 1, 0)
     assert (files(third), third.report.removed) == (["b.md"], 1)
@@ -80,8 +80,8 @@ def test_a_folder_that_is_away_keeps_its_documents_until_it_is_back(
         away.rename(docs)
 
     _, gone, back = follow(monkeypatch, docs, lambda: docs.rename(away), come_back_changed)
-    assert isinstance(gone, Run)
-    assert isinstance(back, Run)
+    assert isinstance(gone, WatchEvent)
+    assert isinstance(back, WatchEvent)
     assert (files(gone), gone.report.documents, gone.report.removed) == ([], 2, 0)
     assert "kept as it was" in dict(gone.report.skipped)["."]
     assert (files(back), back.report.changed) == (["a.md"], 1)

@@ -53,6 +53,23 @@ class Parameters(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @classmethod
+    def describe_mistake(cls, name: str, kind: str, context: Mapping[str, Any]) -> str:
+        """What is wrong with a parameter, and what to give instead."""
+        known = cls.model_fields
+        if name not in known:
+            return f"is no parameter{_nearest(name, known)}; there are: {', '.join(known) or 'none'}"
+        if kind == "missing":
+            return "is missing"
+        if kind == "too_long":
+            return f"must have at most {context['max_length']:,} characters, not {context['actual_length']:,}"
+        if kind == "literal_error":
+            return f"must be {context['expected']}"
+        if known[name].annotation is int:
+            bounds = {type(bound).__name__: bound for bound in known[name].metadata}
+            return f"must be a whole number from {bounds['Ge'].ge:,} to {bounds['Le'].le:,}"
+        return str(context["error"])
+
 
 class QuestionParameters(Parameters):
     """A question, where there is one, and the profile to answer it with: what every page keeps."""
@@ -132,27 +149,10 @@ def read_parameters(query: bytes, model: type[Query]) -> Query:
     except ValidationError as error:
         for item in error.errors(include_url=False):
             name = str(item["loc"][0])
-            mistakes.setdefault(name, _describe(model, name, item["type"], item.get("ctx", {})))
+            mistakes.setdefault(name, model.describe_mistake(name, item["type"], item.get("ctx", {})))
     if mistakes:
         raise ParametersError(mistakes)
     return parameters
-
-
-def _describe(model: type[Parameters], name: str, kind: str, context: Mapping[str, Any]) -> str:
-    """A mistake, and what to give instead."""
-    known = model.model_fields
-    if name not in known:
-        return f"is no parameter{_nearest(name, known)}; there are: {', '.join(known) or 'none'}"
-    if kind == "missing":
-        return "is missing"
-    if kind == "too_long":
-        return f"must have at most {context['max_length']:,} characters, not {context['actual_length']:,}"
-    if kind == "literal_error":
-        return f"must be {context['expected']}"
-    if known[name].annotation is int:
-        bounds = {type(bound).__name__: bound for bound in known[name].metadata}
-        return f"must be a whole number from {bounds['Ge'].ge:,} to {bounds['Le'].le:,}"
-    return str(context["error"])
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
@@ -171,6 +171,31 @@ class Endpoint(Generic[Query]):
     """Called in a thread."""
     schema: str
     """What it gives, by its name in openapi.json."""
+
+    def describe(self) -> dict[str, Any]:
+        """It as an operation of OpenAPI."""
+        schema = self.parameters.model_json_schema()
+        parameters = [
+            {
+                "name": name,
+                "in": "query",
+                "required": name in schema.get("required", ()),
+                "description": field.pop("description"),
+                "schema": field,
+            }
+            for name, field in schema["properties"].items()
+        ]
+        failures = {
+            status: _response(text, "ErrorJson")
+            for status, text in FAILURES.items()
+            if status != "404" or self.schema != "AnswerJson"  # a search names nothing that may be missing
+        }
+        return {
+            "operationId": self.path.rpartition("/")[2],
+            "summary": self.summary,
+            "parameters": parameters,
+            "responses": {"200": _response("It was found.", self.schema), **failures},
+        }
 
 
 def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
@@ -246,33 +271,8 @@ def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
             "version": "1",
             "description": "Sections of a folder of Markdown that answer a question, each cited as file:first-last.",
         },
-        "paths": {**{item.path: {"get": _operation(item)} for item in described}, "/health": {"get": health}},
+        "paths": {**{item.path: {"get": item.describe()} for item in described}, "/health": {"get": health}},
         "components": {"schemas": schemas["$defs"]},
-    }
-
-
-def _operation(endpoint: Endpoint[Any]) -> dict[str, Any]:
-    schema = endpoint.parameters.model_json_schema()
-    parameters = [
-        {
-            "name": name,
-            "in": "query",
-            "required": name in schema.get("required", ()),
-            "description": field.pop("description"),
-            "schema": field,
-        }
-        for name, field in schema["properties"].items()
-    ]
-    failures = {
-        status: _response(text, "ErrorJson")
-        for status, text in FAILURES.items()
-        if status != "404" or endpoint.schema != "AnswerJson"
-    }
-    return {
-        "operationId": endpoint.path.rpartition("/")[2],
-        "summary": endpoint.summary,
-        "parameters": parameters,
-        "responses": {"200": _response("It was found.", endpoint.schema), **failures},
     }
 
 

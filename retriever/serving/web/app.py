@@ -4,8 +4,8 @@ Searches run in threads of their own, few at a time; what needs no index is answ
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
 from anyio import CapacityLimiter, to_thread
@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from retriever.serving.pool import ServedIndex
 
-SEARCHES_AT_ONCE = 4  # threads that wait for a retriever, or work for one; further requests wait without a thread
+# Threads that wait for a retriever, or work for one; further requests wait without a thread.
+SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 
 POLICY = "; ".join(
@@ -53,73 +54,105 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describes the API"
 STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-
-Result = TypeVar("Result")
 
 
 def web_app(library: "ServedIndex") -> Starlette:
     """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
-    site = Site(library)
-    pages = Pages(site)
-    limiter = CapacityLimiter(SEARCHES_AT_ONCE)
-    routes = [*_page_routes(pages, limiter), *_api_routes(endpoints(site), limiter)]
-    routes.append(Route("/preferences", _preferences, methods=["POST"]))
-    routes += [Route(f"/static/{name}", _static(name)) for name in STATIC_TYPES]
-    handlers: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
-        RetrieverError: _failure(pages),
-        HTTPException: _failure(pages),
+    handlers = Handlers(Site(library))
+    pages = handlers.pages
+    routes = [
+        *(handlers.route_page(*item) for item in (("/", pages.ask), ("/read", pages.read), ("/tree", pages.tree))),
+        *map(handlers.route_endpoint, handlers.endpoints),
+        *map(handlers.route_static, STATIC_TYPES),
+        Route("/health", handlers.answer_health),
+        Route("/openapi.json", handlers.answer_description),
+        Route("/preferences", handlers.keep_preferences, methods=["POST"]),
+    ]
+    failures: dict[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
+        RetrieverError: handlers.answer_failure,
+        HTTPException: handlers.answer_failure,
     }
-    return Starlette(routes=routes, exception_handlers=handlers, middleware=[Middleware(_WithHeaders)])
+    return Starlette(routes=routes, exception_handlers=failures, middleware=[Middleware(_WithHeaders)])
 
 
-def _page_routes(pages: Pages, limiter: CapacityLimiter) -> list[Route]:
-    def route(path: str, make: Callable[[bytes, Preferences], str]) -> Route:
+class AsciiJson(JSONResponse):
+    """JSON in ASCII: a file name that is not UTF-8 holds lone surrogates, which only an escape can carry."""
+
+    def render(self, content: object) -> bytes:
+        return json.dumps(content, allow_nan=False).encode("ascii")
+
+
+class Handlers:
+    """What answers the requests for the pages and the API of one site."""
+
+    def __init__(self, site: Site) -> None:
+        self.pages = Pages(site)
+        self.endpoints = endpoints(site)
+        self._description = describe_api(self.endpoints)
+        # Threads of their own for searches: what needs no index is answered beside them.
+        self._limiter = CapacityLimiter(SEARCHES_AT_ONCE)
+
+    def route_page(self, path: str, make: Callable[[bytes, Preferences], str]) -> Route:
         async def answer(request: Request) -> Response:
-            return HTMLResponse(
-                await to_thread.run_sync(
-                    make, request.scope["query_string"], read_preferences(request), limiter=limiter
-                )
-            )
+            query, preferences = request.scope["query_string"], read_preferences(request)
+            return HTMLResponse(await to_thread.run_sync(make, query, preferences, limiter=self._limiter))
 
         return Route(path, answer)
 
-    return [route("/", pages.ask), route("/read", pages.read), route("/tree", pages.tree)]
-
-
-def _api_routes(all_endpoints: Sequence[Endpoint[Any]], limiter: CapacityLimiter) -> list[Route]:
-    described_api = describe_api(all_endpoints)
-
-    def route(endpoint: Endpoint[Any]) -> Route:
+    def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:
-            values = read_parameters(request.scope["query_string"], endpoint.parameters)
-            return _json(await to_thread.run_sync(endpoint.answer, values, limiter=limiter))
+            given = read_parameters(request.scope["query_string"], endpoint.parameters)
+            return AsciiJson(await to_thread.run_sync(endpoint.answer, given, limiter=self._limiter))
 
         return Route(endpoint.path, answer)
 
-    async def health(request: Request) -> Response:
+    def route_static(self, name: str) -> Route:
+        content = (STATIC / name).read_bytes()
+        # Their addresses change with their content, so browsers may keep them.
+        headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS}, immutable"}
+
+        async def answer(request: Request) -> Response:
+            return Response(content, media_type=STATIC_TYPES[name], headers=headers)
+
+        return Route(f"/static/{name}", answer)
+
+    async def answer_health(self, request: Request) -> Response:
         read_parameters(request.scope["query_string"], Parameters)
-        return _json({"status": "ok"})
+        return AsciiJson({"status": "ok"})
 
-    async def description(request: Request) -> Response:
-        return _json(described_api)
+    async def answer_description(self, request: Request) -> Response:
+        return AsciiJson(self._description)
 
-    return [*map(route, all_endpoints), Route("/health", health), Route("/openapi.json", description)]
+    async def keep_preferences(self, request: Request) -> Response:
+        """Keeps what was chosen, and goes back to where it was chosen."""
+        given = parse_qs((await request.body()).decode("latin-1"))
+        back = given.get("back", ["/"])[0]
+        # Two slashes, or a slash and a backslash, begin the address of another site.
+        is_here = back.startswith("/") and not back.startswith(("//", "/\\"))
+        response = RedirectResponse(quote(back, safe="/?&=%") if is_here else "/", 303)
+        for name, known in (("theme", THEMES), ("editor", EDITOR_TEMPLATES)):
+            chosen = given.get(name, [""])[0]
+            if chosen in known:
+                response.set_cookie(name, chosen, max_age=YEAR_SECONDS, httponly=True, samesite="lax")
+        return response
 
-
-def _json(content: dict[str, Any], status: int = 200) -> Response:
-    """ASCII: a file name that is not UTF-8 holds lone surrogates, which only an escape can carry."""
-    return Response(json.dumps(content, allow_nan=False), status, media_type="application/json")
-
-
-def _static(name: str) -> Callable[[Request], Awaitable[Response]]:
-    content = (STATIC / name).read_bytes()
-    headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS}, immutable"}
-
-    async def answer(request: Request) -> Response:
-        return Response(content, media_type=STATIC_TYPES[name], headers=headers)
-
-    return answer
+    async def answer_failure(self, request: Request, error: Exception) -> Response:
+        """What went wrong, as JSON below /api and as a page elsewhere."""
+        status, message = find_status(error), str(error)
+        headers: dict[str, str] = {}
+        if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
+            headers = dict(error.headers or {})
+            message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
+        response: Response
+        if request.url.path.startswith("/api/") or request.url.path in ("/health", "/openapi.json"):
+            given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
+            response = AsciiJson({"error": message, **given}, status)
+        else:
+            response = HTMLResponse(self.pages.failure(message, read_preferences(request)), status)
+        response.headers.update(headers)
+        return response
 
 
 def read_preferences(request: Request) -> Preferences:
@@ -131,34 +164,6 @@ def read_preferences(request: Request) -> Preferences:
     )
 
 
-async def _preferences(request: Request) -> Response:
-    """Keeps what was chosen, and goes back to where it was chosen."""
-    given = parse_qs((await request.body()).decode("latin-1"))
-    back = given.get("back", ["/"])[0]
-    is_here = back.startswith("/") and not back.startswith(("//", "/\\"))
-    response = RedirectResponse(quote(back, safe="/?&=%") if is_here else "/", 303)
-    for name, known in (("theme", THEMES), ("editor", EDITOR_TEMPLATES)):
-        chosen = given.get(name, [""])[0]
-        if chosen in known:
-            response.set_cookie(name, chosen, max_age=YEAR_SECONDS, httponly=True, samesite="lax")
-    return response
-
-
-def _failure(pages: Pages) -> Callable[[Request, Exception], Awaitable[Response]]:
-    async def answer(request: Request, error: Exception) -> Response:
-        status, message = find_status(error), _message(error)
-        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-        if request.url.path.startswith("/api/") or request.url.path in ("/health", "/openapi.json"):
-            given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
-            response = _json({"error": message, **given}, status)
-        else:
-            response = HTMLResponse(pages.failure(message, read_preferences(request)), status)
-        response.headers.update(headers)
-        return response
-
-    return answer
-
-
 def find_status(error: Exception) -> int:
     """The HTTP status that an error is answered with."""
     if isinstance(error, HTTPException):
@@ -166,13 +171,6 @@ def find_status(error: Exception) -> int:
     if isinstance(error, ParametersError | QuestionError):
         return 422
     return 404 if isinstance(error, UsageError) else 503
-
-
-def _message(error: Exception) -> str:
-    if not isinstance(error, HTTPException):
-        return str(error)
-    known = {404: "there is no such page; / asks a question, /openapi.json describes the API"}
-    return known.get(error.status_code, error.detail.lower())
 
 
 class _WithHeaders:

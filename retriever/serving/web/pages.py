@@ -13,11 +13,11 @@ from pageindex.front_matter import read_front_matter
 from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import UnknownNodeError
-from retriever.browse import Passage, find_node
+from retriever.browse import Excerpt, find_node
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
-from retriever.history import History
+from retriever.history import QuestionLog
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
 from retriever.serving.web.api import (
@@ -43,13 +43,15 @@ from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
-from retriever.types import Hit, Stage
+from retriever.types import Stage
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
 
-MAX_SHOWN_CHARS = 60_000  # of a document in one page; the rest is a link away
+# Of a document in one page; a link leads to the rest.
+MAX_SHOWN_CHARS = 60_000
 MAX_SHOWN_LINKS = 30
+# Changed and skipped files that the first page names; long lists hide what is below them.
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
@@ -126,7 +128,14 @@ class Pages:
 
     def _show_hits(self, view: View, timed: Timed, visit: Visit) -> dict[str, Any]:
         stems = frozenset(timed.answer.matched_words)
-        texts = {hit.node_id: _render_hit(view, hit, stems, visit) for hit in timed.answer.hits}
+        texts = {}
+        for hit in timed.answer.hits:
+            node, resolve = _load_links(view, hit.node_id, visit)
+            text = hit.text
+            if node is not None and node.kind is NodeKind.FILE and (lines := node.front_matter_lines):
+                # The front matter says nothing that the title does not.
+                text = text.split("\n", lines)[-1] if count_lines(text) > lines else ""
+            texts[hit.node_id] = render_markdown(text, RenderOptions(resolve, stems, hit.title, top_level=3))
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
@@ -149,7 +158,7 @@ class Pages:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
-        history = History(Path(status.index.path)).queries()[:MAX_QUESTIONS]
+        history = QuestionLog(Path(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
             "home.html", visit, tree=draw_tree(outline), status=status, changed_files=changed, history=history
@@ -179,7 +188,7 @@ class Pages:
                 raise UsageError("the documents have just changed; ask again")
             return self._show_passage(view, outline, node, passage, visit)
 
-    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Passage, visit: Visit) -> str:
+    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit) -> str:
         """A passage with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(passage)
         front_matter, text = _render_passage(view, shown, label, visit)
@@ -250,27 +259,17 @@ class Pages:
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
 
 
-def _render_hit(view: View, hit: Hit, stems: frozenset[str], visit: Visit) -> Markup:
-    """A hit's text, without its front matter."""
-    node = _load_node(view, hit.node_id)
-    text = hit.text
-    if node is not None and node.kind is NodeKind.FILE:
-        lines = text.split("\n", node.front_matter_lines)
-        text = lines[-1] if count_lines(text) > node.front_matter_lines else ""
-    return render_markdown(text, RenderOptions(_resolve_links(view, node, visit), stems, hit.title, top_level=3))
-
-
-def _render_passage(view: View, passage: Passage, title: str, visit: Visit) -> tuple[str, Markup]:
+def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit) -> tuple[str, Markup]:
     """The front matter of a passage as it is written, and the rest as a page shows it."""
     front_matter, text = "", passage.text
     if passage.span.first == 1 and (lines := read_front_matter(text).lines):
         pieces = text.split("\n", lines)
         front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
-    resolve = _resolve_links(view, _load_node(view, passage.node_id), visit)
+    _, resolve = _load_links(view, passage.node_id, visit)
     return front_matter, render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), title))
 
 
-def _cut(passage: Passage) -> Passage:
+def _cut(passage: Excerpt) -> Excerpt:
     """The passage, or as many whole lines of it as one page shows: at least one."""
     if len(passage.text) <= MAX_SHOWN_CHARS:
         return passage
@@ -280,23 +279,20 @@ def _cut(passage: Passage) -> Passage:
     return replace(passage, span=span, text=text)
 
 
-def _load_node(view: View, node_id: str) -> Node | None:
-    """The node with its text; None when it is not, or no longer, in the index, and for a folder."""
+def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:
+    """A node with its text, and where the links of its document lead on this page: exactly where the index says.
+
+    None when it is not, or no longer, in the index, and for a folder.
+    """
     view.tree.load_nodes([node_id])
     try:
-        return view.tree.node(node_id)
+        node = view.tree.node(node_id)
     except UnknownNodeError:
-        return None
-
-
-def _resolve_links(view: View, node: Node | None, visit: Visit) -> Resolver:
-    """Where the links of a loaded node's document lead on this page: exactly where the index says."""
-    if node is None:
-        return resolve_nothing
+        return None, resolve_nothing
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, view.tree.document_key(node.id))
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    return resolve
+    return node, resolve

@@ -38,8 +38,8 @@ _WIKILINK = re.compile(r"\[\[([^\[\]\n|]{1,999}+)(?:\|([^\[\]\n]{0,999}+))?\]\]"
 _TAG_NAME = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*")
 _ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-align:right": "right"}
 
+# (kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere.
 Resolver = Callable[[LinkKind, str, str], str | None]
-"""(kind, path, anchor) as a document writes a link -> the address of what it leads to; None when it leads nowhere."""
 
 
 def resolve_nothing(kind: LinkKind, path: str, anchor: str) -> None:
@@ -66,7 +66,18 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     """The text (LF line ends, without front matter) as HTML."""
     parser = _parser()
     env = {"options": options}
-    tokens = _without_title(parser.parse(markdown, env), options.title)
+    tokens = parser.parse(markdown, env)
+    # Attributes of headings, such as {#anchor}, are taken off.
+    for place, token in enumerate(tokens):
+        if token.type == "inline" and tokens[place - 1].type == "heading_open" and token.children:
+            last = token.children[-1]
+            last.content = split_attributes(last.content)[0] if last.type == "text" else last.content
+    # A first heading that repeats the title is left out: the page shows the title above the text.
+    if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
+        texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
+        if "".join(texts).split() == options.title.split():
+            tokens = tokens[3:]
+    # The highest heading of the text comes just below what stands above it.
     levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
     options.shift = options.top_level - min(levels, default=options.top_level)
     return Markup(parser.renderer.render(tokens, parser.options, env))  # its texts are escaped below
@@ -74,36 +85,18 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
 
 def highlight(value: str, words: frozenset[str]) -> Markup:
     """The text, sanitized and escaped, with the question's words (stems) marked."""
-    return Markup(_highlight(value, words))
-
-
-def _highlight(value: str, words: frozenset[str]) -> str:
-    """Plain `str`: markdown-it adds it to other text, and `Markup` would escape what it is added to."""
     pieces: list[str] = []
     position = 0
     for start, end in find_highlights(value, words) if words else ():
         if start >= position:
             pieces.append(f"{_text(value[position:start])}<mark>{_text(value[start:end])}</mark>")
             position = end
-    return "".join(pieces) + _text(value[position:])
+    return Markup("".join(pieces) + _text(value[position:]))  # all of it is escaped above
 
 
 def _text(value: str) -> str:
     """The value as it may stand in an element or an attribute."""
     return escape(sanitize(value))
-
-
-def _without_title(tokens: Sequence[Token], title: str) -> list[Token]:
-    """The tokens without a first heading that repeats the title; attributes of headings are taken off."""
-    for place, token in enumerate(tokens):
-        if token.type == "inline" and tokens[place - 1].type == "heading_open" and token.children:
-            last = token.children[-1]
-            last.content = split_attributes(last.content)[0] if last.type == "text" else last.content
-    if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
-        texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
-        if "".join(texts).split() == title.split():
-            return list(tokens[3:])
-    return list(tokens)
 
 
 @cache
@@ -155,22 +148,29 @@ class _Renderer(RendererHTML):
     """Every rule that markdown-it has for something which could reach outside, or holds text, is replaced here."""
 
     def text(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401 - as declared
-        return _highlight(tokens[place].content, env["options"].words)
+        # Plain `str`: markdown-it adds it to other text, and `Markup` would escape what it is added to.
+        return str(highlight(tokens[place].content, env["options"].words))
 
     def code_inline(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f"<code>{_highlight(tokens[place].content, env['options'].words)}</code>"
+        return f"<code>{highlight(tokens[place].content, env['options'].words)}</code>"
 
     def fence(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         language = (tokens[place].info.split() or [""])[0].strip("{}.")
         label = f'<span class="language">{_text(language)}</span>' if language.replace("-", "").isalnum() else ""
-        return f'<div class="code">{label}{_code(tokens[place].content, env["options"].words)}</div>'
+        return f'<div class="code">{label}{self._code(tokens[place].content, env["options"].words)}</div>'
 
     def code_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f'<div class="code">{_code(tokens[place].content, env["options"].words)}</div>'
+        return f'<div class="code">{self._code(tokens[place].content, env["options"].words)}</div>'
+
+    def _code(self, content: str, words: frozenset[str]) -> str:
+        is_wide = any(len(line) > LONG_CODE_LINE for line in content.split("\n"))
+        focus = ' tabindex="0" role="group" aria-label="Code"' if is_wide else ""
+        shown = content.removesuffix("\n")
+        return f"<pre{focus}><code>{highlight(shown, words)}</code></pre>"
 
     def html_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         content = tokens[place].content.strip("\n")
-        return f'<pre class="raw"><code>{_highlight(content, env["options"].words)}</code></pre>'
+        return f'<pre class="raw"><code>{highlight(content, env["options"].words)}</code></pre>'
 
     def html_inline(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         content = tokens[place].content
@@ -186,9 +186,18 @@ class _Renderer(RendererHTML):
         return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {_text(described or name)}</span>'
 
     def link_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        opening, name = _open_link(str(tokens[place].attrGet("href") or ""), env["options"].resolve)
-        env["options"].open_links.append(name)
-        return opening
+        href, given = str(tokens[place].attrGet("href") or ""), env["options"]
+        address, attributes = None, ""
+        if href.lower().startswith(SAFE_SCHEMES) or href.startswith("//"):
+            address = f"https:{href}" if href.startswith("//") else href
+            attributes = ' rel="noreferrer noopener" class="outside"'
+        elif href and not _SCHEME.match(href):
+            path, _, anchor = href.partition("#")
+            address = given.resolve(LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor))
+        given.open_links.append("a" if address else "span")
+        if address:
+            return f'<a href="{_text(address)}"{attributes}>'
+        return f'<span class="nowhere" title="{_text(unquote(href)[:300])}">'
 
     def link_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         return f"</{env['options'].open_links.pop()}>"
@@ -196,14 +205,17 @@ class _Renderer(RendererHTML):
     def wikilink(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         path, _, anchors = tokens[place].meta["target"].removesuffix("\\").partition("#")
         address = env["options"].resolve(LinkKind.WIKILINK, path.strip(), anchors.rpartition("#")[2].strip())
-        shown = _highlight(tokens[place].content, env["options"].words)
+        shown = highlight(tokens[place].content, env["options"].words)
         return f'<a href="{_text(address)}">{shown}</a>' if address else f'<span class="nowhere">{shown}</span>'
 
     def heading_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f"<h{_level(tokens[place], env)}>"
+        return f"<h{self._level(tokens[place], env['options'])}>"
 
     def heading_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f"</h{_level(tokens[place], env)}>\n"
+        return f"</h{self._level(tokens[place], env['options'])}>\n"
+
+    def _level(self, heading: Token, options: RenderOptions) -> int:
+        return min(6, max(2, int(heading.tag[1]) + options.shift))
 
     def table_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         return '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>\n'
@@ -212,39 +224,12 @@ class _Renderer(RendererHTML):
         return "</table></div>\n"
 
     def th_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f'<th{_alignment(tokens[place])} scope="col">'
+        return f'<th{self._alignment(tokens[place])} scope="col">'
 
     def td_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f"<td{_alignment(tokens[place])}>"
+        return f"<td{self._alignment(tokens[place])}>"
 
-
-def _alignment(token: Token) -> str:
-    """A cell's alignment as a class: the page allows no style attributes."""
-    aligned = _ALIGNED.get(str(token.attrGet("style") or ""))
-    return f' class="{aligned}"' if aligned else ""
-
-
-def _level(token: Token, env: Any) -> int:  # noqa: ANN401 - markdown-it's
-    options: RenderOptions = env["options"]
-    return min(6, max(2, int(token.tag[1]) + options.shift))
-
-
-def _code(content: str, words: frozenset[str]) -> str:
-    wide = any(len(line) > LONG_CODE_LINE for line in content.split("\n"))
-    focus = ' tabindex="0" role="group" aria-label="Code"' if wide else ""
-    shown = _highlight(content.removesuffix("\n"), words)
-    return f"<pre{focus}><code>{shown}</code></pre>"
-
-
-def _open_link(href: str, resolve: Resolver) -> tuple[str, str]:
-    """The opening tag of a link, and the name of its element."""
-    if href.lower().startswith(SAFE_SCHEMES) or href.startswith("//"):
-        address = f"https:{href}" if href.startswith("//") else href
-        return f'<a href="{_text(address)}" rel="noreferrer noopener" class="outside">', "a"
-    path, _, anchor = href.partition("#")
-    found = None
-    if href and not _SCHEME.match(href):
-        found = resolve(LinkKind.RELATIVE, unquote(path.partition("?")[0]), unquote(anchor))
-    if found:
-        return f'<a href="{_text(found)}">', "a"
-    return f'<span class="nowhere" title="{_text(unquote(href)[:300])}">', "span"
+    def _alignment(self, cell: Token) -> str:
+        """A cell's alignment as a class: the page allows no style attributes."""
+        aligned = _ALIGNED.get(str(cell.attrGet("style") or ""))
+        return f' class="{aligned}"' if aligned else ""

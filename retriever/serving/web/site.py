@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from retriever.browse import Passage
+from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
 from retriever.searching.open_index import View
 from retriever.serving.pool import ServedIndex
@@ -60,7 +60,7 @@ class Visit:
         """The address of the list of what a node contains, or of a part of the list."""
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
-    def open_in_editor(self, place: Hit | Passage) -> str:
+    def open_in_editor(self, place: Hit | Excerpt) -> str:
         """The address that opens a file at a line in the reader's editor."""
         return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
 

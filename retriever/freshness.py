@@ -1,0 +1,117 @@
+"""Whether the folders are still what the index knows, and the little that is done about it before an answer."""
+
+import time
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from retriever.errors import DocumentsError, RetrieverError, UsageError
+from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_documents, settle_unsure
+from retriever.indexing.consent import named_folders, refusal
+from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.snapshot import update_chroma
+from retriever.indexing.update import update_index
+from retriever.searching.open_index import OpenIndex, View
+from retriever.store import reading
+from retriever.store.database import create_database, translate_sqlite_errors
+from retriever.store.locks import writer_lock
+from retriever.trace import NoProgress
+from retriever.types import Degradation, StageName
+from retriever.vectors import uses_chroma
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What a look at the folders found."""
+
+    refreshed: int = 0
+    """Files that were indexed anew because of it."""
+    stale: int = 0
+    """Files that changed and were not."""
+    degraded: tuple[Degradation, ...] = ()
+    """What stood in the way."""
+
+
+class Watch:
+    """Looks at the folders of one index now and then; used by one thread at a time."""
+
+    def __init__(self, request: IndexRequest) -> None:
+        self._request = request
+        self._profile = request.profile
+        self._looked = float("-inf")
+        self._freshness = Freshness()
+        self._digests: Digests = {}  # an index that cannot be written never learns that the content is the same
+
+    def refresh(self, index: OpenIndex) -> Freshness:
+        """Looks, if the last look is not too young, and indexes what changed when that is little.
+
+        ChromaDB is brought up to date where a search by these settings asks it.
+        """
+        if time.monotonic() - self._looked < self._profile.refresh_seconds:
+            self._freshness = replace(self._freshness, refreshed=0)
+        else:
+            self._freshness = self._look(index)
+            self._looked = time.monotonic()
+        problem = self._update_chroma(index)
+        return replace(self._freshness, degraded=(*self._freshness.degraded, *problem))
+
+    def _look(self, index: OpenIndex) -> Freshness:
+        with index.view() as view:
+            diffs, problems = self.find_changes(view)
+            can_index = matches_config(view.connection, self._request)
+        changed = sum(map(len, diffs))
+        found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
+        if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
+            return found
+        try:
+            if not can_index:  # a question does not make an index anew because it was asked with other settings
+                raise UsageError(
+                    "the index was made with other settings, or by another version; index the documents again"
+                )
+            report = update_index(self._request, NoProgress())
+        except RetrieverError as error:  # what was found is what is known
+            trouble = Degradation(StageName.REFRESH, str(error))
+            return replace(found, degraded=(*found.degraded, trouble)) if changed else found
+        return replace(found, refreshed=report.added + report.changed + report.removed - report.moved, stale=0)
+
+    def _update_chroma(self, index: OpenIndex) -> tuple[Degradation, ...]:
+        """Why ChromaDB cannot be asked, though it should be; nothing where it can, or need not be."""
+        with index.view() as view:
+            if view.can_ask_chroma or not uses_chroma(self._profile.vector_search, view.counts.chunks):
+                return ()
+        request = self._request
+        try:
+            with (
+                writer_lock(request.index, request.wait_s),
+                translate_sqlite_errors(request.index),
+                closing(create_database(request.index)) as connection,
+            ):
+                update_chroma(connection, request.index)
+        except RetrieverError as error:
+            reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
+            return (Degradation(StageName.INDEX, reason),)
+        return ()
+
+    def look_again(self) -> None:
+        """The next refresh looks, however young the last look is."""
+        self._looked = float("-inf")
+
+    def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
+        """What changed in each folder; and the folders that cannot be listed, with the reason."""
+        diffs, problems = [], []
+        folders, named = reading.folders(view.connection), named_folders(view.index).folders
+        unnamed = [folder.path for folder in folders if folder.path not in named]
+        if unnamed:
+            problems.append(("folders", refusal(unnamed)))
+        for folder in folders:
+            if folder.path in unnamed:
+                continue
+            known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
+            try:
+                listing = list_documents(Path(folder.path), self._profile.documents)
+            except DocumentsError as error:
+                problems.append((folder.path, str(error)))
+            else:
+                diff = detect_changes(folder, known, listing)
+                diffs.append(settle_unsure(diff, self._profile.documents.max_file_bytes, self._digests))
+        return diffs, problems
