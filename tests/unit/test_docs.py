@@ -1,18 +1,27 @@
 """What README.md and docs/ say of the code is true: links, file names, commands and examples."""
 
 import ast
+import inspect
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import pageindex
+import retriever
 from hybrid_retrieve import main
 from pageindex.document import parse_document
+from retriever import errors, types
+from scripts.write_reference import PAGE, reference
 from tests.fake_library import install
 
 PROJECT = Path(__file__).parents[2]
-PAGES = [PROJECT / "README.md", PROJECT / "CHANGELOG.md", *sorted(PROJECT.glob("docs/*.md"))]
+PAGES = [
+    *(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *sorted(PROJECT.glob("docs/*.md")),
+]
 NAMES = [page.relative_to(PROJECT).as_posix() for page in PAGES]
 TEXTS = {name: page.read_text(encoding="utf-8") for name, page in zip(NAMES, PAGES, strict=True)}
 
@@ -52,17 +61,36 @@ def commands(text: str) -> list[str]:
     return [line for block in blocks for line in block.splitlines() if "hybrid_retrieve.py" in line]
 
 
-def parts_of(package: str) -> set[str]:
-    """The modules and packages right inside a package."""
-    modules = {path.stem for path in (PROJECT / package).glob("*.py")} - {"__init__"}
-    return modules | {path.parent.name for path in (PROJECT / package).glob("*/__init__.py")}
-
-
 @pytest.mark.parametrize("package", ["pageindex", "retriever"])
-def test_the_layout_names_every_part_of_the_code_and_no_other(package: str) -> None:
+def test_the_layout_names_every_package_and_nothing_that_is_not_there(package: str) -> None:
     _, chapter = TEXTS["docs/architecture.md"].split(f": {package}/\n")
-    named = re.findall(r"^\| `(\w+)` \|", chapter.split("\n## ")[0], re.MULTILINE)
-    assert sorted(named) == sorted(parts_of(package))
+    named = set(re.findall(r"^\| `(\w+)` \|", chapter.split("\n## ")[0], re.MULTILINE))
+    packages = {path.parent.name for path in (PROJECT / package).glob("*/__init__.py")}
+    modules = {path.stem for path in (PROJECT / package).glob("*.py")}
+    assert packages <= named <= packages | modules
+
+
+def test_the_index_leads_to_every_page() -> None:
+    links = {link.target_path for _, link in parse_document("index.md", TEXTS["docs/index.md"]).links}
+    assert {path.name for path in PROJECT.glob("docs/*.md")} - {"index.md"} <= links
+
+
+def classes_of(module: ModuleType) -> set[str]:
+    """The public classes of this project that a module defines or hands on."""
+    return {
+        name
+        for name, member in inspect.getmembers(module, inspect.isclass)
+        if member.__module__.startswith("retriever.") and not name.startswith("_")
+    }
+
+
+def test_the_glossary_has_every_public_class() -> None:
+    public = {*retriever.__all__, *pageindex.__all__}.union(*map(classes_of, (types, errors)))
+    assert sorted(name for name in public if f"`{name}`" not in TEXTS["docs/glossary.md"]) == []
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == reference(), "run: uv run scripts/write_reference.py"
 
 
 @pytest.mark.parametrize("line", commands(TEXTS["README.md"]))

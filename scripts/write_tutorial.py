@@ -1,0 +1,69 @@
+"""Runs the commands of docs/tutorial.md and writes what they print below them.
+
+    uv run scripts/write_tutorial.py           # writes the page
+    uv run scripts/write_tutorial.py --check   # compares the citations; scores and times differ
+
+Each ```sh block runs in a home folder that is made for it and holds a copy of docs/tutorial-notes as `handbook`.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+PAGE = PROJECT / "docs" / "tutorial.md"
+NOTES = PROJECT / "docs" / "tutorial-notes"
+
+BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
+CITATION = re.compile(r"[\w/-]+\.md:\d+-\d+")
+
+
+def run_commands(commands: str, home: Path) -> str:
+    """What the commands print in that home folder, both streams in their order."""
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("HYBRID_RETRIEVE_", "XDG_"))
+    }
+    programs = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-ec", commands],
+        cwd=home,
+        env=environment | {"HOME": str(home), "PATH": programs, "NO_COLOR": "1", "COLUMNS": "120"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"exit code {done.returncode}:\n{commands}{done.stdout}")
+    lines = [line.rstrip() for line in done.stdout.replace(str(home), "/home/me").splitlines()]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def main() -> int:
+    """Writes the page, or with --check says which citations it has wrong."""
+    page = PAGE.read_text(encoding="utf-8")
+    mistakes = []
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder).resolve()
+        shutil.copytree(NOTES, home / "handbook")
+        for block in list(BLOCK.finditer(page)):
+            output = run_commands(block["commands"], home)
+            if CITATION.findall(output) != CITATION.findall(block["output"]):
+                mistakes.append(f"{block['commands']}{output}")
+            # A text with fences of its own, such as a context, would end the block.
+            new = block[0].replace(f"```text\n{block['output']}```", f"```text\n{output.replace('```', '~~~')}```")
+            page = page.replace(block[0], new)
+    if "--check" in sys.argv[1:]:
+        print("\n".join(mistakes), end="")
+        return int(bool(mistakes))
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
