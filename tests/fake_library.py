@@ -20,6 +20,7 @@ from retriever.context.sections import Section
 from retriever.display.json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.expansion.cache import ExpansionMetrics, Gain
+from retriever.history import QuestionLog
 from retriever.indexing.forget import ForgetReport
 from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
