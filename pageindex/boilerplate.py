@@ -12,8 +12,8 @@ from math import log2
 
 from pageindex.node import Node
 
+# A title as often in one file as this is of no use at all; once is normal; between, by the logarithm.
 REPEATS_OF_A_LOG = 256
-"""A title as often in one file as this is of no use at all; once is normal; between, by the logarithm."""
 # Bounded, and without what begins a link inside of one, so that the time is linear in the text whatever it holds.
 _LINK = re.compile(r"\[[^\[\]\n]{0,300}\]\([^()\n]{0,500}\)|https?://[^\s<>]{1,500}")
 _SPACE = re.compile(r"\s+")

@@ -24,8 +24,8 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FILE = os.O_RDONLY | _NO_LINK | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _FOLDER = os.O_RDONLY | _NO_LINK | getattr(os, "O_DIRECTORY", 0)
 
+# A file's (size, mtime_ns, ctime_ns, inode): what tells, without reading it, whether it is as it was.
 Seen = tuple[int, int, int, int]
-"""A file's (size, mtime_ns, ctime_ns, inode): what tells, without reading it, whether it is as it was."""
 
 
 def identify(status: os.stat_result) -> Seen:

@@ -22,8 +22,8 @@ _FENCES = {"---": ("---", "..."), "+++": ("+++",)}
 _SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp"))
 _COLLECTION_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
+# A value of the block; scalars as written, None for null.
 Value = str | None | list["Value"] | dict[str, "Value"]
-"""A value of the block; scalars as written, None for null."""
 
 
 @dataclass(frozen=True, slots=True)

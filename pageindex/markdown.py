@@ -42,11 +42,12 @@ from markdown_it.utils import EnvType
 from pageindex.front_matter import FrontMatter, read_front_matter
 
 MAX_NESTING = 20  # levels that are opened, as in markdown-it: a quote is one, a list two
-MAX_INLINE_CHARS = 2000
-"""Longer text keeps its markup: the time of markdown-it's inline rules on hostile text grows with the square of it."""
 
+# Longer text keeps its markup: the time of markdown-it's inline rules on hostile text grows with the square of it.
+MAX_INLINE_CHARS = 2000
+
+# `[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label. Each caller checks what it takes for a note.
 WIKILINK = re.compile(r"!?\[\[([^\[\]|]*)(?:\|([^\[\]]*))?\]\]")
-"""`[[note]]`, `[[note|label]]`, `![[note]]`: groups note and label. Each caller checks what it takes for a note."""
 
 
 class BlockKind(Enum):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pageindex.markdown import Heading
 from pageindex.node import Span
 
+# Of one heading in an id; anchors are not cut.
 MAX_SLUG_CHARS = 100
-"""Of one heading in an id; anchors are not cut."""
 
 
 @dataclass(frozen=True, slots=True)

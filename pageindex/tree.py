@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from pageindex.document import Document
 
+# Longer titles are cut where they are shown, never where they are stored.
 MAX_SHOWN_TITLE = 200
-"""Longer titles are cut where they are shown, never where they are stored."""
 _CONTAINS = "contains"
 _LINKS = "links"
 

@@ -13,10 +13,11 @@ if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy.typing as npt
 
 
+# (n, d) float32.
 FloatMatrix: TypeAlias = "npt.NDArray[np.float32]"
-"""(n, d) float32."""
+
+# (t, w) uint64: of each token of a text, special ones aside, the signs of its vector, 64 to a word.
 TokenBits: TypeAlias = "npt.NDArray[np.uint64]"
-"""(t, w) uint64: of each token of a text, special ones aside, the signs of its vector, 64 to a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +297,12 @@ class Degradation:
         return f"{self.stage}: {self.reason}"
 
 
+# `answered`: a hit probably answers; `weak`: perhaps; `none`: the documents say nothing on it.
 Verdict: TypeAlias = Literal["answered", "weak", "none"]
-"""`answered`: a hit probably answers; `weak`: perhaps; `none`: the documents say nothing on it."""
 
 
+# `sentence`: with words such as `how`, `the` and `of`; `words`: without; `numbers`: no word at all.
 QuestionForm: TypeAlias = Literal["sentence", "words", "numbers"]
-"""`sentence`: with words such as `how`, `the` and `of`; `words`: without; `numbers`: no word at all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ try:
 except ModuleNotFoundError as error:
     raise without_extra("llamaindex", "llama_index", error) from error
 
+# The metadata that a language model is shown beside a section's text.
 READ_KEYS = frozenset({"citation", "citation_state", "title"})
-"""The metadata that a language model is shown beside a section's text."""
 
 
 class SectionRetriever(Closing, BaseRetriever):

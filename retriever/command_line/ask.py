@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
 
+# Takes the first five arguments of `open_retriever`.
 Opener = Callable[..., AbstractContextManager["Retriever"]]
-"""Takes the first five arguments of `open_retriever`."""
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from retriever.types import FloatMatrix
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+# Models call it one of these.
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
-"""Models call it one of these."""
 
 
 class SentenceTransformersEncoder:

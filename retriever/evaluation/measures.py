@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from retriever.evaluation.questions import Judgements
 
+# Measures by name, for one question.
 Values: TypeAlias = dict[str, float]
-"""Measures by name, for one question."""
 
 CUTS = (1, 5, 10, 30)
 TOKEN_BUDGETS = (500, 1000, 2000, 4000)
@@ -37,8 +37,8 @@ BUDGET_NAMES = tuple(f"answered@{budget}" for budget in TOKEN_BUDGETS)
 
 DEPTHS = {"MRR@10": 10}  # looks no further than that rank, where trec_eval's looks at the whole list
 
+# Question ids to names, best first, each once.
 Rankings: TypeAlias = Mapping[str, Sequence[str]]
-"""Question ids to names, best first, each once."""
 
 
 def section_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pageindex.node import Node, Span
 from retriever.errors import UsageError
 
+# The kind of questions of which no kind is known.
 NO_KIND = "all"
-"""The kind of questions of which no kind is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class QuestionSet:
 
 MAX_NAMED = 20
 
+# Names (of nodes, or of files) to gains above 0; what is not in it is wrong.
 Judgements = Mapping[str, int]
-"""Names (of nodes, or of files) to gains above 0; what is not in it is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

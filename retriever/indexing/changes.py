@@ -145,8 +145,8 @@ def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], li
     return StatDiff(folder, listing, new, tuple(different), tuple(unsure), gone, unchanged)
 
 
+# Files by absolute path, as they were listed when their content was read, and its digest.
 Digests = dict[str, tuple[SourceFile, str]]
-"""Files by absolute path, as they were listed when their content was read, and its digest."""
 
 
 def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None = None) -> StatDiff:

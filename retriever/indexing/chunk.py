@@ -13,8 +13,8 @@ from retriever.errors import EncoderError
 from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
 
+# As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included.
 CountTokens = Callable[[Sequence[str]], list[int]]
-"""As `Encoder.count_tokens`: the lengths of texts in tokens, special ones included."""
 
 
 @dataclass(frozen=True, slots=True)

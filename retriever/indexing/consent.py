@@ -20,8 +20,8 @@ from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
 
+# Kinds of encoders that send texts away.
 _SERVERS = frozenset({"ollama", "openai"})
-"""Kinds of encoders that send texts away."""
 
 
 MAX_NAMED_BYTES = 10_000_000
@@ -60,8 +60,8 @@ def refusal(folders: Sequence[str]) -> str:
     return f"{shown} {'is' if is_one else 'are'} not looked at until you name {'it' if is_one else 'them'} with --docs"
 
 
+# Of indexes of which nothing can be remembered, for the time of this process: there is no home, or it is read-only.
 _unwritten: dict[Path, NamedFolders] = {}
-"""Of indexes of which nothing can be remembered, for the time of this process: there is no home, or it is read-only."""
 
 
 def named_folders(index: Path) -> NamedFolders:

@@ -34,8 +34,8 @@ from retriever.types import IndexReport, Progress, SummaryReport
 # They are kept by the text that was read, the model and what it was asked, so that nothing is written twice: not after
 # an interruption, and not when a text moves. A section without one has its first sentences; the next `index` goes on.
 
+# Sections that the model fails for, one after the other, before it is taken to be away.
 FAILURES_IN_A_ROW = 3
-"""Sections that the model fails for, one after the other, before it is taken to be away."""
 
 
 @dataclass(slots=True)
@@ -196,18 +196,23 @@ def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) 
     return {key: summary for key, old, summary in found if summary and summary != old}
 
 
+# Rises with the wording and with the rules: what was written under another one is written again.
 VERSION = 1
-"""Rises with the wording and with the rules: what was written under another one is written again."""
+
+# A summary has a hundred; the rest is room for a model that counts characters badly.
 MAX_TOKENS = 256
-"""A summary has a hundred; the rest is room for a model that counts characters badly."""
+
+# Of a section: what a summary is made of stands there, and a model on a CPU takes a minute for so much.
 MAX_CHARS = 12_000
-"""Of a section: what a summary is made of stands there, and a model on a CPU takes a minute for so much."""
+
+# Content words, different ones: fewer are a title.
 MIN_WORDS = 4
-"""Content words, different ones: fewer are a title."""
+
+# This share of a summary's different content words must stand in its section, titles included.
 SHARED_WORDS = 0.5
-"""This share of a summary's different content words must stand in its section, titles included."""
+
+# So many words of our instructions in a row are those instructions.
 ECHOED_WORDS = 6
-"""So many words of our instructions in a row are those instructions."""
 
 _INSTRUCTIONS = f"""\
 You summarise one section of a document for people and search engines that look for it.

@@ -33,13 +33,14 @@ from retriever.lexical.postings import (
 FORMAT = 1  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result
 
+# Letters of a term: of the shortest that may be a slip, of the shortest with two edits, and of the longest.
 SHORTEST_SLIP, TWO_EDITS_FROM, LONGEST_SLIP = 5, 8, 40
-"""Letters of a term: of the shortest that may be a slip, of the shortest with two edits, and of the longest."""
-SHORTEST_FORM = 5
-"""Letters of the shortest term of which a longer one may be another form."""
 
+# Letters of the shortest term of which a longer one may be another form.
+SHORTEST_FORM = 5
+
+# (256,) uint32: of each byte, one bit; no two letters share one.
 LETTER_BITS = np.uint32(1) << (np.arange(256, dtype=np.uint32) & 31)
-"""(256,) uint32: of each byte, one bit; no two letters share one."""
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from retriever.indexing.consent import FolderAccess
 from retriever.store import reading
 from retriever.store.reading import StoredDocument, documents_by_key
 
+# `exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
+# several others; `gone`: there is no such document, or it cannot be read; `unchecked`: its folder has not been named
+# for this index, so it was not looked at.
 CitationState: TypeAlias = Literal["exact", "moved", "stale", "gone", "unchecked"]
-"""`exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
-several others; `gone`: there is no such document, or it cannot be read; `unchecked`: its folder has not been named for
-this index, so it was not looked at."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from retriever.settings.schema import FusionSettings
 from retriever.types import Candidate, Evidence, Ranked, Ranking, Source
 
+# What a node gets from one ranking, the ranking, the rank in it, and what stands there.
 _Share = tuple[float, Ranking, int, Ranked]
-"""What a node gets from one ranking, the ranking, the rank in it, and what stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ def reciprocal_rank_fusion(rankings: Sequence[Ranking], k: float, limit: int | N
     return _add_shares(shares, limit)
 
 
+# A ranking's scores, in its order, on a scale of 0 to 1.
 Scaling = Callable[[Ranking], Sequence[float]]
-"""A ranking's scores, in its order, on a scale of 0 to 1."""
 
 
 def score_fusion(rankings: Sequence[Ranking], scaling: Scaling, limit: int | None = None) -> tuple[Candidate, ...]:

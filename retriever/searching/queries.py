@@ -19,8 +19,8 @@ from retriever.settings.schema import QueryWeights
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
 
+# Terms -> how rare each is in the documents, above 0; terms that no section holds are left out.
 Rarity = Callable[[Sequence[str]], Mapping[str, float]]
-"""Terms -> how rare each is in the documents, above 0; terms that no section holds are left out."""
 
 
 def weigh_queries(

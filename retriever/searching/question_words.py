@@ -17,8 +17,8 @@ from retriever.types import QuestionForm
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex, QuestionTerm
 
+# The terms of one word as it was typed: an identifier gives itself and its parts.
 Word = tuple[str, ...]
-"""The terms of one word as it was typed: an identifier gives itself and its parts."""
 
 MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a slip of costs 0.1 ms
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key stand in many folders

@@ -45,5 +45,5 @@ class DurationSchema:
         return core_schema.no_info_plain_validator_function(check)
 
 
+# `800ms`, `2s`, or empty for no limit.
 Duration = Annotated[str, DurationSchema()]
-"""`800ms`, `2s`, or empty for no limit."""

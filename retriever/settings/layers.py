@@ -23,8 +23,8 @@ DEFAULT_PROFILE = "balanced"
 NOT_SETTINGS = frozenset({"HYBRID_RETRIEVE_EDITOR", "HYBRID_RETRIEVE_INDEX", "HYBRID_RETRIEVE_RESIDENT"})
 MAX_PROFILE_BYTES = 64 * 1024
 
+# A place to name in messages, and nested settings.
 Layer = tuple[str, Mapping[str, Any]]
-"""A place to name in messages, and nested settings."""
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ def _read_vectors(connection: sqlite3.Connection) -> None:
         text_vectors.chunk_vectors(connection, fingerprint)
 
 
+# By table, what reads every row of it.
 _READERS: Mapping[str, Callable[[sqlite3.Connection], object]] = {
     "meta": _read_meta,
     "documents": _read_documents,
@@ -86,4 +87,3 @@ _READERS: Mapping[str, Callable[[sqlite3.Connection], object]] = {
     "vectors": _read_vectors,
     "queries": lambda connection: [json.loads(text) for (text,) in connection.execute("SELECT record FROM queries")],
 }
-"""By table, what reads every row of it."""

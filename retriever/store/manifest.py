@@ -11,8 +11,8 @@ from retriever.errors import SnapshotError
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 1_000_000  # some 20 files, a name and two numbers each
 
+# Size in bytes and CRC-32 of each file, by its path in the folder, with `/` on every system.
 Checksums = Mapping[str, tuple[int, int]]
-"""Size in bytes and CRC-32 of each file, by its path in the folder, with `/` on every system."""
 
 
 def describe_files(folder: Path, files: Iterable[Path]) -> dict[str, tuple[int, int]]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from retriever.store.writing import insert_row
 
+# So many questions are kept, the youngest: with five hits each they take about 10 MB.
 MAX_QUERIES = 1_000
-"""So many questions are kept, the youngest: with five hits each they take about 10 MB."""
 
 
 @dataclass(frozen=True, slots=True)

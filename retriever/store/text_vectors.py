@@ -12,8 +12,8 @@ from operator import itemgetter
 from retriever.store.reading import keys_as_json, meta
 from retriever.types import FloatMatrix, TokenBits
 
+# How far from 1 the length of a stored vector may be: float32 rounds, and an encoder may round more.
 NORM_TOLERANCE = 1e-3
-"""How far from 1 the length of a stored vector may be: float32 rounds, and an encoder may round more."""
 
 
 def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:

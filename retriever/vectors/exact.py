@@ -17,8 +17,8 @@ from retriever.types import FloatMatrix
 # its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about.
 EXACT_UP_TO = 20_000
 
+# (chunk key, cosine similarity in [-1, 1]), best first, ties by key.
 Neighbours = list[tuple[int, float]]
-"""(chunk key, cosine similarity in [-1, 1]), best first, ties by key."""
 
 
 def uses_chroma(vector_search: Literal["auto", "exact", "chroma"], chunks: int) -> bool:
