@@ -144,7 +144,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         library.replace(name, result, monkeypatch)
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
-    monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda notes, **given: 0)
+    monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)
     monkeypatch.setattr("retriever.command_line.serve.resident_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))

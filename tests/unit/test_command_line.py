@@ -189,7 +189,7 @@ def test_results_and_remarks_are_apart(library: FakeLibrary, capsys: pytest.Capt
     assert loud.out == quiet.out
     assert quiet.err == ""
     first, last = loud.err.splitlines()
-    assert first == "note: dense: the model cannot be loaded"
+    assert first == "note: semantic: the model cannot be loaded"
     assert last.startswith("searched 1,203 sections of 155 files in /docs | balanced | ")
 
 
@@ -233,5 +233,5 @@ def test_json_is_one_object(library: FakeLibrary, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert out.endswith("}\n")
     assert out.count("\n") == 1
-    assert json.loads(out)["schema_version"] == 1
+    assert json.loads(out)["schema_version"] == 2
     assert next(iter(json.loads(out))) == "schema_version"

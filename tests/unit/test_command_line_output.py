@@ -35,12 +35,12 @@ PLAIN = """\
  1  /docs/guide/mail.md:12-34
     Mail \u203a After the response
     Send an email after the response has gone out: add it to the background tasks.
-    near in meaning #1 (cosine 0.713) \u00b7 words #3 (bm25 12.4)
+    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)
 
  2  /docs/a\\x0ab.md:12-34
     Evil\ufffd[2J
     Sending mails. \ufffdYou e-mail\u2026
-    near in the tree #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
+    neighbors #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
 """
 
 
@@ -128,7 +128,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
     content = json.loads(capsys.readouterr().out)
     spent = content.pop("timings_ms")
     assert content == {
-        "schema_version": 1,
+        "schema_version": 2,
         "question": "send an email after the response has gone out",
         "profile": "balanced",
         "verdict": "answered",

@@ -30,7 +30,7 @@ def test_runs_of_other_systems_are_measured_and_compared(
     qrels, good, poor = trec
     assert main(["eval", qrels, "--score", good, "--score", poor, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    assert content["schema_version"] == 1
+    assert content["schema_version"] == 2
     assert [system["measures"]["file hit@1"]["mean"] for system in content["systems"]] == [1.0, 0.0]
     pair = content["comparisons"][0]
     assert (pair["first"], pair["second"], pair["mean"]) == (
