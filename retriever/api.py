@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
 from retriever.indexing.request import IndexRequest, absolute, find_index, remember
-from retriever.indexing.update import update_index
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
 from retriever.store.database import damaged, is_index, open_database, translate_sqlite_errors
@@ -60,6 +59,8 @@ def open_retriever(
 
     request = index_request(docs, index, profile, settings, encoder)
     if request.docs:
+        from retriever.indexing.update import update_index
+
         update_index(replace(request, with_chroma=False), progress or NoProgress())
         remember(request.index)
     return Retriever(request, profile)
@@ -91,6 +92,7 @@ def index_folders(
         EncoderError: a text cannot be embedded.
     """
     from retriever.indexing.summaries import summarize_index
+    from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, None, everything=everything)
     report = update_index(request, progress or NoProgress())

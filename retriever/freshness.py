@@ -10,14 +10,13 @@ from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_d
 from retriever.indexing.consent import named_folders, refusal
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import update_chroma
-from retriever.indexing.update import update_index
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
 from retriever.store.database import create_database, translate_sqlite_errors
 from retriever.store.locks import writer_lock
 from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
-from retriever.vectors import uses_chroma
+from retriever.vectors.exact import uses_chroma
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,8 @@ class Watch:
         found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
         if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
             return found
+        from retriever.indexing.update import update_index  # what indexes is loaded where a file has changed
+
         try:
             if not can_index:  # a question does not make an index anew because it was asked with other settings
                 raise UsageError(
@@ -77,7 +78,7 @@ class Watch:
     def _update_chroma(self, index: OpenIndex) -> tuple[Degradation, ...]:
         """Why ChromaDB cannot be asked, though it should be; nothing where it can, or need not be."""
         with index.view() as view:
-            if view.can_ask_chroma or not uses_chroma(self._profile.vector_search, view.counts.chunks):
+            if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
                 return ()
         request = self._request
         try:

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.browse import Excerpt, find_node, load_tree, read_excerpt
-from retriever.context.gather import AnswerInContext, ask_for_context
 from retriever.deadline import Deadline, StageTimes
 from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
 from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch
-from retriever.history import count_opening, record_answer
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
-from retriever.indexing.update import update_index
 from retriever.llm import open_generator
 from retriever.query import Expansion
 from retriever.rerank.stage import Reranker, open_reranker
@@ -38,7 +35,9 @@ from retriever.store import text_vectors
 from retriever.trace import NoProgress, Recorder
 from retriever.types import Answer, StageName
 
+# A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
+    from retriever.context.gather import AnswerInContext
     from retriever.llm.ollama import OllamaGenerator
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
@@ -127,7 +126,11 @@ class Retriever(Closing):
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             if answer.expansion is not None and expansion is None:
                 self._cache_file.add_event(index.path, answer.expansion)
-            return record_answer(index.path, answer) if self.profile.record else answer
+            if not self.profile.record:
+                return answer
+            from retriever.history import record_answer
+
+            return record_answer(index.path, answer)
 
     def context(
         self,
@@ -137,7 +140,7 @@ class Retriever(Closing):
         *,
         recent_context: str = "",
         focus: Sequence[str] = (),
-    ) -> AnswerInContext:
+    ) -> "AnswerInContext":
         """The sections that answer the question as context for a prompt.
 
         Args:
@@ -153,6 +156,8 @@ class Retriever(Closing):
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
         ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus)
+        from retriever.context.gather import ask_for_context
+
         return ask_for_context(ask, self.view, most, self.access)
 
     def look_again(self) -> None:
@@ -188,6 +193,8 @@ class Retriever(Closing):
         with self.view() as view:
             excerpt = read_excerpt(view.connection, reference, self.access)
         if self.profile.record:
+            from retriever.history import count_opening
+
             count_opening(self._index.path, excerpt.node_id)
         return excerpt
 
@@ -284,6 +291,8 @@ class Retriever(Closing):
         with index.view() as view:
             if not matches_config(view.connection, self._request):
                 return False
+        from retriever.indexing.update import update_index
+
         mark_unusable(index.path, number)
         try:
             update_index(self._request, NoProgress())

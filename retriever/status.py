@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import named_folders
-from retriever.indexing.forget import forgotten_files
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -32,6 +31,8 @@ class Status:
 
 def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     """The status of an open index; the folders are looked at now."""
+    from retriever.indexing.forget import forgotten_files  # a question reads the state alone
+
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)

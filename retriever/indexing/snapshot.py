@@ -39,7 +39,7 @@ from retriever.store.manifest import (
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
-    from retriever.vectors import VectorIndex
+    from retriever.vectors.chroma import VectorIndex
 
 CHROMA_NAME = "chroma"
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
@@ -123,7 +123,7 @@ class Snapshot:
         Raises:
             SnapshotError: they are damaged, or of an older snapshot: see `has_chroma`.
         """
-        from retriever.vectors import VectorIndex
+        from retriever.vectors.chroma import VectorIndex
 
         if self._vectors is None:
             folder = self.folder / CHROMA_NAME
@@ -225,8 +225,8 @@ def make_chroma(
         StorageError: the disk is full or read-only.
         SnapshotError: ChromaDB failed otherwise.
     """
-    from retriever.vectors import ChunkVectors, build_vectors, patch_vectors
-    from retriever.vectors.chroma import ChromaManifest
+    from retriever.vectors.chroma import ChromaManifest, build_vectors, patch_vectors
+    from retriever.vectors.exact import ChunkVectors
 
     keys = text_vectors.distinct_keys(connection, fingerprint)
 

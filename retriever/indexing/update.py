@@ -166,7 +166,7 @@ def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
     if request.with_chroma:
         return True
-    from retriever.vectors import uses_chroma
+    from retriever.vectors.exact import uses_chroma
 
     return uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
 

@@ -28,7 +28,7 @@ from retriever.store.reading import link_sources
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
-    from retriever.vectors import VectorSearch
+    from retriever.vectors.exact import VectorSearch
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -254,7 +254,7 @@ class View:
     @cached_property
     def scan(self) -> "VectorSearch":
         """The exact scan over the vectors of all texts."""
-        from retriever.vectors import ExactIndex
+        from retriever.vectors.exact import ExactIndex
 
         keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
         return ExactIndex(keys, matrix)

@@ -29,7 +29,7 @@ from retriever.indexing.snapshot import Snapshot
 from retriever.searching.open_index import OpenIndex
 from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
-from retriever.vectors import VectorIndex
+from retriever.vectors.chroma import VectorIndex
 from retriever.vectors.exact import Neighbours
 from tests.marks import slow
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
@@ -456,7 +456,7 @@ def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch
             assert same_hits(found(first), found(truth[0]))
             assert any("answered without it" in sentence for sentence in map(str, first.degraded))
             assert first.index.stale_files == 0
-            monkeypatch.setattr("retriever.retriever.update_index", lambda *_: pytest.fail("tried again"))
+            monkeypatch.setattr("retriever.indexing.update.update_index", lambda *_: pytest.fail("tried again"))
             monkeypatch.setattr("retriever.lexical.bm25.build_lexical", lambda *_: pytest.fail("what is whole is used"))
             assert all_same([reader.search(question) for question in QUESTIONS], truth)
             assert reader.read("mail.md:1").text == "# Mail\n"

@@ -14,8 +14,8 @@ import pytest
 
 from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
 from retriever.types import FloatMatrix
-from retriever.vectors import ChunkVectors, ExactIndex, VectorIndex, build_vectors, patch_vectors
-from retriever.vectors.chroma import chroma_errors
+from retriever.vectors.chroma import VectorIndex, build_vectors, chroma_errors, patch_vectors
+from retriever.vectors.exact import ChunkVectors, ExactIndex
 from tests.marks import slow
 
 PROJECT = Path(__file__).parents[2]
@@ -359,7 +359,8 @@ def run(script: str, folder: Path, **variables: str) -> subprocess.CompletedProc
 ROUND_TRIP = """
 import sys, numpy as np
 from pathlib import Path
-from retriever.vectors import ChunkVectors, VectorIndex, build_vectors
+from retriever.vectors.chroma import VectorIndex, build_vectors
+from retriever.vectors.exact import ChunkVectors
 folder = Path(sys.path[1]).parent / "index"
 build_vectors(folder, "0123456789abcdef", ChunkVectors([1, 2], ["a", "b"], np.eye(2, dtype=np.float32)))
 index = VectorIndex.open(folder, "0123456789abcdef")
@@ -439,7 +440,7 @@ def test_a_folder_that_cannot_be_written_is_a_generation_that_cannot_be_opened(g
 import os, sys
 from pathlib import Path
 from retriever.errors import SnapshotError
-from retriever.vectors import VectorIndex
+from retriever.vectors.chroma import VectorIndex
 from retriever.vectors.chroma import import_chromadb
 os.chdir(Path(sys.path[1]).parent)
 import_chromadb()

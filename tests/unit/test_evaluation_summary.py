@@ -247,8 +247,7 @@ def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
     assert not re.search(r"url\(|@import|https?:|//[a-z]", page)
     assert "default-src 'none'" in page
     assert (
-        "fused #12, a candidate, below top_k; semantic: not in its list, which ends at 0.5; keyword #2 (bm25 3)"
-        in page
+        "fused #12, a candidate, below top_k; semantic: not in its list, which ends at 0.5; keyword #2 (bm25 3)" in page
     )
     assert render_report(summary(GOOD, traced)) == page
 
