@@ -24,11 +24,13 @@ class OpenModels:
         self._request = request
         self._own: Encoder | None = None
         self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
+        self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
         """The encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
 
-        So a retriever that stays open follows its index to another embedding model.
+        A retriever that stays open follows its index to another embedding model; one that was opened for another model
+        than the index's says so.
 
         Raises:
             EncoderError: the caller's own model does not exist.
@@ -41,11 +43,12 @@ class OpenModels:
             return None
         try:
             if own.fingerprint == view.fingerprint:
+                self._has_matched = True
                 return own
         except EncoderError as error:  # a server that does not answer
             recorder.degrade(StageName.SEMANTIC, error)
             return None
-        if view.fingerprint not in self._remembered:
+        if self._has_matched and view.fingerprint not in self._remembered:
             settings = given_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
             try:
                 encoder = open_encoder(settings.profile().encoder)
@@ -53,10 +56,11 @@ class OpenModels:
             except RetrieverError:
                 encoder, is_right = None, False
             self._remembered[view.fingerprint] = encoder if is_right else None
-        if self._remembered[view.fingerprint] is None:
+        encoder = self._remembered.get(view.fingerprint)
+        if encoder is None:
             reason = "the index was made with another embedding model; index the documents again"
             recorder.degrade(StageName.SEMANTIC, reason)
-        return self._remembered[view.fingerprint]
+        return encoder
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,9 @@ def command(*arguments: str | Path) -> list[str]:
     return [sys.executable, str(PROGRAM), *map(str, arguments)]
 
 
-def environment(folder: Path) -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Without this user's settings and data."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
-    return kept | {"XDG_DATA_HOME": str(folder / "data")}
+    return {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def served(index: Path, *arguments: str) -> Iterator[Served]:
         command("serve", "--index", index, "--port", "0", *arguments),
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(index.parent),
+        env=environment(),
     )
     assert process.stderr is not None
     try:

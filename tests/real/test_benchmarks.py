@@ -33,7 +33,7 @@ def test_speed_goes_through_all_its_steps(tmp_path: Path) -> None:
         "cold ask, 12 sections: memory",
         "stage of a warm search",
         "refresh, when the last look is a second old",
-        *("embed", "dense", "lexical", "neighbors", "fuse", "late", "rerank", "present"),
+        *("embed", "semantic", "keyword", "neighbors", "fuse", "token_match", "rerank", "hits"),
     ]
 
 

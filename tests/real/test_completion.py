@@ -99,7 +99,7 @@ def test_a_shell_completes_what_is_typed(shell: str, place: Path) -> None:
 
 def test_options_of_a_question_and_values(place: Path) -> None:
     first, folder, editor, kind, odd = pressed(
-        "bash", place, "--to", "--docs ''", "how --editor v", "index --encoder-kind on", "read g"
+        "bash", place, "--top", "--docs ''", "how --editor v", "index --encoder-kind on", "read g"
     )
     assert first == ["--top-k"]
     assert folder == ["compopt -o dirnames"]

@@ -115,6 +115,7 @@ def test_nothing_in_the_current_folder_is_obeyed(
         (folder / ".env").write_bytes(lines.encode("utf-8", "surrogateescape"))
         variables = {}
     command = ways()[-1 if source == "environment" else 0]
+    assert run_inside(folder, [*command, "index", "."], **variables).returncode == 0  # with ChromaDB
     finished = run_inside(folder, [*command, "--docs", ".", "--json", QUESTION], **variables)
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout)["hits"][0]["file"] == "zebra.md"

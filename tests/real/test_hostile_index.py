@@ -263,7 +263,7 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(
 
 
 KILLED_EXPORT = """
-import os, signal, sys
+import os, signal, sys, zipfile
 from pathlib import Path
 from retriever import archive as exporting
 moment, index, file = sys.argv[1:]
@@ -271,6 +271,8 @@ kill = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 if moment == "replaced":
     replace = Path.replace
     Path.replace = lambda path, target: (replace(path, target), kill())
+elif moment == "packed":
+    zipfile.ZipFile.write = kill
 elif moment == "synced":
     os.fsync = kill
 else:
@@ -286,7 +288,7 @@ def test_the_next_export_to_a_folder_removes_what_a_killed_one_left(tmp_path: Pa
         folder.mkdir()
     (docs / "a.md").write_text("# Otters\n\nAn otter holds hands.\n", encoding="utf-8")
     index_folders([docs], index, settings=WORDS_ALONE)
-    for moment in ("_described", "_pack", "synced", "replaced"):
+    for moment in ("describe_database", "packed", "synced", "replaced"):
         command = [sys.executable, "-c", KILLED_EXPORT, moment, str(index), str(target / f"{moment}.zip")]
         assert subprocess.run(command, check=False, cwd=PROGRAM.parent).returncode == -signal.SIGKILL
         assert [path.name for path in target.glob(".*")] == [f".{moment}.zip.export"]  # that of the one before is gone

@@ -104,7 +104,7 @@ def check(seen: dict[str, Any]) -> None:
 @pytest.mark.parametrize("mode", ["auto", *slow(["legacy"])])
 def test_a_session_over_standard_streams(index: Path, mode: Mode) -> None:
     program, *arguments = command("mcp", "--index", index)
-    check(play(StdioServerParameters(command=program, args=arguments, env=environment(index.parent)), mode))
+    check(play(StdioServerParameters(command=program, args=arguments, env=environment()), mode))
 
 
 def test_sessions_over_http(index: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("search", {"question": 7}, "question must be a string"),
         ("search", {"question": ["a"]}, "question must be a string"),
         ("search", {"question": {"$ne": ""}}, "question must be a string"),
-        ("search", {"question": "x" * 8001}, "question has 8,001 characters; at most 8,000 are read"),
+        ("search", {"question": "x" * 8001}, "question has 8,001 characters; at most 8,000"),
         ("search", {"question": "a", "top_k": 0}, "top_k must be a whole number from 1 to 30"),
         ("search", {"question": "a", "top_k": 10**400}, "top_k must be a whole number from 1 to 30"),
         ("search", {"question": "a", "top_k": "5"}, "top_k must be a whole number from 1 to 30"),
@@ -280,11 +280,11 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("search", {"question": "a", "max_tokens": 10_001}, "max_tokens must be a whole number from 300 to 10,000"),
         ("search", {"question": "a", "cursor": "x"}, "this cursor belongs to another call; repeat the call that gave"),
         ("search", {"question": "a", "cursor": "\u00e9" * 99}, "this cursor belongs to another call; repeat the call"),
-        ("search", {"question": "a", "cursor": "x" * 300}, "cursor has 300 characters; at most 200 are read"),
+        ("search", {"question": "a", "cursor": "x" * 300}, "cursor has 300 characters; at most 200"),
         ("search", {"question": "a", "zzz": 1}, "there is no argument 'zzz'; there are: question, top_k, profile"),
         ("read", {"node_id": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
         ("read", {"node_id": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
-        ("read", {"node_id": "x" * 4001}, "node_id has 4,001 characters; at most 4,000 are read"),
+        ("read", {"node_id": "x" * 4001}, "node_id has 4,001 characters; at most 4,000"),
         ("read", {"node": "mail.md"}, "there is no argument 'node'; did you mean node_id?; node_id is missing"),
         ("search", {"top_k": 0, "topk": 2}, "there is no argument 'topk'; did you mean top_k?; question is missing: A"),
         ("outline", {"depth": 99}, "depth must be a whole number from 1 to 20"),
@@ -376,9 +376,7 @@ def test_resources_that_are_none(library: ServedIndex, index: Path) -> None:
     async def attempts() -> list[str]:
         program, *arguments = command("mcp", "--index", index)
         messages = []
-        async with Client(
-            StdioServerParameters(command=program, args=arguments, env=environment(index.parent))
-        ) as client:
+        async with Client(StdioServerParameters(command=program, args=arguments, env=environment())) as client:
             for uri in (
                 "hybrid-retrieve://document/../secret.md",
                 "file:///etc/passwd",

@@ -72,7 +72,7 @@ def stdio(index: Path, *, program: list[str] | None = None, **variables: str) ->
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(index.parent) | variables,
+        env=environment() | variables,
     )
     try:
         yield Stdio(process)
@@ -235,7 +235,7 @@ def test_it_ends_with_its_parent_even_where_the_pipe_stays_open(index: Path) -> 
         stdin=reads,
         stdout=server_writes,
         stderr=subprocess.DEVNULL,
-        env=environment(index.parent),
+        env=environment(),
     ) as parent:
         os.close(reads)
         os.close(server_writes)
@@ -459,7 +459,7 @@ def refused_start(index: Path, *arguments: str) -> str:
         command("serve", "--index", index, *arguments),
         capture_output=True,
         text=True,
-        env=environment(index.parent),
+        env=environment(),
         timeout=30,
         check=False,
     )

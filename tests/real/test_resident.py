@@ -131,7 +131,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     index = indexed(folder)
     variables = {"XDG_RUNTIME_DIR": str(folder / "run"), "XDG_CACHE_HOME": str(folder / "cache")}
     (folder / "run").mkdir(mode=0o700)
-    return Desk(folder, environment(folder) | variables | EXACT | {"HYBRID_RETRIEVE_INDEX": str(index)})
+    return Desk(folder, environment() | variables | EXACT | {"HYBRID_RETRIEVE_INDEX": str(index)})
 
 
 @pytest.fixture(scope="module")

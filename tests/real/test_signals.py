@@ -68,7 +68,7 @@ def prepared(place: Path) -> Interruptible:
         (docs / name).write_text(text, encoding="utf-8")
     (docs / "kitchen.md").write_text("# Kitchen\n\nStamps and bread over night.\n", encoding="utf-8")
     begun = time.perf_counter()
-    subprocess.run(started(place), env=environment(place), check=True, capture_output=True)
+    subprocess.run(started(place), env=environment(), check=True, capture_output=True)
     return Interruptible(place, before, answers(index), time.perf_counter() - begun)
 
 
@@ -81,7 +81,7 @@ def interrupted(stage: Interruptible, share: float, number: signal.Signals) -> t
     shutil.rmtree(stage.index)
     shutil.copytree(stage.place / "before", stage.index)
     with subprocess.Popen(
-        started(stage.place), env=environment(stage.place), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        started(stage.place), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         time.sleep(share * stage.seconds)
         process.send_signal(number)

@@ -545,7 +545,7 @@ def test_bits_flipped_in_the_database_are_an_error_of_ours_or_no_harm(shelf: She
 
 def test_an_empty_database_is_an_index_that_is_not_made_yet(shelf: Shelf) -> None:
     (shelf.index / "index.sqlite").write_bytes(b"")
-    with pytest.raises(NoIndexError, match=r"make it with: hybrid_retrieve.py index"):
+    with pytest.raises(NoIndexError, match=r"run: hybrid_retrieve.py index"):
         shelf.ask("word")
     assert shelf.update().documents == 4
     assert said(answers(shelf)) == ""

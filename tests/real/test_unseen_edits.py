@@ -108,8 +108,7 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
         return size, mtime_ns, tick_ns, inode
 
     tick_ns = time.time_ns()
-    for module in ("corpus", "regular_file"):
-        monkeypatch.setattr(f"pageindex.{module}.identify", tick)
+    monkeypatch.setattr("pageindex.files.identify", tick)
     monkeypatch.setattr("time.time_ns", lambda: tick_ns + 10**9)
     shelf.update()
     edit(shelf.docs)
