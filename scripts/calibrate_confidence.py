@@ -57,7 +57,7 @@ VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
 STYLES = ("paraphrase", "direct", "identifier", "overview")
 FITTED = ("answerable", "near miss", "elsewhere", "gibberish", "title")
 
-# Kind or style of answerable questions, verdict, and the least and the largest share of it, with both arms.
+# Kind or style of answerable questions, verdict, and the least and the largest share of it, by meaning and words.
 TARGETS: tuple[tuple[str, Verdict, float, float], ...] = (
     ("gibberish", "none", 1.0, 1.0),
     ("salad", "answered", 0.0, 0.1),
