@@ -180,10 +180,7 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> EmbedCounts:
-    """Parses, chunks and embeds what changed, and puts a snapshot in force that has it.
-
-    One transaction holds the new rows and the name of the snapshot that was made of them.
-    """
+    """Parses, chunks and embeds what changed, and puts a snapshot in force that has it."""
     from pageindex.document import parse_document  # 50 ms, when there is something to parse
     from retriever.indexing.background import renew_background
 
@@ -202,7 +199,7 @@ def index_changes(
     embedded = embed_chunks(connection, encoder, chunks, progress)
 
     progress.start("writing", 2, "steps")
-    with transaction(connection):
+    with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
         replaced = [document.key for change in changes for document in change.replaced]
         removed = reading.rankable_keys(connection, replaced)
         writing.remove_documents(connection, replaced)
@@ -214,12 +211,8 @@ def index_changes(
         apply_known_summaries(connection, request.profile.summaries, new)
         for folder in folders:
             writing.set_link_targets(connection, folder)
-        nodes, parsed, chunks, documents = (
-            [],
-            [],
-            [],
-            {},
-        )  # most of the memory there is, which the snapshot needs for its own
+        # This is most of the memory in use, and the snapshot needs it.
+        nodes, parsed, chunks, documents = [], [], [], {}
         progress.advance("writing", 1)
         if is_anew and encoder:
             writing.remove_other_models(connection, encoder.fingerprint)

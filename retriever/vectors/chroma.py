@@ -385,6 +385,17 @@ def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot
     finish_folder(folder, ChromaManifest(snapshot, fingerprint, len(chunks), chunks.dimension))
 
 
+def copy_database(source: Path, target: Path) -> None:
+    """Copies ChromaDB's database by SQLite itself: readers that open it write to it, and a plain copy could be torn."""
+    uri = f"{(source / DATABASE_NAME).absolute().as_uri()}?mode=ro"
+    with (
+        chroma_errors(target, writing=True),
+        closing(sqlite3.connect(uri, uri=True)) as original,
+        closing(sqlite3.connect(target / DATABASE_NAME)) as copy,
+    ):
+        original.backup(copy)
+
+
 def patch_vectors(
     source: Path,
     target: Path,
@@ -395,8 +406,6 @@ def patch_vectors(
     most_changed: float = math.inf,
 ) -> None:
     """Make a new folder out of an older one of the same encoder, which is only read (readers may have it open).
-
-    The database is copied by SQLite itself, because opening it writes to it: a plain copy could be torn.
 
     Args:
         source: the older folder.
@@ -421,13 +430,7 @@ def patch_vectors(
             shutil.copyfile(source / name, target / name)
 
     def change() -> int:
-        with chroma_errors(target, writing=True):
-            uri = f"{(source / DATABASE_NAME).absolute().as_uri()}?mode=ro"
-            with (
-                closing(sqlite3.connect(uri, uri=True)) as original,
-                closing(sqlite3.connect(target / DATABASE_NAME)) as copy,
-            ):
-                original.backup(copy)
+        copy_database(source, target)
         with closing(open_client(target, writing=True)) as client, chroma_errors(target, writing=True):
             collection = client.get_collection(manifest.fingerprint, embedding_function=None)
             check_collection(collection, manifest, source)
