@@ -7,7 +7,6 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from pageindex.boilerplate import boilerplate
 from pageindex.files import Skipped
 from retriever.store.reading import StoredDocument, StoredFolder
 from retriever.types import Chunk, FloatMatrix, TokenBits
@@ -38,6 +37,8 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
 
 def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
+    from pageindex.boilerplate import boilerplate  # a question writes no document
+
     document_key = insert_row(
         connection,
         "documents",
