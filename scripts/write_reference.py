@@ -82,7 +82,8 @@ def signature(function: Any) -> str:  # noqa: ANN401 - a function
     """`name(` each argument on a line `) -> result`, without `self`."""
     found = inspect.signature(function)
     parameters = [
-        str(each).replace("'", "") if each.default is inspect.Parameter.empty else str(each)
+        # A default keeps its quotation marks, as ruff writes them in the code blocks of Markdown; a type has none.
+        str(each).replace("'", "") if each.default is inspect.Parameter.empty else str(each).replace("'", '"')
         for each in found.parameters.values()
         if each.name != "self"
     ]
