@@ -57,7 +57,7 @@ class Watch:
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
             diffs, problems = self.find_changes(view)
-            can_index = matches_config(view.connection, self._request)
+            can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
         found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
         if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
@@ -73,7 +73,11 @@ class Watch:
         except RetrieverError as error:  # what was found is what is known
             trouble = Degradation(StageName.REFRESH, str(error))
             return replace(found, degraded=(*found.degraded, trouble)) if changed else found
-        return replace(found, refreshed=report.added + report.changed + report.removed - report.moved, stale=0)
+        refreshed = report.added + report.changed + report.removed - report.moved
+        if not refreshed and report.snapshot != number:  # nothing has changed, so the one in force could not be used
+            trouble = Degradation(StageName.INDEX, f"snapshot {number} was damaged; it was rebuilt")
+            return replace(found, stale=0, degraded=(*found.degraded, trouble))
+        return replace(found, refreshed=refreshed, stale=0)
 
     def _update_chroma(self, index: OpenIndex) -> tuple[Degradation, ...]:
         """Why ChromaDB cannot be asked, though it should be; nothing where it can, or need not be."""

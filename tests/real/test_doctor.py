@@ -219,7 +219,7 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
 KILLED_AT: Mapping[str, str] = {
     "salvaging": "retriever.repair.salvage",
     "indexing": "retriever.repair.update_index",
-    "embedding": "retriever.indexing.embed.store_vectors",
+    "embedding": "retriever.store.writing.put_vectors",
     "the snapshot": "retriever.indexing.update.build_snapshot",
     "the swap": "retriever.repair.swap",
     "keeping the damaged one": "os.link",

@@ -164,7 +164,7 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
     assert shares.locator("rect").count() >= 2, "the parts of the first hit's score"
     assert "#1" in shares.inner_text()
     rankings = page.locator(".rankings h3").all_inner_texts()
-    assert {"near in meaning", "words"} <= set(rankings)
+    assert {"semantic", "keyword"} <= set(rankings)
     assert page.locator(".signals tbody tr").count() == 5
     page.go_back()
     page.locator(".hits article").first.wait_for()
