@@ -171,42 +171,6 @@ def read_gain(text: str) -> int:
 # Our own files: one JSON object a line.
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionLine:
-    """A question without what answers it, as `ask --batch` reads it."""
-
-    id: str | int
-    """As it was given; it comes back with the hits."""
-    text: str
-
-
-def read_question_lines(data: bytes, name: str) -> list[QuestionLine]:
-    """Lines of `{"id", "question"}`, whatever else they hold.
-
-    Args:
-        data: the file, in UTF-8.
-        name: what to call it in messages.
-
-    Raises:
-        UsageError: with every malformed line, or no question at all.
-    """
-
-    def parse(line: str) -> tuple[str | int, QuestionLine]:
-        if any("\udc80" <= sign <= "\udcff" for sign in line):
-            raise ValueError("not UTF-8")
-        item = json_object(line)
-        id_in(item)
-        return item["id"], QuestionLine(item["id"], text_in(item, "question"))
-
-    mistakes = Mistakes()
-    text = data.decode("utf-8-sig", "surrogateescape")  # a line that is not UTF-8 is one mistake of several
-    questions = map_ids(parse_items(split_lines(text, name), parse, mistakes), mistakes)
-    mistakes.raise_any()
-    if not questions:
-        raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
-    return list(questions.values())
-
-
 def read_questions(path: Path) -> QuestionSet:
     """Lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}], "exclude": [...]}`.
 

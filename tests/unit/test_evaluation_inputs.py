@@ -8,11 +8,9 @@ import pytest
 from pageindex.node import Span
 from retriever.errors import UsageError
 from retriever.evaluation.formats import (
-    QuestionLine,
     check_expansions,
     open_source,
     read_expansions,
-    read_question_lines,
     read_questions,
 )
 from retriever.evaluation.questions import Gold, Question
@@ -63,26 +61,6 @@ def test_every_malformed_line_is_named(tmp_path: Path) -> None:
     assert [line.removeprefix(f"{path}:").split(":")[0] for line in lines] == [str(number) for number in range(2, 10)]
     for part in ("not JSON", "line 1 already", "question must be", "gold is missing", "not a span", "whole numbers"):
         assert part in str(caught.value)
-
-
-def test_questions_of_a_batch_are_read_whatever_else_their_lines_hold() -> None:
-    lines = [b'\xef\xbb\xbf{"id": 7, "question": "q", "gold": []}\r', b"", b'{"id": "7", "question": "r"}']
-    assert read_question_lines(b"\n".join(lines), "x") == [QuestionLine(7, "q"), QuestionLine("7", "r")]
-    lines = [
-        b'{"id": 7, "question": "q"}',
-        b'{"id": 7, "question": "\xc3\xa9"}',
-        b'{"id": 8, "question": "\xe9"}',
-        b"[]",
-    ]
-    with pytest.raises(UsageError) as caught:
-        read_question_lines(b"\n".join(lines), "x")
-    assert str(caught.value).splitlines() == [
-        "x:2: the id 7 stands in line 1 already",
-        "x:3: not UTF-8",
-        "x:4: not an object",
-    ]
-    with pytest.raises(UsageError, match="x: holds no question"):
-        read_question_lines(b"\n \n", "x")
 
 
 def test_a_folder_of_beir(tmp_path: Path) -> None:
