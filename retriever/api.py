@@ -91,12 +91,15 @@ def index_folders(
         IndexUnusableError: the index is locked, damaged, or cannot be written.
         EncoderError: a text cannot be embedded.
     """
-    from retriever.indexing.summaries import summarize_index
     from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, None, everything=everything)
     report = update_index(request, progress or NoProgress())
     remember(request.index)
+    if request.profile.summaries.kind != "llm":
+        return report
+    from retriever.indexing.summaries import summarize_index  # 400 ms: pydantic and the parser
+
     return summarize_index(request, report, progress or NoProgress())
 
 

@@ -37,6 +37,7 @@ from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, kept_aside, open_database, translate_sqlite_errors
 from retriever.store.locks import is_read, writer_of
+from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.settings.schema import LlmSettings
@@ -231,8 +232,6 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     manifest_hash = reading.manifest_hash(connection)
-    from retriever.vectors.chroma import ChromaManifest  # numpy: not where nothing is indexed
-
     try:
         with closing(Snapshot(index, number, manifest_hash)) as snapshot:
             sections, found = reading.counts(connection).sections, len(snapshot.lexical)

@@ -36,6 +36,7 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
+from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -225,7 +226,7 @@ def make_chroma(
         StorageError: the disk is full or read-only.
         SnapshotError: ChromaDB failed otherwise.
     """
-    from retriever.vectors.chroma import ChromaManifest, build_vectors, patch_vectors
+    from retriever.vectors.chroma import build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
     keys = text_vectors.distinct_keys(connection, fingerprint)
@@ -244,8 +245,6 @@ def make_chroma(
 
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
     """Whether ChromaDB of a snapshot is there and of no older one; without opening it."""
-    from retriever.vectors.chroma import ChromaManifest
-
     try:
         return ChromaManifest.read(folder_of(index, number) / CHROMA_NAME).snapshot == manifest_hash
     except SnapshotError:
@@ -309,8 +308,6 @@ def remove_old_snapshots(index: Path, current: int) -> None:
 
 def take_over_chroma(older: Path, folder: Path) -> None:
     """Moves an older snapshot's vectors of the same encoder into a snapshot that has none, to be patched later."""
-    from retriever.vectors.chroma import ChromaManifest
-
     with contextlib.suppress(OSError, SnapshotError):
         if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
             (older / CHROMA_NAME).rename(folder / CHROMA_NAME)

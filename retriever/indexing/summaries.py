@@ -49,14 +49,12 @@ class _Written:
 
 
 def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:
-    """Has what an index lacks of summaries written, if that is wanted; the report with what came of it.
+    """Has what an index lacks of summaries written; the report with what came of it.
 
     Raises:
         IndexUnusableError: the index is locked, damaged, or the disk is full or read-only.
     """
     settings = request.profile.summaries
-    if settings.kind != "llm":
-        return report
     from retriever.llm import open_generator  # pydantic, and later an HTTP client: not for who reads an index
 
     started = time.perf_counter()
@@ -105,12 +103,10 @@ def write_summaries(
     )
 
 
-def apply_known_summaries(
-    connection: sqlite3.Connection, settings: SummarySettings, document_keys: Sequence[int]
-) -> None:
-    """Gives new rows of documents the summaries that were written for the same texts before, if they are wanted."""
+def apply_known_summaries(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:
+    """Gives new rows of documents the summaries that were written for the same texts before."""
     writer = reading.meta(connection, "summaries")
-    if writer is None or settings.kind != "llm":
+    if writer is None:
         return
     known = written.known(connection, writer)
     nodes = reading.rankable_nodes(connection, reading.rankable_keys(connection, document_keys))

@@ -22,7 +22,6 @@ from retriever.indexing.consent import name_folders, named_folders, refusal
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
-from retriever.indexing.summaries import apply_known_summaries
 from retriever.store import reading, writing
 from retriever.store.database import create_database, transaction, translate_sqlite_errors, verify_on_error
 from retriever.store.locks import writer_lock
@@ -208,7 +207,10 @@ def index_changes(
             for stat, _ in change.rows:
                 new.append(writing.put_document(connection, folder.key, stat, documents[stat.path]))
         writing.put_chunks(connection, chunks)
-        apply_known_summaries(connection, request.profile.summaries, new)
+        if request.profile.summaries.kind == "llm":
+            from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
+
+            apply_known_summaries(connection, new)
         for folder in folders:
             writing.set_link_targets(connection, folder)
         # This is most of the memory in use, and the snapshot needs it.

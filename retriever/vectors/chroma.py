@@ -21,19 +21,19 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from pageindex.files import read_file, require_regular
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
+from retriever.store.manifest import MANIFEST_NAME, describe_files
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
+from retriever.vectors.manifest import DATABASE_NAME, ChromaManifest, find_vector_files
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -47,7 +47,6 @@ Result = TypeVar("Result")
 
 UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}  # no variable has a "="
 RUST_API = "chromadb.api.rust.RustBindingsAPI"
-DATABASE_NAME = "chroma.sqlite3"
 # What ChromaDB says, in one exception or another, when the disk takes no more or nothing at all.
 REFUSALS = ("disk is full", "disk full", "readonly database", "no space left", "file too large", "read-only file")
 NEARLY_FULL = 16_000_000  # bytes: a failure with less than this free is the disk's, whatever ChromaDB says of it
@@ -186,74 +185,6 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
                 " (--index)"
             ) from error
         raise SnapshotError(f"{folder}: ChromaDB failed ({error}); index the documents again") from error
-
-
-@dataclass(frozen=True, slots=True)
-class ChromaManifest:
-    """What a whole folder holds."""
-
-    snapshot: str
-    """The manifest hash of the snapshot whose chunks these are."""
-    fingerprint: str
-    """Of the encoder."""
-    count: int
-    """How many vectors."""
-    dimension: int
-    """The length of a vector."""
-    database_bytes: int = 0
-    """Of chroma.sqlite3, which opening changes, but never makes smaller."""
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Checksums of the vector files. Below `sync_threshold` vectors there is none: all are in chroma.sqlite3 then."""
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a folder's manifest.
-
-        Raises:
-            SnapshotError: there is none, because the folder is missing or was not finished, or it is damaged.
-        """
-        try:
-            values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            found = cls(
-                str(values["snapshot"]),
-                str(values["fingerprint"]),
-                int(values["count"]),
-                int(values["dimension"]),
-                int(values["database_bytes"]),
-                dict(values["files"]),
-            )
-            check_names(found.files)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
-        return found
-
-    def check(self, folder: Path) -> None:
-        """Read the vector files before ChromaDB does.
-
-        Raises:
-            SnapshotError: one is missing, too many, cut or damaged.
-        """
-        try:
-            for file in folder.rglob("*"):  # a pipe would block SQLite and ChromaDB, a link lead elsewhere
-                if file.is_symlink() or not file.is_dir():
-                    require_regular(file)
-            names = {file.relative_to(folder).as_posix() for file in find_vector_files(folder)}
-            is_cut = (folder / DATABASE_NAME).stat().st_size < self.database_bytes
-        except OSError as error:
-            raise SnapshotError(f"{folder} cannot be read ({error.strerror}); index the documents again") from error
-        if is_cut or names != self.files.keys():
-            raise SnapshotError(f"{folder}: a file is missing, cut, or one too many; index the documents again")
-        check_contents(folder, self.files)
-
-
-def find_vector_files(folder: Path) -> list[Path]:
-    """The vector files that count.
-
-    Below `sync_threshold` vectors nothing has been flushed, and there is no metadata file: each opening then makes the
-    other files anew, with whatever was in memory.
-    """
-    flushed = [metadata.parent for metadata in folder.glob("*/index_metadata.pickle")]
-    return sorted(file for segment in flushed for file in segment.iterdir())
 
 
 class VectorIndex:
