@@ -27,6 +27,7 @@ from retriever.embedding.onnx import (
     write_card,
 )
 from retriever.embedding.sentence_transformers import find_model_folder, own_prefixes
+from retriever.embedding.tokens import Prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
@@ -98,12 +99,14 @@ def export(model: str, folder: Path, documents: Path, sha256: str | None = None)
     source = find_model_folder(model)
     weights = checked_weights(source, sha256)
     original = load_original(source)
-    folder.mkdir()
-    write_tokenizer(original, folder / TOKENIZER_NAME)
-    transformer_of(original).config.to_json_file(folder / "config.json")
-    write_quantised(original, folder / MODEL_NAME)
-    card = model_card(original, folder)
-    write_card(card, folder)
+    card = write_folder(
+        folder,
+        transformer_of(original),
+        original.tokenizer.backend_tokenizer.to_str(),
+        original.max_seq_length or transformer_of(original).config.max_position_embeddings,
+        original[1].pooling_mode,
+        own_prefixes(original),
+    )
     agreement = compare(original, OnnxEncoder(folder), documents)
     (folder / "README.md").write_text(readme(model, weights, card, agreement), encoding="utf-8")
     return agreement
@@ -141,72 +144,99 @@ def transformer_of(model: "SentenceTransformer") -> "torch.nn.Module":
     return transformer
 
 
-def write_tokenizer(model: "SentenceTransformer", path: Path) -> None:
-    """The tokenizer without truncation and padding: the encoder counts, and pads nothing."""
+def write_folder(
+    folder: Path,
+    transformer: "torch.nn.Module",
+    tokenizer: str,
+    max_tokens: int,
+    pooling: str = "mean",
+    prefixes: Prefixes | None = None,
+    projection: "torch.nn.Module | None" = None,
+) -> ModelCard:
+    """Make `folder` with all that the encoder reads.
+
+    Args:
+        folder: is not there yet.
+        transformer: reads token numbers and a mask, and gives `last_hidden_state`.
+        tokenizer: the content of its `tokenizer.json`.
+        max_tokens: how many tokens of a text it reads, special ones included.
+        pooling: one of POOLINGS.
+        prefixes: what it wants before texts.
+        projection: makes of a token's hidden vector the one that late interaction compares; without it that is the
+            hidden vector itself.
+    """
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    tokenizer.save(str(path))
+    folder.mkdir()
+    whole = Tokenizer.from_str(tokenizer)
+    whole.no_truncation()  # the encoder counts, and pads nothing
+    whole.no_padding()
+    whole.save(str(folder / TOKENIZER_NAME))
+    transformer.config.to_json_file(folder / "config.json")
+    write_quantised(transformer, projection, folder / MODEL_NAME)
+    card = ModelCard(
+        model_sha256=file_sha256(folder / MODEL_NAME),
+        tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
+        dimension=transformer.config.hidden_size,
+        max_tokens=max_tokens,
+        pooling=pooling,
+        query_prefix=prefixes.query if prefixes else "",
+        document_prefix=prefixes.document if prefixes else "",
+    )
+    write_card(card, folder)
+    return card
 
 
-def write_quantised(model: "SentenceTransformer", path: Path) -> None:
+def write_quantised(transformer: "torch.nn.Module", projection: "torch.nn.Module | None", path: Path) -> None:
     """The transformer as ONNX, its weights int8 for each channel: for the whole tensor they lose much more."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     with TemporaryDirectory() as place:
         exported = Path(place) / "float32.onnx"
-        write_float32(model, exported)
+        write_float32(transformer, projection, exported)
         quantize_dynamic(exported, path, per_channel=True, weight_type=QuantType.QInt8)
 
 
-def write_float32(model: "SentenceTransformer", path: Path) -> None:
-    """The transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out."""
+def write_float32(transformer: "torch.nn.Module", projection: "torch.nn.Module | None", path: Path) -> None:
+    """The transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out.
+
+    With a projection there is a second output, `token_vectors` (n, t, k).
+    """
     import torch
 
-    transformer = transformer_of(model).eval()
-    example = model.tokenizer(["an example", "a longer example"], padding=True, return_tensors="pt")
-    names = list(example.keys())
+    names = ["input_ids", "attention_mask"]
+    if getattr(transformer.config, "type_vocab_size", 0) > 1:
+        names.append("token_type_ids")
+    outputs = ["last_hidden_state"] + (["token_vectors"] if projection is not None else [])
 
-    class LastHiddenState(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
+    class Vectors(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
         def __init__(self) -> None:
             super().__init__()
             self.transformer = transformer  # as a part of it, its weights are parameters, not constants
+            self.projection = projection
 
-        def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
             state: torch.Tensor = self.transformer(**dict(zip(names, inputs, strict=True))).last_hidden_state
-            return state
+            return (state,) if self.projection is None else (state, self.projection(state))
 
-    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")}
+    example = torch.tensor([[1, 2, 3, 4], [1, 2, 0, 0]])
+    known = {"input_ids": example, "attention_mask": (example > 0).long(), "token_type_ids": torch.zeros_like(example)}
+    axes = {name: {0: "texts", 1: "tokens"} for name in (*names, *outputs)}
+    was_training = transformer.training
     with torch.no_grad(), warnings.catch_warnings():
         # The exporter warns of itself and of what tracing may get wrong; the comparison at the end judges what it did.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            LastHiddenState(),
-            tuple(example.values()),
+            Vectors().eval(),
+            tuple(known[name] for name in names),
             str(path),
             input_names=names,
-            output_names=["last_hidden_state"],
+            output_names=outputs,
             dynamic_axes=axes,
             opset_version=OPSET,
             dynamo=False,
         )
-
-
-def model_card(model: "SentenceTransformer", folder: Path) -> ModelCard:
-    """How the exported files are to be used."""
-    prefixes = own_prefixes(model)
-    config = transformer_of(model).config
-    return ModelCard(
-        model_sha256=file_sha256(folder / MODEL_NAME),
-        tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
-        dimension=config.hidden_size,
-        max_tokens=model.max_seq_length or config.max_position_embeddings,
-        pooling=model[1].pooling_mode,
-        query_prefix=prefixes.query,
-        document_prefix=prefixes.document,
-    )
+    transformer.train(was_training)
 
 
 def compare(original: "SentenceTransformer", quantised: OnnxEncoder, documents: Path) -> Agreement:

@@ -241,9 +241,10 @@ class OnnxEncoder:
             "token_type_ids": np.zeros_like(numbers),
         }
         wanted = {item.name: known[item.name] for item in self._session.get_inputs()}
-        hidden: FloatMatrix = self._session.run(None, wanted)[0][0]
+        # A model trained for it has a second output: shorter vectors of the tokens, for late interaction.
+        hidden, *projected = (output[0] for output in self._session.run(None, wanted))
         pooled: FloatMatrix = hidden.mean(axis=0) if self._card.pooling == "mean" else hidden[0]
-        return pooled, sign_bits(hidden[1:-1])
+        return pooled, sign_bits((projected[0] if projected else hidden)[1:-1])
 
 
 def usable_cores() -> int:
