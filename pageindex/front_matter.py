@@ -60,8 +60,7 @@ class _BlockError(ValueError):
 def read_front_matter(text: str) -> FrontMatter:
     """The block that `text` (LF line ends) begins with; never raises.
 
-    A block without its closing line, one over the size limit and one that is no mapping are no front matter at all:
-    a document may simply begin with a thematic break.
+    Without a closing line, over the size limit or no mapping, it is none: a document may begin with a thematic break.
     """
     found = _find_block(text)
     if found is None:
@@ -124,7 +123,6 @@ def _parse_yaml(block: str) -> dict[str, Value] | None:
 
 
 def _to_value(node: yaml.Node) -> Value:
-    """A composed node as plain values; at most MAX_NESTING deep."""
     if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
         raise _BlockError(f"it has a value of the type {node.tag}")
     if isinstance(node, yaml.MappingNode):

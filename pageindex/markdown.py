@@ -200,10 +200,7 @@ def split_attributes(content: str) -> tuple[str, str | None]:
 
 
 def up_to_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
-    """A rule of lists or quotes, but not deeper than MAX_NESTING: there its line is a paragraph.
-
-    markdown-it would drop the line and all that follows. The rule still ends other blocks.
-    """
+    """The rule of lists or quotes; deeper than MAX_NESTING, where markdown-it drops all that follows, a paragraph."""
 
     def bounded(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)

@@ -34,8 +34,7 @@ def digest_of(raw: bytes) -> str:
 def decode(raw: bytes) -> DecodedText:
     """UTF-8, or UTF-16 with a byte order mark; what is invalid becomes U+FFFD.
 
-    Raises:
-        NotTextError: a NUL in the first 8 KB, or more lines than a document has.
+    Raises NotTextError for a NUL in the first 8 KB, or more lines than a document has.
     """
     is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if is_utf16 else "utf-8"
@@ -114,11 +113,7 @@ class PlainLoader(yaml.SafeLoader):
 
 
 def read_plain_yaml(text: str) -> object:
-    """The value that a YAML text stands for; None for an empty one.
-
-    Raises:
-        PlainYamlError: it is no YAML, or not plain.
-    """
+    """The value of a YAML text; None for an empty one. Raises PlainYamlError when it is no YAML, or not plain."""
     try:
         return yaml.load(text, Loader=PlainLoader)
     except PlainYamlError:

@@ -89,12 +89,7 @@ class Manifest:
 
 
 def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
-    """Writes an index into one file, in the state of this moment, whatever a writer does meanwhile.
-
-    Raises:
-        UsageError: the file is there already.
-        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
-    """
+    """Writes an index into one file, in the state of this moment, whatever a writer does meanwhile."""
     if file.exists() and not replace:
         raise UsageError(f"{file} is there already; --force replaces it")
     folder = file.with_name(f".{file.name}{DRAFT_ENDING}")
@@ -166,12 +161,7 @@ def empty_draft(folder: Path) -> None:
 
 @contextmanager
 def open_archive(file: Path) -> Iterator["Archive"]:
-    """An archive, its manifest read and checked as far as that is possible without unpacking the rest.
-
-    Raises:
-        ArchiveError: it is none, or a damaged one, or one that somebody made to do harm.
-        IndexVersionError: a version with another format made it.
-    """
+    """An archive, its manifest checked, the rest not yet unpacked; ArchiveError or IndexVersionError if it is none."""
     try:
         with zipfile.ZipFile(file) as archive:
             yield Archive(file, archive)
@@ -202,11 +192,7 @@ class Archive:
             raise ArchiveError(f"{file} would unpack to {self.manifest.bytes:,} bytes, which no index does")
 
     def unpack(self, target: Path) -> None:
-        """Writes the database, which nobody has looked into yet.
-
-        Raises:
-            ArchiveError: it is not what the manifest says.
-        """
+        """Writes the database, which nobody has looked into yet; ArchiveError when the manifest says otherwise."""
         digest, left = hashlib.sha256(), self.manifest.bytes
         target.touch(mode=0o600, exist_ok=False)
         with self._archive.open(FILE_NAME) as source, target.open("wb") as out:
@@ -219,12 +205,7 @@ class Archive:
 
 
 def read_manifest(data: bytes, file: Path) -> Manifest:
-    """The manifest, every value of the type that it should have.
-
-    Raises:
-        ArchiveError: it is none.
-        IndexVersionError: a version with another format made it.
-    """
+    """The manifest, every value of its type; ArchiveError, IndexVersionError when it is none of this version."""
     try:
         content = json.loads(data)
         formats = content["archive_format"], content["index_format"]
@@ -246,11 +227,7 @@ def read_manifest(data: bytes, file: Path) -> Manifest:
 
 
 def check_path(text: object) -> str:
-    """A path that this system can encode.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The path; ValueError when this system cannot encode it."""
     if not isinstance(text, str) or not text or "\0" in text:
         raise ValueError(text)
     os.fsencode(text)
@@ -273,12 +250,7 @@ class ImportOptions:
     """The server on another machine that the index may go on sending texts to."""
 
     def check(self, manifest: Manifest) -> None:
-        """Refuse what cannot be done with this archive at this place.
-
-        Raises:
-            UsageError: there is an index already, or something else; the folders are others.
-            DocumentsError: a folder that was named is none.
-        """
+        """Refuses, as UsageError or DocumentsError, what cannot be done with this archive at this place."""
         if self.folders and len(self.folders) != len(manifest.folders):
             listed = ", ".join(manifest.folders) or "none"
             raise UsageError(f"the index has {len(manifest.folders)} folders, name as many, in this order: {listed}")
@@ -293,14 +265,7 @@ class ImportOptions:
 
 
 def import_archive(archive: Archive, options: ImportOptions) -> None:
-    """Checks everything, makes the index beside its place, and puts it there.
-
-    Raises:
-        ArchiveError: what is in it is damaged, or is no index.
-        UsageError: there is an index already; its folders are others; it names a server on another machine.
-        DocumentsError: a folder that was named is none.
-        IndexUnusableError: another process is writing to the index, or the disk is full or read-only.
-    """
+    """Checks everything, makes the index beside its place, and puts it there; raises as `api.import_index`."""
     options.check(archive.manifest)
     index = options.index
     draft, replaced = name_drafts(index)
@@ -324,20 +289,15 @@ def import_archive(archive: Archive, options: ImportOptions) -> None:
 
 
 def name_drafts(index: Path) -> tuple[Path, Path]:
-    """Where an import makes the index, and where it puts the one that was there: beside it, so that a name is enough.
+    """Where an import makes the index, and where it puts the one that was there.
 
-    Their names are always the same, and the first has a writer's lock of its own: so the next import knows what a
-    killed one left.
+    The names are always the same, and the first has a writer's lock: so the next import knows what a killed one left.
     """
     return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
 
 
 def prepare_index(archive: Archive, folder: Path, options: ImportOptions) -> Mapping[str, Any]:
-    """Checks the unpacked database, and makes what searches need.
-
-    Returns:
-        The settings that say which files are documents.
-    """
+    """Checks the unpacked database, makes what searches need, and returns the settings of its documents."""
     try:
         with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
             check_schema(connection)
@@ -356,11 +316,7 @@ def prepare_index(archive: Archive, folder: Path, options: ImportOptions) -> Map
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Refuse a database that brings more than tables and indexes of ours: triggers and views would run in our name.
-
-    Raises:
-        sqlite3.DatabaseError: it does.
-    """
+    """Raises sqlite3.DatabaseError for more than our tables and indexes: triggers and views would run in our name."""
     known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", read_schema(), re.MULTILINE))
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         is_ours = name in known or name.startswith("sqlite_")

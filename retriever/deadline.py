@@ -76,14 +76,9 @@ class Deadline:
         return self.started + self.total_s - self.clock()
 
     def seconds_for(self, stage: StageName, needs: float = 0.0) -> float | None:
-        """How long an optional stage may take, so that those after it still have their time; None without a limit.
+        """How long an optional stage may take, so that those after it have their time; None without a limit.
 
-        Args:
-            stage: one of `OPTIONAL`.
-            needs: how many seconds it takes at least.
-
-        Raises:
-            OutOfTimeError: it cannot finish in time.
+        Raises OutOfTimeError when it cannot finish: it takes `needs` seconds at least.
         """
         if self.total_s == math.inf:
             return None

@@ -76,12 +76,7 @@ class CheckUp:
 
 
 def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Finding]:
-    """Examines everything.
-
-    Args:
-        index: the index's folder; None when nothing has been indexed yet.
-        llm: the language model to be asked as well; None to leave it alone.
-    """
+    """Examines everything; `index` is None before the first indexing, `llm` unless the language model is asked."""
     yield from examine_software()
     if index is None:
         cure = Command("index FOLDER").render()
@@ -218,13 +213,7 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 
 def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
-    """The snapshot in force, compared with its checksums and with the rows that it was made of.
-
-    Args:
-        connection: of a whole database.
-        index: the index's folder.
-        repair: what to do about a damaged snapshot.
-    """
+    """Compares the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
     if not number:
         cure = Command("index FOLDER").render()

@@ -42,10 +42,7 @@ class Watch:
         self._digests: Digests = {}  # an index that cannot be written never learns that the content is the same
 
     def refresh(self, index: OpenIndex) -> Freshness:
-        """Looks, if the last look is not too young, and indexes what changed when that is little.
-
-        ChromaDB is brought up to date where a search by these settings asks it.
-        """
+        """Looks, if the last look is not too young, and indexes what changed when that is little."""
         if time.monotonic() - self._looked < self._profile.refresh_seconds:
             self._freshness = replace(self._freshness, refreshed=0)
         else:

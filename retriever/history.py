@@ -28,12 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def record_answer(index: Path, answer: Answer) -> Answer:
-    """Records an answer; where that fails, the same answer that says so.
-
-    Args:
-        index: the index's folder.
-        answer: as it is given to the user.
-    """
+    """Records an answer; where that fails, the same answer that says so."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     citation = answer.hits[0].citation if answer.hits else None
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)

@@ -161,10 +161,7 @@ def client_options(timeouts: Timeouts, url: str) -> dict[str, Any]:
 def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
     """A client for one try; its connections are closed at the end, also by an interrupt.
 
-    Raises:
-        httpx.HTTPError: there is no connection, or it broke; OverdueError and AnswerTooLargeError among them.
-        RefusedError: the server says no.
-        StrangeAnswerError: it is no Ollama.
+    Raises RefusedError, StrangeAnswerError, and httpx.HTTPError: OverdueError and AnswerTooLargeError are of it.
     """
     import ollama  # 335 ms
 
@@ -186,8 +183,7 @@ def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
     """The server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
 
-    Raises:
-        ValueError: the address cannot be read, holds a password, or is another machine that may not be asked.
+    Raises ValueError for an address that `server_url` refuses, or of another machine that may not be asked.
     """
     url = server_url(_complete_url(setting or os.environ.get("OLLAMA_HOST", "")) or DEFAULT_URL)
     if not allow_remote and not is_this_machine(url):
@@ -196,10 +192,7 @@ def ollama_url(setting: str, *, allow_remote: bool) -> str:
 
 
 def _complete_url(address: str) -> str:
-    """OLLAMA_HOST as Ollama reads it: scheme, host and port may be missing, and 0.0.0.0 is where a server listens.
-
-    An address that cannot be read is returned as it is, to be refused later.
-    """
+    """OLLAMA_HOST as Ollama reads it: scheme, host and port may be missing, and 0.0.0.0 means this machine."""
     address = address.strip().strip("\"'").strip()
     scheme, _, rest = address.rpartition("://")
     with suppress(ValueError):  # it is a name, an IPv4 address, or has a port or a path
@@ -218,11 +211,7 @@ def _complete_url(address: str) -> str:
 
 
 def server_url(url: str) -> str:
-    """The URL without a closing slash.
-
-    Raises:
-        ValueError: it is no http URL with a host, or holds a password, which would end up in logs.
-    """
+    """The URL without a closing slash; ValueError without a host or with a password, which would end up in logs."""
     if "@" in url:
         raise ValueError("a name or password in the address would end up in logs: leave it out")
     try:

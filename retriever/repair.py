@@ -65,15 +65,8 @@ Row = tuple[object, ...]
 def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
     """Makes an index whole; says what was done, a sentence each.
 
-    Args:
-        index: the index's folder.
-        progress: told how far indexing has come, where documents are indexed again.
-        encoder: the caller's own, as in `open_retriever`.
-
-    Raises:
-        IndexUnusableError: the index is locked, of another format, or the disk is full or read-only.
-        DocumentsError: a folder of documents is away; the damaged index is as it was.
-        EncoderError: a text whose vector was lost cannot be embedded; the damaged index is as it was.
+    Raises DocumentsError when a folder of documents is away, EncoderError when a lost vector cannot be made again: the
+    damaged index is then as it was. IndexUnusableError when it is locked, of another format, or cannot be written.
     """
     if not is_index(index):
         return
@@ -123,8 +116,7 @@ def repair_snapshot(index: Path) -> Iterator[str]:
 def empty_log(index: Path) -> None:
     """Moves what SQLite's log holds into the damaged database, so that the swap may remove the log.
 
-    Raises:
-        IndexLockedError: a process is reading the log, and did not stop in time.
+    Raises IndexLockedError when a process reads the log for too long.
     """
     uri = f"{(index / FILE_NAME).as_uri()}?mode=rw"
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
@@ -190,15 +182,7 @@ class Salvaged:
 
 
 def salvage(damaged: Path, draft: Path) -> Salvaged:
-    """Fills the database of a new index; nothing is written to the damaged one.
-
-    Args:
-        damaged: the database.
-        draft: the folder of the new index, empty.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-    """
+    """Fills the database of a new index in the empty folder `draft`; nothing is written to the damaged one."""
     saved, broken = {}, []
     uri = f"{damaged.as_uri()}?mode=ro"
     with closing(create_database(draft)) as target, closing(sqlite3.connect(uri, uri=True)) as source:

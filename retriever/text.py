@@ -13,12 +13,8 @@ _MARKS = ("#", "```", "~~~")  # a line that begins so says nothing by itself
 def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
     """At most about 300 characters of a text, as one line, from the sentence on that holds most of the words.
 
-    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are.
-
-    Args:
-        text: Markdown.
-        words: the question's, as `words_of` gives them.
-        words_of: a text's words.
+    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are. `words_of` cuts
+    a text into such words.
     """
     from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
     from pageindex.summary import prose_sentences

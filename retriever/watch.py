@@ -55,11 +55,7 @@ class Watcher:
     def follow(self) -> Iterator[WatchEvent | RetrieverError]:
         """Indexes at once, then after every change, until it is interrupted.
 
-        Yields:
-            Each run; a failure, which is tried again, once.
-
-        Raises:
-            RetrieverError: the first run failed.
+        Yields each run; a failure, which is tried again, once. Raises RetrieverError when the first run failed.
         """
         yield self._update(self._look(), self._folders)
         reported = ""
@@ -113,12 +109,7 @@ class Watcher:
 
 
 def wait_for_changes(folders: Sequence[Path]) -> Iterator[bool]:
-    """Yields every LOOK_MS at the latest: whether something may have changed meanwhile.
-
-    Raises:
-        KeyboardInterrupt: a handler of a signal raised something.
-        DocumentsError: the system cannot watch the folders.
-    """
+    """Yields every LOOK_MS at the latest: whether something may have changed meanwhile."""
     from watchfiles import watch  # 60 ms, where something is watched
 
     while True:

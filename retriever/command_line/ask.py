@@ -227,7 +227,6 @@ def answer_question(
 
 
 def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
-    """Prints the hits, and what else was asked for."""
     if form.as_json:
         from retriever.display.json import answer_object
 
@@ -260,12 +259,7 @@ def print_context(found: "AnswerInContext", spent: "Spent", *, as_json: bool) ->
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
     """Says on standard error what to know about an answer: what was left out, its age, what was searched.
 
-    Args:
-        answer: what was found.
-        console: where it is said.
-        spent: how long it took.
-        index: as it was given with --index.
-        footer: whether the last line, for people alone, says what was searched.
+    `index` is as it was given with --index; the `footer`, for people alone, says what was searched.
     """
     from retriever.display.phrases import counted, freshness, refresh_command
 
@@ -306,11 +300,7 @@ class Question:
 
 
 def answer_batch(source: str, target: str, opening: Opening, console: Console, *, fail_on_none: bool) -> ExitCode:
-    """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams.
-
-    Raises:
-        UsageError: with every malformed line of the batch, before anything is opened.
-    """
+    """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams."""
     from pageindex.files import read_file
     from retriever.display.json import FoundJson
     from retriever.display.phrases import counted
@@ -344,15 +334,7 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
 
 
 def read_questions(content: bytes, name: str) -> list[Question]:
-    """The questions of a JSONL file; blank lines between them are allowed.
-
-    Args:
-        content: the file, in UTF-8.
-        name: what to call it in messages.
-
-    Raises:
-        UsageError: with every malformed line, or no question at all.
-    """
+    """The questions of a JSONL file in UTF-8; UsageError with every malformed line. `name` is for messages."""
     from retriever.evaluation.formats import Mistakes, id_in, json_object, text_in
 
     questions: list[Question] = []

@@ -91,10 +91,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def json_line(content: dict[str, Any]) -> str:
-    """The object as text that standard output can hold: other characters than ASCII stay as they are where they can.
-
-    A file name that is not UTF-8 holds lone surrogates, which only an escape can carry.
-    """
+    """The object as text that this standard output can hold; lone surrogates, as in names of files, only as escapes."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     try:
         text.encode("utf-8")
@@ -108,9 +105,6 @@ def write_whole(target: str) -> Iterator[IO[str]]:
     """A file that appears under its name when all of it is written, and not at all when that fails.
 
     Standard output (`-`) and what is no regular file (a pipe, /dev/null) are written as the text comes.
-
-    Raises:
-        RetrieverError: it cannot be written.
     """
     if target == STANDARD_STREAM:
         yield sys.stdout
@@ -143,12 +137,10 @@ class Console:
     """What the stages report, with timings."""
 
     def note(self, text: str) -> None:
-        """Writes a line, unless quiet."""
         if not self.quiet:
             sys.stderr.write(f"{sanitize(text)}\n")
 
     def note_dim(self, text: str) -> None:
-        """Writes a dim line, unless quiet."""
         line = sanitize_line(text)
         if not self.quiet:
             can_dim = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
@@ -235,7 +227,6 @@ class Bars:
 
 
 def make_progress_display() -> "Display":
-    """An empty display of bars on standard error."""
     from rich.console import Console as RichConsole
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Task as RichTask

@@ -143,11 +143,7 @@ def evaluate(
 
 
 def measure(questions: Path, request: Request, console: Console) -> "Summary":
-    """Asks every profile every question, or reads what was found before, and measures it.
-
-    Raises:
-        click.UsageError: options that exclude each other, or judgements without a run; before anything is indexed.
-    """
+    """Asks every profile every question, or reads what was found before, and measures it."""
     from retriever.evaluation.formats import open_source
 
     with open_source(questions) as source, console.show_progress() as progress:
@@ -255,11 +251,7 @@ def write_files(summary: "Summary", run: str | None, report: str | None, baselin
 
 
 def compare_with_baseline(summary: "Summary", baseline: Path, console: Console) -> None:
-    """Says what changed since the baseline.
-
-    Raises:
-        RetrieverError: a measure fell, or cannot be compared.
-    """
+    """Says what changed since the baseline. Raises RetrieverError when a measure fell, or cannot be compared."""
     from retriever.evaluation.summary import against, read_baseline
 
     verdict = against(summary, read_baseline(baseline))
@@ -279,7 +271,6 @@ def compare_with_baseline(summary: "Summary", baseline: Path, console: Console) 
 
 
 def show_summary(page: Page, summary: "Summary") -> None:
-    """All tables, a blank line between two."""
     questions, systems = summary.questions, summary.systems
     unanswerable = sum(not item.is_answerable for item in questions.questions)
     text = f"{sanitize_line(questions.name)}: {counted(len(questions.questions), 'question')}"
@@ -350,7 +341,6 @@ def show_costs(page: Page, summary: "Summary") -> None:
 
 
 def format_interval(value: "Estimate | None") -> str:
-    """`.617 [.58 .65]`."""
     if value is None:
         return NONE
     return f"{format_share(value.mean)} [{format_share(value.low, 2)} {format_share(value.high, 2)}]"

@@ -67,7 +67,6 @@ def history(console: Console, number: int | None, delete: str | None, index: str
 
 
 def print_record(record: dict[str, Any]) -> None:
-    """Prints one question with what it was expanded to and what was found, for people."""
     print_line(f"question    {sanitize_line(record['question'])}")
     print_line(f"asked       {record['asked_at']}, profile {sanitize_line(record['profile'])}")
     print_line(f"verdict     {record['verdict']}, confidence {record['confidence']:.2f}")

@@ -78,7 +78,6 @@ def index(
 
 
 def print_report(report: "IndexReport") -> None:
-    """Prints what was done, for people."""
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
     held = f"{counted(report.documents, 'file')}, {counted(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")

@@ -109,10 +109,7 @@ class Number(click.FloatRange):
 
 
 class SettingOption(click.Option):
-    """The flag of one setting; when it is not given, the layers below decide.
-
-    The flags that were given come to the command as one nested dict, its parameter `settings`.
-    """
+    """The flag of one setting; those that are given reach the command as one nested dict, its parameter `settings`."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -156,7 +153,6 @@ def setting_flags(setting: Setting) -> tuple[str, ...]:
 
 
 def format_value(value: object) -> str:
-    """A setting's value in a help text."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -165,11 +161,6 @@ def format_value(value: object) -> str:
 
 
 def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type form such as Annotated[int, Ge(1)] has no type of its own
-    """How click reads a value of a setting's type.
-
-    Raises:
-        TypeError: no flag can be made of this type.
-    """
     if get_origin(kind) is tuple or NoneType in get_args(kind):
         return click_type(next(part for part in get_args(kind) if part is not NoneType))
     if get_origin(kind) is Literal:
@@ -248,11 +239,7 @@ def console_option(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]
 
 
 def join_question(words: tuple[str, ...], example: str) -> str:
-    """The question's arguments as one text: quotes may be left out.
-
-    Raises:
-        QuestionError: there is none; the message shows `example`, a command line without the program's name.
-    """
+    """The question's arguments as one text, quotes or not; QuestionError, with an `example`, when there is none."""
     question = " ".join(words)
     if not question.strip():
         raise QuestionError(f"the question is empty: write it in quotes, as in: hybrid_retrieve.py {example}")
@@ -263,11 +250,7 @@ COMMAND_IMPLIED = f"{__name__}.implied"  # in the context's `meta`: the default 
 
 
 def refuse_misplaced_command(words: tuple[str, ...]) -> None:
-    """For the default command: `--index DIR status` would silently ask "status".
-
-    Raises:
-        click.UsageError: no command was named, and the first word is the name of one.
-    """
+    """For the default command: `--index DIR status` would silently ask "status"."""
     if click.get_current_context().meta.get(COMMAND_IMPLIED) and words and words[0] in COMMANDS:
         raise click.UsageError(
             f"{words[0]} is a command, and a command comes first, before its options; "
@@ -312,7 +295,6 @@ def common_options(options: Iterable[click.Parameter]) -> list[click.Parameter]:
 
 
 def is_help(option: click.Parameter) -> bool:
-    """Whether it is --help."""
     return "--help" in option.opts
 
 
@@ -324,7 +306,6 @@ def is_long_tail(option: click.Parameter) -> bool:
 def write_options(
     heading: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """Writes one list of a help page."""
     named = [option.get_help_record(ctx) for option in options if isinstance(option, click.Option)]
     records = [record for record in named if record is not None]
     if records:

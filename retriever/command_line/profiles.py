@@ -114,11 +114,7 @@ def init(file: str, profile: str, *, force: bool) -> ExitCode:
 
 
 def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
-    """Every setting as a command with this profile would use it, in the order of declaration.
-
-    Raises:
-        ProfileError: with every mistake of the file and the environment.
-    """
+    """Every setting as a command with this profile would use it, in the order of declaration."""
     given = given_settings(name, environment=environment)
     profile = given.profile()
     values = []
@@ -143,7 +139,6 @@ def find_origin(setting: Setting, layers: Sequence[Layer]) -> str:
 
 
 def setting_object(item: SettingValue) -> dict[str, Any]:
-    """A setting, for programs."""
     setting = item.setting
     value, default = (list(part) if isinstance(part, tuple) else part for part in (item.value, setting.default))
     names = {"flag": setting.flag, "variable": setting.variable, "help": setting.help}
@@ -178,7 +173,6 @@ def format_template(values: Sequence[SettingValue]) -> Iterator[str]:
 
 
 def format_yaml(value: object) -> str:
-    """The value as it stands behind its key in a profile file."""
     import yaml
 
     plain = list(value) if isinstance(value, tuple) else value

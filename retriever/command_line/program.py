@@ -136,11 +136,7 @@ def completion(shell: str) -> ExitCode:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one command line in a process that does nothing else.
-
-    Returns:
-        the exit status; see `ExitCode`.
-    """
+    """Runs one command line in a process that does nothing else, and returns its exit status."""
     gc.set_threshold(BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask
     prepare_streams()
@@ -151,16 +147,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) -> int:
-    """Runs one command line.
-
-    Args:
-        arguments: without the program's name.
-        program: its name, for messages.
-        opener: opens the retriever of an `ask`, in place of `open_retriever`.
-
-    Returns:
-        the exit status; see `ExitCode`.
-    """
+    """Runs one command line, for which `opener` opens the retriever of an `ask`; returns its exit status."""
     with note_interrupts() as interrupts:
         try:
             with command_line.make_context(program, list(arguments), obj=opener) as context:
@@ -177,8 +164,8 @@ def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) 
 def note_interrupts() -> Iterator[list[int]]:
     """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt.
 
-    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is ignored or
-    handled otherwise, and in threads, which it does not reach, nothing is changed and nothing noted.
+    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is handled
+    otherwise, and in threads, nothing is noted.
     """
     came: list[int] = []
 
@@ -198,11 +185,7 @@ def note_interrupts() -> Iterator[list[int]]:
 
 
 def report_error(error: Exception | KeyboardInterrupt) -> int:
-    """Says on standard error what ended a command line; called where the error is handled.
-
-    Returns:
-        the exit status.
-    """
+    """Says on standard error what ended a command line, and returns the exit status; called while it is handled."""
     match error:
         case BrokenPipeError():  # the reader has what it wants, as in `| head`
             abandon_output()

@@ -50,11 +50,7 @@ class Page:
 
     @classmethod
     def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":
-        """A page on that stream; no colours where it is no terminal, or with NO_COLOR, and links on a terminal alone.
-
-        Raises:
-            UsageError: there is no such editor (see `choose_template`).
-        """
+        """A page on that stream; colours and links on a terminal alone. UsageError when there is no such editor."""
         width = max(MIN_WIDTH, terminal_columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
@@ -75,7 +71,6 @@ class Page:
         self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
     def heading(self, title: str, explanation: str) -> None:
-        """A title, and what follows below it."""
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
     def cite(self, citation: str, absolute_path: str, line: int) -> Text:
@@ -93,7 +88,6 @@ class Page:
             self.line(Text.assemble((self.bar, QUIET), row), indent)
 
     def blank(self) -> None:
-        """An empty line."""
         self.console.print()
 
 

@@ -168,11 +168,7 @@ def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index
 
 
 def run_resident(console: Console, idle_minutes: float, *, background: bool) -> ExitCode:
-    """Answers the questions of other processes until told to leave, or idle for that time (0: for ever).
-
-    Raises:
-        ServingError: another resident process runs.
-    """
+    """Answers the questions of other processes until told to leave, or idle for that time (0: for ever)."""
     # What every question needs is loaded now, so that the first one finds it.
     import retriever.command_line.ask
     import retriever.command_line.render
@@ -218,7 +214,6 @@ class QuestionRunner(Closing):
         self._pool = RetrieverPool(MAX_OPEN)
 
     def close(self) -> None:
-        """Closes every retriever that is open."""
         self._pool.close()
 
     def run(self, call: "Call") -> "Outcome":
@@ -249,12 +244,8 @@ class QuestionRunner(Closing):
     ) -> "Iterator[Retriever]":
         """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble.
 
-        Everything is resolved anew, as in a process of its own: profile file, environment and index settings are read
-        again, and a retriever is used only if it was opened for just the same.
-
-        Raises:
-            DeclinedError: documents are to be indexed first, or another process writes to the index.
-            RetrieverError: as `open_retriever`.
+        All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
+        index settings. Raises DeclinedError when there is something to index first.
         """
         from retriever.api import index_request
         from retriever.indexing.request import remember
@@ -309,11 +300,7 @@ def start_in_background() -> None:
 
 
 def end_resident(console: Console) -> ExitCode:
-    """Ends this user's resident process after what it answers now; kills it when it hangs.
-
-    Raises:
-        ServingError: it cannot be ended.
-    """
+    """Ends this user's resident process after what it answers now; kills it when it hangs."""
     paths = ResidentPaths(os.environ)
     if not paths.is_private() or wait_until_gone(paths, 0):
         console.note("no resident process runs")
@@ -372,7 +359,6 @@ def resident_state() -> ResidentState | ServingError | None:
 
 
 def describe_resident(state: ResidentState | ServingError | None) -> str:
-    """What `status` says of it."""
     if state is None:
         return "not running"
     if isinstance(state, ServingError):
@@ -382,7 +368,6 @@ def describe_resident(state: ResidentState | ServingError | None) -> str:
 
 
 def resident_object(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
-    """The same for programs; null where none runs."""
     if state is None:
         return None
     return {"trouble": str(state)} if isinstance(state, ServingError) else asdict(state)

@@ -129,7 +129,6 @@ def status(console: Console, index: str | None, *, as_json: bool, metrics: bool)
 
 
 def print_status(status: "Status", index: str | None) -> None:
-    """Prints the index's state, for people; `index` as it was given with --index."""
     state = status.index
     freshness = "up to date"
     if status.changed_files:
@@ -153,7 +152,6 @@ def print_status(status: "Status", index: str | None) -> None:
 
 
 def print_metrics(metrics: "ExpansionMetrics") -> None:
-    """Prints how the expansion of questions fared, for people."""
 
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.0%}"

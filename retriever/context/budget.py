@@ -56,19 +56,11 @@ def load_token_counter() -> TokenCount:
 
 
 def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
-    """The context of these sections.
+    """The context of these sections: hits, best first, then those that complete families.
 
     First it takes the chunk that matched of each hit; then each hit whole where that fits, or else as many chunks
-    around the one that matched as fit; then the sections that complete families, whole or not at all.
-
-    Args:
-        sections: hits first, best first; then the sections that complete their families.
-        verdict: of the answer.
-        max_tokens: of the whole page, headings and outline included.
-        count: counts tokens.
-
-    Raises:
-        UsageError: so few tokens hold nothing.
+    around the one that matched as fit; then the others, whole or not at all. `max_tokens`, by `count`, is for the whole
+    page; UsageError when it holds nothing.
     """
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
@@ -119,10 +111,7 @@ class _Page:
         self._taken: dict[str, Sequence[Quotation]] = {}
 
     def take(self, section: Section, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
-        """Takes quotations in place of those taken of the section, if the page is then within a share of the budget.
-
-        When some quotations do not fit, more of the section do not fit either.
-        """
+        """Takes quotations in place of those of the section: as many of the first as a share of the budget holds."""
         if not quotations:
             return False
         room = self._max_tokens * share

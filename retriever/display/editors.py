@@ -35,13 +35,9 @@ _LINKING_VTE = 5000  # version 0.50: 0.48 and 0.49 show links, and crash over th
 def choose_template(choice: str, environment: Mapping[str, str]) -> str:
     """The template that a user's choice names; empty where no link is to be shown.
 
-    Args:
-        choice: `auto`, `none`, a key of EDITOR_TEMPLATES, or a template.
-        environment: that of the terminal: `auto` finds the editor whose terminal it is, else lets the desktop open the
-            file, and shows no link where the terminal is not known to understand one.
-
-    Raises:
-        UsageError: there is no such editor, or the template is no address.
+    The choice is `auto`, `none`, a key of EDITOR_TEMPLATES, or a template. `auto` finds the editor whose terminal this
+    is, else lets the desktop open the file, if the terminal is known to show links. Raises UsageError for any other
+    choice.
     """
     if choice == NO_EDITOR:
         return ""
@@ -66,11 +62,7 @@ def understands_links(environment: Mapping[str, str]) -> bool:
 
 
 def _find_template(name: str) -> str:
-    """The template of an editor, or one of the caller's own.
-
-    Raises:
-        UsageError: it is none, or holds what a terminal would obey.
-    """
+    """The template of an editor, or the caller's own; UsageError if it is none or holds what a terminal would obey."""
     template = EDITOR_TEMPLATES.get(name, name)
     if "{path}" not in template and "{argument}" not in template:
         known = ", ".join(EDITOR_TEMPLATES)
@@ -81,15 +73,9 @@ def _find_template(name: str) -> str:
 
 
 def make_editor_link(template_name: str, absolute_path: str, line: int) -> str:
-    """The address of a line of a file.
+    """The address of a 1-based line of a file, by a key of EDITOR_TEMPLATES or a template of the caller's own.
 
-    Args:
-        template_name: a key of EDITOR_TEMPLATES, or a template of the caller's own with `{path}` or `{argument}` in it.
-        absolute_path: as the system writes it; a name that is not UTF-8 is encoded byte by byte.
-        line: 1-based.
-
-    Raises:
-        UsageError: there is no such editor, or the template is no address.
+    Raises UsageError as `choose_template`. A name that is not UTF-8 is encoded byte by byte.
     """
     template = _find_template(template_name)
     path = os.fsencode(PurePath(absolute_path).as_posix())

@@ -62,12 +62,9 @@ def sections_of(retriever: "Retriever") -> Sections:
 
 
 def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
-    """The answers of one system to all questions.
+    """The answers of one system to all questions; raises as `Retriever.search`.
 
     The first question is asked once before the clock runs: it opens the model and the index.
-
-    Raises:
-        RetrieverError: as `Retriever.search`; UsageError also when the index does not hold the gold.
     """
     questions = asked.questions.questions
     with open_system(system, asked, progress) as own:
@@ -188,13 +185,7 @@ OF_EXPANSION = ("rewordings", "passages", "passages' words", "entities")  # only
 
 
 def without_each_part(system: System, profile: Profile, *, expanded: bool) -> Iterator[System]:
-    """The system, then the same without each part that it has.
-
-    Args:
-        system: a profile and settings over it.
-        profile: what they come to; a part that it has off already is left out.
-        expanded: whether the questions come with expansions.
-    """
+    """The system, then the same without each part that its profile has; `expanded`: expansions are given."""
     yield system
     for part, change in PARTS.items():
         if differs(profile, change) and (expanded or part not in OF_EXPANSION):

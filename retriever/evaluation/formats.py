@@ -36,11 +36,7 @@ class Mistakes:
         self.found.append(f"{place}: {what}")
 
     def raise_any(self) -> None:
-        """Names all of them.
-
-        Raises:
-            UsageError: when there are some.
-        """
+        """Names all of them. Raises UsageError when there are some."""
         if self.found:
             more = [f"and {len(self.found) - MAX_NAMED:,} mistakes more"] if len(self.found) > MAX_NAMED else []
             raise UsageError("\n".join([*self.found[:MAX_NAMED], *more]))
@@ -50,11 +46,7 @@ class Mistakes:
 
 
 def read_text(path: Path) -> str:
-    """A file in UTF-8, without a byte order mark.
-
-    Raises:
-        UsageError: it cannot be read, or is not UTF-8.
-    """
+    """A file in UTF-8, without a byte order mark. Raises UsageError when it cannot be read, or is not UTF-8."""
     try:
         return read_file(path, MAX_BYTES, follow_link=True).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -111,11 +103,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def text_in(item: dict[str, Any], key: str, default: str | None = None) -> str:
-    """A text that is not blank; where the key is missing, the default, if there is one.
-
-    Raises:
-        ValueError: the key holds none.
-    """
+    """A text that is not blank; where the key is missing, the default, if there is one. Else ValueError."""
     if default is not None and key not in item:
         return default
     value = item.get(key)
@@ -125,11 +113,7 @@ def text_in(item: dict[str, Any], key: str, default: str | None = None) -> str:
 
 
 def id_in(item: dict[str, Any], key: str = "id") -> str:
-    """An id; whole numbers become texts.
-
-    Raises:
-        ValueError: it is neither a text nor a whole number.
-    """
+    """An id; whole numbers become texts. Raises ValueError when it is neither a text nor a whole number."""
     value = item.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise ValueError(f"{key} must be a text or a whole number")
@@ -137,11 +121,7 @@ def id_in(item: dict[str, Any], key: str = "id") -> str:
 
 
 def texts_in(item: dict[str, Any], key: str) -> tuple[str, ...]:
-    """A list of texts, none blank; empty when the key is missing.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A list of texts, none blank; empty when the key is missing. Raises ValueError when it is something else."""
     value = item.get(key, [])
     if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
         raise ValueError(f"{key} must be a list of texts that are not empty")
@@ -149,11 +129,7 @@ def texts_in(item: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def split_columns(line: str, columns: str, separator: str | None = None) -> list[str]:
-    """The columns of a line, as many as `columns` names.
-
-    Raises:
-        ValueError: it has more, or fewer.
-    """
+    """The columns of a line, as many as `columns` names. Raises ValueError when it has more, or fewer."""
     parts = line.split(separator)
     if len(parts) != len(columns.split()):
         named = columns.replace(" ", "<tab>") if separator else columns
@@ -175,9 +151,6 @@ def read_questions(path: Path) -> QuestionSet:
     """Lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}], "exclude": [...]}`.
 
     `kind` and `exclude` may be missing; an empty `gold` is a question without an answer; lines are 1-based, inclusive.
-
-    Raises:
-        UsageError: with every malformed line.
     """
 
     def parse_gold(item: dict[str, Any], key: str) -> Iterator[Gold]:
@@ -212,13 +185,7 @@ def read_questions(path: Path) -> QuestionSet:
 
 
 def read_expansions(path: Path) -> dict[str, Expansion]:
-    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`: what a model made of a question.
-
-    All but the id may be missing.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`, all but the id optional."""
 
     def parse(line: str) -> tuple[str, Expansion]:
         item = json_object(line)
@@ -238,11 +205,7 @@ def read_expansions(path: Path) -> dict[str, Expansion]:
 
 
 def check_expansions(expansions: dict[str, Expansion], questions: QuestionSet, path: Path) -> None:
-    """Refuse expansions of some questions only: a mean over both kinds of question says nothing.
-
-    Raises:
-        UsageError: with every question that has none.
-    """
+    """Refuses expansions of some questions only: a mean over both kinds of question says nothing."""
     missing = [question.id for question in questions.questions if question.id not in expansions]
     if missing:
         raise UsageError(f"{path}: holds no expansion of {len(missing):,} questions: {', '.join(missing[:5])} ...")
@@ -258,11 +221,7 @@ def is_trec(path: Path, columns: int) -> bool:
 
 
 def read_trec_judgements(path: Path) -> QuestionSet:
-    """The judged questions, their ids as their texts: judgements alone do not say what was asked.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """The judged questions, their ids as their texts: judgements alone do not say what was asked."""
 
     def parse(line: str) -> tuple[str, str, int]:
         query, _, document, gain = split_columns(line, "query 0 document gain")
@@ -283,11 +242,7 @@ def read_trec_judgements(path: Path) -> QuestionSet:
 
 
 def read_trec_run(path: Path) -> dict[str, list[str]]:
-    """The documents of each question, best first: by falling score, ties in the order of the file.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """The documents of each question, best first: by falling score, ties in the order of the file."""
 
     def parse(line: str) -> tuple[str, str, float]:
         query, _, document, _, text, _ = split_columns(line, "query Q0 document rank score tag")
@@ -314,17 +269,9 @@ def read_trec_run(path: Path) -> dict[str, list[str]]:
 
 
 def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
-    """Writes every document of the corpus as a Markdown file of one section.
+    """Writes every document of a BEIR folder as a Markdown file of one section into the empty folder `target`.
 
-    Args:
-        folder: the BEIR folder.
-        target: an empty folder.
-
-    Returns:
-        Document ids to files, relative to `target`; an id may hold signs that no file name can.
-
-    Raises:
-        UsageError: with every malformed line.
+    Returns document ids to files, relative to `target`; an id may hold signs that no file name can.
     """
 
     def parse(line: str) -> tuple[str, str]:
@@ -351,15 +298,7 @@ def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
 
 
 def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
-    """The queries that have judgements.
-
-    Args:
-        folder: the BEIR folder.
-        files: document ids to files, from `write_beir_documents`.
-
-    Raises:
-        UsageError: with every malformed line, and every judgement of a document or query that is not there.
-    """
+    """The queries of a BEIR folder that have judgements; `files` as `write_beir_documents` gives them."""
 
     def parse_query(line: str) -> tuple[str, str]:
         item = json_object(line)
@@ -401,11 +340,7 @@ def is_qmd_fixture(text: str) -> bool:
 
 
 def read_qmd_questions(path: Path) -> QuestionSet:
-    """The queries; `type` is the kind, and `expected_in_top_k` is not read: every measure has its own k.
-
-    Raises:
-        UsageError: with every malformed query.
-    """
+    """The queries; `type` is the kind, and `expected_in_top_k` is not read: every measure has its own k."""
 
     def parse(item: Any) -> tuple[str, Question]:  # noqa: ANN401 - what JSON holds
         if not isinstance(item, dict):
@@ -441,11 +376,7 @@ class Source:
 
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
-    """The questions of a file or folder of any format.
-
-    Raises:
-        UsageError: there is none, or with every malformed line.
-    """
+    """The questions of a file or folder of any format."""
     if path.is_dir():
         if not all((path / name).exists() for name in ("corpus.jsonl", "queries.jsonl", "qrels")):
             raise UsageError(f"{path}: a folder of questions holds corpus.jsonl, queries.jsonl and qrels/ (BEIR)")

@@ -42,12 +42,7 @@ Rankings: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def section_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    """All measures of the rankings of sections.
-
-    Args:
-        rankings: of every question in `right`; it may be empty.
-        right: question ids to what is right, at least one thing each.
-    """
+    """All measures of the rankings of sections, of which each question in `right` has one; it may be empty."""
     return measure(rankings, right, SECTION_NAMES)
 
 
@@ -78,12 +73,7 @@ def measure(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence
 
 
 def budget_measures(tokens: Sequence[int], is_right: Sequence[bool]) -> Values:
-    """`answered@n` for each budget.
-
-    Args:
-        tokens: the length of each found section's own text, best first.
-        is_right: whether it answers.
-    """
+    """`answered@n` for each budget, by the `tokens` of each found section's own text, best first."""
     needed = tokens_needed(tokens, is_right)
     return {
         name: float(needed is not None and needed <= budget)

@@ -121,11 +121,7 @@ def excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
 
 
 def check_gold(questions: Sequence[Question], sections: Sections) -> None:
-    """Every gold span touches a section: one that does not would count as never found.
-
-    Raises:
-        UsageError: with every one that does not.
-    """
+    """Every gold span touches a section, or UsageError: one that does not would count as never found."""
     lost = [
         f"question {question.id}: {gold.file}{f':{gold.span}' if gold.span else ''} is not in the index"
         for question in questions

@@ -55,14 +55,9 @@ class Loss:
 def loss_of(
     right: Collection[str], rankings: Sequence[Ranking], candidates: Sequence[Candidate], top_k: int, cap: int
 ) -> Loss:
-    """How far the best of the right sections came.
+    """How far the best of the right sections, at least one, came.
 
-    Args:
-        right: node ids, at least one.
-        rankings: of every source.
-        candidates: all nodes of the rankings, fused, best first, without any cut.
-        top_k: how many the profile returns.
-        cap: how many candidates it keeps, at least `top_k`.
+    `candidates` are all nodes of the rankings, fused, best first, without any cut; `cap` is at least `top_k`.
     """
     ranks = {item.node_id: rank for rank, item in enumerate(candidates, start=1) if item.node_id in right}
     node_id = min(ranks, key=lambda name: (ranks[name], name)) if ranks else min(right)
@@ -151,11 +146,7 @@ def run_lines(run: Run, systems: int) -> Iterator[str]:
 
 
 def read_runs(path: Path) -> tuple[Run, ...]:
-    """The runs of a file: ours, as `--run` and `ask --batch` write it, or one of TREC.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """The runs of a file: ours, as `--run` and `ask --batch` write it, or one of TREC."""
     if is_trec(path, columns=6):
         outcomes = {}
         for key, names in read_trec_run(path).items():
@@ -177,11 +168,7 @@ def read_runs(path: Path) -> tuple[Run, ...]:
 
 
 def parse_outcome(line: str) -> tuple[str, Outcome]:
-    """A line of `run_lines`: the system's name, empty in a file of one system, and its answer.
-
-    Raises:
-        ValueError: it is malformed.
-    """
+    """A line of `run_lines`: the system's name, empty in a file of one system, and its answer; or ValueError."""
     item = json_object(line)
     hits = item.get("hits")
     if not isinstance(hits, list) or not all(isinstance(hit, dict) for hit in hits):
@@ -201,11 +188,7 @@ def parse_outcome(line: str) -> tuple[str, Outcome]:
 
 
 def check_runs(runs: Iterable[Run], question_ids: Sequence[str]) -> None:
-    """Refuse a run that lacks a question: it would silently count for nothing.
-
-    Raises:
-        UsageError: with each run that lacks some.
-    """
+    """Refuses a run that lacks a question: it would silently count for nothing."""
     mistakes = Mistakes()
     for run in runs:
         missing = [key for key in question_ids if key not in run.outcomes]

@@ -53,11 +53,7 @@ class Difference:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean and its interval, by the percentile bootstrap over questions (Efron and Tibshirani, 1993, ch. 13).
-
-    Args:
-        values: one for each question, at least one.
-    """
+    """The mean of at least one value, and its percentile bootstrap interval (Efron and Tibshirani, 1993, ch. 13)."""
     array = np.asarray(values, np.float64)
     low, high = find_interval(resample_means(array, 0))
     return Estimate(float(array.mean()), low, high, len(array))
@@ -78,10 +74,7 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
     Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
     Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
-
-    Args:
-        first: one value for each question, at least one.
-        second: of the same questions, in the same order.
+    Both have one value for each question, in the same order.
     """
     array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     array[np.abs(array) < EQUAL] = 0.0

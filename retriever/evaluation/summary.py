@@ -333,11 +333,7 @@ def baseline_text(summary: Summary) -> str:
 
 
 def read_baseline(path: Path) -> Mapping[str, Any]:
-    """A baseline.
-
-    Raises:
-        UsageError: it is none.
-    """
+    """A baseline. Raises UsageError when it is none."""
     try:
         content = json_object(read_text(path))
         if content.get("format") != FORMAT:

@@ -90,17 +90,9 @@ def limitless(sections: int, chunks: int) -> dict[str, Any]:
 def why_not(
     retriever: "Retriever", deep: "Retriever", question: str, reference: str, expansion: "Expansion | None" = None
 ) -> WhyNot:
-    """The way of a section, or of the best one of a file.
+    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `limitless`.
 
-    Args:
-        retriever: whose answer is to be explained.
-        deep: the same with the settings of `limitless`.
-        question: as it was asked.
-        reference: a node id, its short form, or a path; of a file or folder the best section counts.
-        expansion: what the question was expanded to.
-
-    Raises:
-        UsageError: there is no such section, or several.
+    Raises UsageError when there is no such section, or several.
     """
     listed = retriever.nodes(reference)
     named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]

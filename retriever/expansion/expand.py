@@ -77,10 +77,7 @@ class Expander:
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         """The question with the texts that pass the screening; the recorder has the reason where there are none.
 
-        Args:
-            request: the question.
-            open_view: opens the index in one state; it is not held while the model writes.
-            recorder: of this search.
+        `open_view` opens the index in one state, which is not held while the model writes.
         """
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
@@ -145,12 +142,7 @@ class Expander:
             return "", (), Vocabulary()
 
     def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
-        """What the model writes, or has written before, and whether it was cached. Failures are not cached.
-
-        Raises:
-            LanguageModelError: the model wrote nothing that can be used.
-            OutOfTimeError: it would not finish.
-        """
+        """What the model writes, or has written before, and whether it was cached. Failures are not cached."""
         task = build_task(question, grounding, self._settings)
         generator = self._open_generator()
         key = cache_key(generator.name, task)
@@ -193,12 +185,8 @@ def drop_unrelated(
 ) -> tuple[tuple[Query, ...], list[bool]]:
     """The queries that are about the question, with their new weights; and which of all they are.
 
-    Args:
-        queries: the question first, which is always kept, and at least one other.
-        vectors: (n, d) float32, of the queries; None when there are none.
-        view: the index.
-        encoder: that made the vectors.
-        recorder: of this search; its report of the expansion learns what was kept and dropped.
+    The question comes first, and is always kept. `vectors`: (n, d) float32 of the queries, or None. The recorder's
+    report of the expansion learns what was kept and dropped.
     """
     with recorder.stage(StageName.EXPAND) as note:
         try:

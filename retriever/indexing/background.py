@@ -94,11 +94,6 @@ def read_background(connection: sqlite3.Connection) -> Background | None:
 
 
 def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) -> None:
-    """Measures it again where what the index keeps is of another model or size; inside a transaction of the writer.
-
-    Raises:
-        EncoderError: the embedding model failed.
-    """
     kept, chunks = read_background(connection), reading.counts(connection).chunks
     if encoder is None or not chunks:
         kept = None

@@ -101,11 +101,7 @@ class Changes:
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
-    """The listings of folders that somebody named, by path.
-
-    Raises:
-        DocumentsError: as `list_documents`, and for a folder that holds no documents.
-    """
+    """The listing of each folder that somebody named, by path; DocumentsError for one without documents."""
     listings = {str(folder): list_documents(folder, settings) for folder in folders}
     for folder, listing in listings.items():
         if not listing.files:
@@ -115,11 +111,7 @@ def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[st
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
-    """The documents of a folder with their sizes and times: milliseconds for thousands of files.
-
-    Raises:
-        DocumentsError: the folder is missing or cannot be listed, or a pattern to ignore is none.
-    """
+    """The documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
         return list_files(folder, CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes))
     except CorpusError as error:
@@ -152,10 +144,7 @@ Digests = dict[str, tuple[SourceFile, str]]
 def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None = None) -> StatDiff:
     """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is.
 
-    Args:
-        diff: as `detect_changes` gives it.
-        max_file_bytes: a larger file is not read.
-        digests: of what was read before; what is read now and cannot change unseen is added.
+    Files above `max_file_bytes` are not read; what is read and cannot change unseen is added to `digests`.
     """
     digests = {} if digests is None else digests
     different: list[tuple[StoredDocument, SourceFile]] = []

@@ -68,20 +68,14 @@ class ChunkPlan:
 
 
 def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettings) -> list[tuple[Chunk, ...]]:
-    """The chunks of each node.
+    """The chunks of each node; no two have one id.
 
     A node's chunks together hold every character of its body that is not blank, but for the definitions of its links
     (`[label]: target`): forty names in a row resemble any question that holds one of them. BM25 reads those. The
     `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the heading's own line is not
     repeated in it, the title says it. A heading alone is one chunk; a node whose body is blank has none.
 
-    Args:
-        nodes: of any kind, no two with one id.
-        count: the encoder's; called a few times, with many texts.
-        settings: their `max_tokens` must not be more than the encoder's.
-
-    Raises:
-        EncoderError: by the counter a single character is too long, or the breadcrumb cannot be made short enough.
+    Raises EncoderError when a single character is too long, or the breadcrumb cannot be made short enough.
     """
     tokens = TokenCounter(count, settings.max_tokens, count([""])[0])
     plans = plan_chunks([node for node in nodes if node.body.strip()], tokens)
@@ -136,10 +130,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
 
 
 def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
-    """The titles in half of a chunk, and their tokens: without the outermost ones, in the end the innermost one cut.
-
-    "…" stands for what is left out.
-    """
+    """The titles in half of a chunk, with "…" for the outermost ones that are left out, and their tokens."""
     shorter = [" > ".join(["…", *titles[first:]]) for first in range(1, len(titles))]
     length = min(len(titles[-1]), tokens.limit * 16)
     while length:
@@ -152,10 +143,7 @@ def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, in
 
 
 def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]]:
-    """The pieces of each chunk: those that stand side by side, up to `target` tokens; one that has more stands alone.
-
-    A node without pieces has one chunk, of its heading alone.
-    """
+    """Pieces that stand side by side in chunks of up to `target` tokens; without pieces, one chunk, of the heading."""
     target = min(target, plan.room)
     runs: list[list[Piece]] = []
     length = 0
@@ -217,7 +205,6 @@ def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[Piece]]) -> Iterator[C
 
 
 def body_line(node: Node) -> int:
-    """The line of the file in which the node's body begins."""
     if node.span is None:
         raise ValueError(f"a node with text and without lines: {node.id}")
     return node.span.first + node.front_matter_lines
@@ -257,10 +244,8 @@ def split(text: str, piece: Piece) -> list[Piece]:
     """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows.
 
     A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
-    has no such place, at a finer one, in the end between two words or inside one.
-
-    Raises:
-        ValueError: the piece is a single character.
+    has no such place, at a finer one, in the end between two words or inside one. Raises ValueError when the piece is a
+    single character.
     """
     inside = text[piece.start : piece.end]
     if len(inside) < 2:

@@ -65,7 +65,6 @@ _unwritten: dict[Path, NamedFolders] = {}
 
 
 def named_folders(index: Path) -> NamedFolders:
-    """What this user has said of an index."""
     try:
         content = json.loads(read_file(named_file(index), MAX_NAMED_BYTES))
         return NamedFolders(tuple(content["folders"]), content["documents"])
@@ -74,13 +73,7 @@ def named_folders(index: Path) -> NamedFolders:
 
 
 def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
-    """Remembers that this user has named folders for an index, beside those named before.
-
-    Args:
-        index: the index's folder, absolute.
-        folders: absolute.
-        documents: the settings in force that say which files are documents.
-    """
+    """Remembers folders that this user has named for an index, and the `documents` settings then in force."""
     known = named_folders(index)
     plain = json.loads(json.dumps(dict(documents)))
     named = NamedFolders(tuple(dict.fromkeys([*known.folders, *map(str, folders)])), plain)
@@ -99,11 +92,7 @@ def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, A
 
 
 def forget_named(index: Path) -> None:
-    """Forgets which folders were named for an index, as another one takes its place.
-
-    Raises:
-        StorageError: the user's data folder cannot be written.
-    """
+    """Forgets which folders were named for an index, as another one takes its place."""
     _unwritten.pop(index, None)
     with contextlib.suppress(UsageError):
         file = named_file(index)
@@ -114,8 +103,7 @@ def forget_named(index: Path) -> None:
 def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that an index remembers, without those on its documents that would open other files to it.
 
-    Which files are documents is what this user said when folders were named; before that, of what the index says only
-    what opens less than the defaults is believed.
+    What this user said when naming folders holds; before that, only what opens less than the defaults.
     """
     documents = settings.get("documents")
     if not isinstance(documents, dict):
@@ -127,16 +115,10 @@ def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
-    """Refuse to read other files than the usual ones because an index says so.
+    """UsageError where an index alone names endings, patterns or sizes that would open other files than usual.
 
-    Args:
-        index: the index's folder.
-        settings: all that the index remembers.
-        given: what is in force, with what was said by others than the index.
-        anew: what this user has said of an index at that place was said of another one.
-
-    Raises:
-        UsageError: it names endings, patterns or sizes that nobody else does.
+    `given` is what is in force and was said by others than the index. `anew`: what this user has said was said of
+    another index at that place.
     """
     documents = settings.get("documents")
     if not isinstance(documents, dict) or (not anew and named_folders(index).documents is not None):
@@ -171,11 +153,7 @@ def _widening(documents: Mapping[str, Any]) -> list[str]:
 
 
 def check_folders(folders: Sequence[Path]) -> None:
-    """Refuse the user's home folder, and those that hold it: they are hardly ever meant.
-
-    Raises:
-        UsageError: one of the folders (absolute) is such a folder.
-    """
+    """Refuses the user's home folder, and those that hold it: they are hardly ever meant."""
     home = _user_home()
     for folder in folders:
         if home is not None and (folder == home or folder in home.parents):
@@ -186,13 +164,10 @@ def check_folders(folders: Sequence[Path]) -> None:
 
 
 def check_server(index: Path, given: GivenSettings) -> None:
-    """Refuse a server on another machine that the index alone names, unless the index is in the user's data folder.
+    """Refuses a server on another machine that the index alone names, unless it is in the user's data folder.
 
     An index may have come with somebody's documents, and the server that it names would read the questions, and what
     changes in the documents.
-
-    Raises:
-        UsageError: it names one, and neither the profile nor a variable nor the caller does.
     """
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):

@@ -60,17 +60,7 @@ class _Target:
 
 
 def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
-    """Removes documents from an index, and keeps them out of it.
-
-    Args:
-        request: names the index.
-        references: paths of documents or of folders of them, as the index has them or as the current folder sees
-            them; an indexed folder leaves the index altogether.
-
-    Raises:
-        UsageError: one of them is not in the index, or could mean two; nothing was forgotten.
-        IndexUnusableError: the index is locked, damaged, or cannot be written.
-    """
+    """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
     started = time.perf_counter()
     with _writing(request) as connection:
         targets = [_target(connection, reference) for reference in references]
@@ -84,12 +74,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
 
 
 def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
-    """Lets what was forgotten be indexed again: the next `index` reads it.
-
-    Raises:
-        UsageError: one of them was not forgotten; nothing was taken back.
-        IndexUnusableError: the index is locked, damaged, or cannot be written.
-    """
+    """Lets what was forgotten be indexed again: the next `index` reads it. UsageError when it was not forgotten."""
     started = time.perf_counter()
     with _writing(request) as connection:
         targets = [_target(connection, reference) for reference in references]
@@ -112,12 +97,7 @@ def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]
 
 @contextmanager
 def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
-    """The one writer's connection to an index that is there.
-
-    Raises:
-        NoIndexError: there is none.
-        IndexUnusableError: or one of its other kinds.
-    """
+    """The one writer's connection to an index that is there."""
     if not is_index(request.index):
         raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
     with (

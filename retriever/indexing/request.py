@@ -79,13 +79,8 @@ MAX_LAST_BYTES = 4096
 def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
     """The index's folder, absolute; it need not exist.
 
-    Args:
-        docs: the folders to be searched, absolute; empty for those of the index used last.
-        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs`.
-
-    Raises:
-        NoIndexError: nothing was named, and nothing has been indexed yet.
-        UsageError: nothing was named, and this user has no home folder.
+    `index`, else HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs` (absolute), else the one used last. Raises
+    NoIndexError when nothing was named and nothing indexed yet, UsageError without a home folder.
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named is not None and str(named):
@@ -99,11 +94,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
 
 
 def remember(index: Path) -> None:
-    """Makes an index in the user's data folder the one that is meant when nothing is named.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Makes an index in the user's data folder the one that is meant when nothing is named."""
     last = _home() / LAST_NAME
     if index.parent != _home():
         return
@@ -125,11 +116,7 @@ def is_own(index: Path) -> bool:
 
 
 def named_file(index: Path) -> Path:
-    """Where it is kept, beside the indexes and not in them, which folders of an index this user has named.
-
-    Raises:
-        UsageError: this user has no home folder.
-    """
+    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
     return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
 
 
@@ -143,11 +130,7 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
 
 
 def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`.
-
-    Raises:
-        UsageError: it is no path.
-    """
+    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
     try:
         return Path(path).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:

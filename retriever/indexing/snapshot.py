@@ -58,12 +58,7 @@ class Manifest:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a snapshot's folder.
-
-        Raises:
-            SnapshotError: it is damaged.
-            OSError: there is none.
-        """
+        """The manifest of a snapshot's folder. Raises SnapshotError when it is damaged; OSError when there is none."""
         try:
             content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
             check_names(content["files"])
@@ -83,13 +78,8 @@ class Difference:
 class Snapshot:
     """An open snapshot: its parts are checked and opened when they are first used, and shared with no other process.
 
-    Args:
-        index: the index's folder.
-        number: the snapshot's.
-        manifest_hash: what `build_snapshot` gave for it: the folder of another snapshot under its name is not it.
-
-    Raises:
-        SnapshotError: it is not there, not whole, or was not made by this version.
+    The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
+    there, not whole, or was not made by this version.
     """
 
     def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
@@ -118,11 +108,7 @@ class Snapshot:
 
     @property
     def vectors(self) -> "VectorIndex":
-        """The chunks' vectors in ChromaDB.
-
-        Raises:
-            SnapshotError: they are damaged, or of an older snapshot: see `has_chroma`.
-        """
+        """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
         from retriever.vectors.chroma import VectorIndex
 
         if self._vectors is None:
@@ -160,21 +146,11 @@ def read_lexical_tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[s
 def build_snapshot(
     connection: sqlite3.Connection, index: Path, fingerprint: str, difference: Difference | None, *, with_chroma: bool
 ) -> int:
-    """Makes the next snapshot out of the rows that the connection sees, and puts it in force.
+    """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
-    Args:
-        connection: in the transaction that puts the snapshot in force.
-        index: the index's folder; what a dead writer left there under the snapshot's name is removed.
-        fingerprint: the encoder's; empty without vectors.
-        difference: what is new since the snapshot in force; None to build from scratch.
-        with_chroma: whether ChromaDB is made too; it can be made later, by `update_chroma`.
-
-    Returns:
-        Its number.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: what was built does not add up.
+    In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
+    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
+    left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
     from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
@@ -219,12 +195,7 @@ def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
 def make_chroma(
     connection: sqlite3.Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
 ) -> None:
-    """Makes ChromaDB's folder of a snapshot, out of an older one where there is one and most of it can stay.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
     from retriever.vectors.chroma import ChromaManifest, build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
@@ -256,10 +227,6 @@ def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
     """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction.
 
     Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: ChromaDB failed otherwise.
     """
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
@@ -277,11 +244,7 @@ def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask."""
     with writing_to(folder):
         for path in folder.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)

@@ -49,11 +49,7 @@ class _Written:
 
 
 def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:
-    """Has what an index lacks of summaries written, if that is wanted; the report with what came of it.
-
-    Raises:
-        IndexUnusableError: the index is locked, damaged, or the disk is full or read-only.
-    """
+    """Has what an index lacks of summaries written, if that is wanted; the report with what came of it."""
     settings = request.profile.summaries
     if settings.kind != "llm":
         return report
@@ -80,12 +76,7 @@ def write_summaries(
 ) -> SummaryReport:
     """Has the missing summaries written, and puts a snapshot in force that has them; for the one writer.
 
-    Args:
-        connection: of the writer, in no transaction.
-        index: the index's folder.
-        settings: which sections get one.
-        opened: the language model; asked for anew after a failure, so that it does not rest.
-        progress: told of the sections.
+    The connection is in no transaction; `opened` is asked for anew after a failure, so that it does not rest.
     """
     generator = opened()
     writer = f"{generator.name} {VERSION}"
@@ -129,10 +120,7 @@ def remove_unread_summaries(connection: sqlite3.Connection) -> None:
 
 
 def _deserving(connection: sqlite3.Connection, settings: SummarySettings) -> Iterator[reading.StoredNode]:
-    """Sections whose text is much longer than a summary, the shortest first.
-
-    So what takes a model too long, the longest ones, comes last and keeps no others from having theirs.
-    """
+    """Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others."""
     sizes = [(len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection)]
     for _, key in sorted(pair for pair in sizes if pair[0] >= settings.min_chars):
         yield from reading.rankable_nodes(connection, [key])
@@ -233,11 +221,7 @@ class WrittenSummary(BaseModel):
 
 
 def written_summary(node: Node, generator: Generator) -> str:
-    """What the model says of a node's own text; empty when it cannot be used.
-
-    Raises:
-        LanguageModelError: nothing came that could be read.
-    """
+    """What the model says of a node's own text; empty when it cannot be used."""
     nonce = new_nonce()
     instructions = _INSTRUCTIONS.format(nonce=nonce)
     room = generator.room(instructions, MAX_TOKENS)
@@ -246,11 +230,7 @@ def written_summary(node: Node, generator: Generator) -> str:
 
 
 def _material(node: Node, nonce: str, room: int) -> str:
-    """The section behind its fence, in at most `room` bytes of UTF-8: its text is cut at a word.
-
-    Raises:
-        TaskTooLongError: not even its titles fit.
-    """
+    """The section behind its fence in at most `room` bytes, its text cut at a word; TaskTooLongError without room."""
     text = cut(node.body, MAX_CHARS)
     while True:
         line = json_line({"titles": " > ".join(node.breadcrumb), "title": node.title, "text": text})

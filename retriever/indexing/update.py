@@ -36,11 +36,10 @@ if TYPE_CHECKING:
 def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
     """Brings an index up to date with its folders.
 
-    Raises:
-        DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
-        IndexUnusableError: the index is locked, damaged, of another format, or the disk is full or read-only.
-        EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
-        SnapshotError: ChromaDB failed otherwise.
+    Raises DocumentsError when a folder is missing, unreadable or without documents, nothing was written;
+    IndexUnusableError when the index is locked, damaged, of another format, or the disk is full or read-only;
+    EncoderError when the embedding model failed, what it had done is kept, and the index is as it was; SnapshotError
+    when ChromaDB failed otherwise.
     """
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
@@ -99,14 +98,8 @@ def find_changes(
 ) -> list[Changes]:
     """What changed in each folder: in those of the index, then in the new ones, which have the key 0.
 
-    Args:
-        connection: to the index.
-        request: which files are documents.
-        listings: of the folders that were named, by path.
-        is_anew: whether every document is to be read as if it had changed.
-
-    Raises:
-        DocumentsError: everything is made anew, and a folder is away, whose documents are needed for that.
+    `listings` are of the folders that were named; with `is_anew`, every document counts as changed, and DocumentsError
+    is raised when a folder is away.
     """
     folders = list(reading.folders(connection))
     for path in listings:

@@ -84,11 +84,7 @@ class LexicalIndex:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map the index into memory, about 1 ms whatever its size.
-
-        Raises:
-            SnapshotError: a file is missing or cut, the parts do not fit together, or they were made by other rules.
-        """
+        """Maps the index into memory, 1 ms whatever its size; SnapshotError if it is damaged, or of other rules."""
         version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
             raise SnapshotError(f"{folder}: made by another version of this program; index the documents again")
@@ -103,15 +99,7 @@ class LexicalIndex:
         return len(self._postings.keys)
 
     def search(self, tokens: Sequence[str], limit: int) -> LexicalResult:
-        """The best nodes that hold at least one of the tokens.
-
-        Args:
-            tokens: of the question, from `tokenize`; a repeated one counts as often.
-            limit: how many nodes at most, at least 1.
-
-        Raises:
-            SnapshotError: the files are damaged.
-        """
+        """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
         return self.search_weighted(Counter(tokens), limit)
 
     def search_weighted(self, counts: Mapping[str, float], limit: int) -> LexicalResult:
@@ -139,11 +127,7 @@ class LexicalIndex:
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
         """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words.
 
-        A question without tokens is covered by nothing.
-
-        Args:
-            tokens: of the question; repeats count once.
-            node_keys: any keys; one that is not in the index covers nothing.
+        Repeated tokens count once; unknown keys cover nothing, and so does every node a question without tokens.
         """
         wanted = np.array(node_keys, np.int64)
         there, rows = _locate(wanted, self._postings.keys)
@@ -163,9 +147,6 @@ class LexicalIndex:
         A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
         changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
         `serial`). Below five letters everything is near something.
-
-        Args:
-            term: from `tokenize`, of any length.
         """
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
@@ -188,14 +169,7 @@ class LexicalIndex:
         return any(_edits(wanted, self._term(first + place)) <= edits for place in np.flatnonzero(alike).tolist())
 
     def verify(self, node_keys: Collection[int]) -> None:
-        """Recompute everything but the spelling of the terms (a checksum of the files covers that).
-
-        Args:
-            node_keys: of the nodes that it should hold.
-
-        Raises:
-            SnapshotError: a number is not what it should be.
-        """
+        """Recomputes all but the spelling of the terms (a checksum covers that); SnapshotError if one differs."""
         self._postings.check_contents()
         keys = np.array(sorted(node_keys), np.int64)
         if not (
@@ -246,30 +220,15 @@ class LexicalIndex:
 
 
 def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
-    """Make the index of these documents in a new folder.
-
-    Args:
-        folder: does not exist yet.
-        documents: the tokens of each node (title, breadcrumb, summary, own text), by its key; may be empty.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Makes the index of these tokens, by node key, in a folder that does not exist yet; StorageError."""
     _save(folder, merge_postings(no_postings(), (), documents))
 
 
 def patch_lexical(source: Path, target: Path, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> None:
-    """Make a new index out of an older one: the same, byte for byte, as building it from all documents.
+    """Makes a new index out of an older one: the same, byte for byte, as building it from all documents.
 
-    Args:
-        source: the older index; only read.
-        target: does not exist yet.
-        removed: keys of nodes to drop; a changed node is dropped and added.
-        added: the tokens of new nodes, by key.
-
-    Raises:
-        SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
-        StorageError: the disk is full or the folder cannot be written.
+    `removed` and `added` by node key; a changed node is in both. Raises SnapshotError when `source` holds other nodes
+    than the change says; StorageError.
     """
     _save(target, merge_postings(LexicalIndex.open(source)._postings, removed, added))
 
@@ -286,10 +245,7 @@ def _locate(
 
 
 def _edits(some: bytes, other: bytes) -> int:
-    """How many letters to add, drop, change or swap with their neighbour make one of the other.
-
-    Optimal string alignment: Damerau, "A technique for computer detection and correction of spelling errors", 1964.
-    """
+    """Optimal string alignment distance (Damerau, CACM 1964): letters to add, drop, change or swap."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for place, letter in enumerate(some, start=1):

@@ -46,11 +46,7 @@ class Postings:
         return [vocabulary[first:last] for first, last in pairwise(ends)]
 
     def check(self) -> None:
-        """Check that the arrays fit together, in microseconds: their contents are not read.
-
-        Raises:
-            SnapshotError: they do not.
-        """
+        """Whether the arrays fit together, in microseconds: their contents are not read. Else SnapshotError."""
         sound = (
             len(self.keys) == len(self.lengths)
             and len(self.rows) == len(self.counts)
@@ -63,11 +59,7 @@ class Postings:
             raise SnapshotError("the lexical index does not add up; index the documents again")
 
     def check_contents(self) -> None:
-        """Check every number that can be checked without the documents.
-
-        Raises:
-            SnapshotError: one is out of order, out of range, or the counts of a node do not sum to its length.
-        """
+        """Checks every number that can be checked without the documents; SnapshotError if one is off."""
         self.check()
         terms = self.terms()
         sound = (
@@ -97,16 +89,9 @@ def no_postings() -> Postings:
 def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
     """The postings without some nodes and with others; nodes that stay are not counted again.
 
-    A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two
-    sets of postings are merged by merging their codes.
-
-    Args:
-        previous: the postings so far.
-        removed: keys of nodes to drop; a changed node is dropped and added.
-        added: the tokens of each new node, by its key.
-
-    Raises:
-        SnapshotError: a key to drop is not there, or a key to add is: `previous` is of other documents.
+    A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two sets
+    of postings are merged by merging their codes. Raises SnapshotError when a key to drop is not there, or a key to add
+    is.
     """
     dropped = np.isin(previous.keys, np.fromiter(removed, np.int64, len(removed)))
     taken = np.isin(np.fromiter(added, np.int64, len(added)), previous.keys[~dropped])
@@ -172,21 +157,12 @@ def _assemble(
 
 
 def save_column(folder: Path, name: str, values: npt.NDArray[np.generic]) -> None:
-    """Write one array to `name`.npy.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
     with writing_to(folder):
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
 
 
 def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    """Map `name`.npy into memory: nothing is read before it is used.
-
-    Raises:
-        SnapshotError: there is no such file, or it is no whole one-dimensional array of this type.
-    """
+    """Maps `name`.npy into memory: nothing is read before it is used. SnapshotError if it is not such an array."""
     path = folder / f"{name}.npy"
     try:
         require_regular(path)
@@ -201,21 +177,13 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
 
 
 def save_postings(postings: Postings, folder: Path) -> None:
-    """Write one file for each array into a folder that exists.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Writes one file for each array into a folder that exists."""
     for field in fields(Postings):
         save_column(folder, field.name, getattr(postings, field.name))
 
 
 def load_postings(folder: Path) -> Postings:
-    """Map the arrays into memory.
-
-    Raises:
-        SnapshotError: a file is missing or damaged, or the arrays do not fit together.
-    """
+    """Maps the arrays into memory; SnapshotError if one is missing or damaged, or they do not fit together."""
     columns = {
         field.name: load_column(folder, field.name, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)
     }

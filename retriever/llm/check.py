@@ -35,10 +35,7 @@ _TASK = Task(
 
 
 def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
-    """Checks the server, the model, its context window and a real answer, which takes its time.
-
-    Each check but that of the window needs those before it: the first that fails is the last that is made.
-    """
+    """Checks the server, the model, its context window and a real answer; a failure ends it, but for the window's."""
     return tuple(_findings(settings))
 
 

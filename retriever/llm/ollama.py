@@ -103,11 +103,7 @@ class OllamaServer:
     """One model on one Ollama server."""
 
     def __init__(self, settings: LlmSettings) -> None:
-        """The server that the settings or OLLAMA_HOST name.
-
-        Raises:
-            NoGeneratorError: the address cannot be read, or may not be asked.
-        """
+        """The server that the settings or OLLAMA_HOST name; NoGeneratorError when it may not be asked."""
         self._settings = settings
         self.model = settings.model
         try:
@@ -117,11 +113,7 @@ class OllamaServer:
         self._think: bool | None = False  # None once the model has refused to be told not to think
 
     def version(self) -> str:
-        """The version of the server.
-
-        Raises:
-            NoGeneratorError: it does not run, or is no Ollama.
-        """
+        """The version of the server. Raises NoGeneratorError when it does not run, or is no Ollama."""
         options = client_options(Timeouts(CONNECT_S, LOOK_UP_S), self.url)  # Ollama's own client does not ask for it
         with self._as_unhealthy(), httpx.Client(**options) as client:
             try:
@@ -132,10 +124,7 @@ class OllamaServer:
     def look_up(self, seconds: float = LOOK_UP_S) -> ModelInfo:
         """What the server says of the model, without running it.
 
-        Raises:
-            NoGeneratorError: the server does not run, does not answer in LOOK_UP_S, or is no Ollama.
-            LanguageModelTimeoutError: it did not answer in fewer seconds than that.
-            NoModelError: it has no such model, or one that writes no text.
+        Raises NoGeneratorError; NoModelError; LanguageModelTimeoutError when `seconds` are fewer than LOOK_UP_S.
         """
         with self._as_unhealthy(seconds), ollama_client(self.url, Timeouts(CONNECT_S, seconds)) as client:
             present = [model.model or "" for model in client.list().models]
@@ -156,11 +145,7 @@ class OllamaServer:
         )
 
     def chat(self, task: Task[Any], seconds: float, *, is_second_try: bool = False) -> Reply:
-        """The model's answer to a task; a connection that breaks is tried once more in the same time.
-
-        Raises:
-            LanguageModelError: or one of its kinds; the text of the answer is not checked.
-        """
+        """The model's answer to a task, unchecked; a connection that breaks is tried once more in the same time."""
         deadline = time.monotonic() + seconds
         with self._explained():
             try:
@@ -324,11 +309,7 @@ class OllamaGenerator:
         return max(0, _prompt_tokens(self._settings.num_ctx, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
-        """The object that the model wrote.
-
-        Raises:
-            LanguageModelError: as the protocol says.
-        """
+        """The object that the model wrote. Raises LanguageModelError as the protocol says."""
         self._check_length(task, self._settings.num_ctx)
         self._breaker.check()
         try:

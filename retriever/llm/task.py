@@ -46,9 +46,8 @@ class Generator(Protocol):
     def write(self, task: Task[Written]) -> Written:
         """The object that the model wrote.
 
-        Raises:
-            LanguageModelError: or one of its kinds: it is not there, has no such model, took too long, stopped in the
-                middle, wrote something else, or the task is longer than it can read.
+        Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
+        the middle, wrote something else, or the task is longer than it can read.
         """
 
     def room(self, instructions: str, max_tokens: int) -> int:
@@ -56,10 +55,7 @@ class Generator(Protocol):
 
 
 def size(text: str) -> int:
-    """The bytes of a text in UTF-8, which tell of its tokens in every script.
-
-    A lone surrogate, which the name of a file may hold, is three bytes.
-    """
+    """The bytes of a text in UTF-8, which tell of its tokens in every script. A lone surrogate is three bytes."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -82,12 +78,9 @@ def fence_lines(lines: Iterable[str], nonce: str) -> str:
 
 
 def read_answer(text: str, kind: type[Written]) -> Written:
-    """The first JSON object of a text, as the type that was asked for.
+    """The first JSON object of a text, as the type that was asked for; WrongAnswerError says what is wrong with it.
 
     Models think aloud, put code fences around an object, and talk before and after it.
-
-    Raises:
-        WrongAnswerError: there is none, or it is of another shape; the message says what is wrong with it.
     """
     found = find_object(drop_thoughts(text))
     if found is None:

@@ -40,11 +40,7 @@ class CrossEncoderReranker:
         self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`; of a question and a candidate together, the first `max_length` tokens are read.
-
-        Raises:
-            RerankerError: the extra or the model is missing, it is no reranker, it fails, or the seconds are over.
-        """
+        """As `Reranker.score`; of each pair of texts, the first `max_length` tokens are read. RerankerError."""
         deadline = None if seconds is None else time.monotonic() + seconds
         # The titles come first, because the passage may be cut at `max_length`.
         texts = [f"{candidate.titles}\n{candidate.text}" for candidate in candidates]
@@ -111,11 +107,7 @@ class CrossEncoderReranker:
 
     @cached_property
     def _folder(self) -> Path:
-        """The folder of the model.
-
-        Raises:
-            RerankerError: it is not on this machine, or gives no score for a pair of texts.
-        """
+        """The folder of the model; RerankerError when it is not there, or gives no score for a pair of texts."""
         try:
             folder = find_model_folder(self._settings.model, owner="cross-encoder")
         except EncoderError as error:
@@ -132,11 +124,7 @@ class CrossEncoderReranker:
 
 
 def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
-    """Numbers of 0 to 1, one for each text.
-
-    Raises:
-        RerankerError: they are not.
-    """
+    """Numbers of 0 to 1, one for each text, or RerankerError."""
     scores = np.asarray(rows, dtype=np.float64)
     if scores.shape != (count,) or not np.all((scores >= 0) & (scores <= 1)):
         raise RerankerError(f"{model} gave no score from 0 to 1 for each of {count} texts")

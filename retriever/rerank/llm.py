@@ -76,11 +76,7 @@ class ListwiseReranker:
         self._orders: LRUCache[bytes, tuple[int, ...]] = LRUCache(maxsize=1000)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`: a candidate's score is the value of its rank.
-
-        Raises:
-            LanguageModelError: as `Generator.write`; the question leaves no room for candidates; the seconds are over.
-        """
+        """As `Reranker.score`: a candidate's score is the value of its rank."""
         deadline = None if seconds is None else time.monotonic() + seconds
         # The room for candidates beside the question, each with the end of its line.
         nonce = self._make_nonce()
@@ -160,11 +156,7 @@ def candidate_line(number: int, candidate: RerankInput) -> str:
 
 
 def shorten(candidate: RerankInput, limit: int) -> RerankInput:
-    """The candidate with its passage, then its summary, cut until its line has at most `limit` bytes.
-
-    Raises:
-        TaskTooLongError: its titles alone are longer.
-    """
+    """The candidate with its passage, then its summary, cut until its line has at most `limit` bytes."""
     while (excess := size(candidate_line(WIDEST_NUMBER, candidate)) - limit) > 0:
         surplus = -(-excess // 6)  # a character has at most 6 bytes in JSON: an escape such as `\u003c`
         if candidate.text:
@@ -195,10 +187,7 @@ def merge_orders(orders: Sequence[Sequence[int]]) -> list[int]:
 
 
 def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[Sequence[int]]:
-    """As few windows as fit, dealt out like cards.
-
-    Each gets items from the whole of the order, so that the best of it do not meet before the last round.
-    """
+    """As few windows as fit, dealt out like cards: the best of the order do not meet before the last round."""
     for count in range(1, len(items) + 1):
         windows = [items[place::count] for place in range(count)]
         if all(fits(window) for window in windows):
@@ -213,12 +202,9 @@ def rank_in_windows(
 ) -> list[int]:
     """The items, best first: the better half of each window meets again until one window holds them.
 
-    Items that are out stand behind those that are in, by their places in their windows.
-
-    Args:
-        items: best first, as far as is known: rising numbers. That order decides where the windows do not.
-        fits: whether a window can hold these items; any two fit.
-        compare: the items of a window, best first.
+    Items that are out stand behind those that are in, by their places in their windows. The `items` come as rising
+    numbers, best first as far as is known, which decides where windows do not; any two of them fit a window. `compare`
+    puts the best of a window first.
     """
     windows = split_into_windows(items, fits)
     ranked = [list(compare(window)) for window in windows]

@@ -72,10 +72,7 @@ class Reranker(Protocol):
 
 
 def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Generator]) -> Reranker | None:
-    """The reranker that the settings ask for; None for the kind `none`, and for `llm` without `use_llm`.
-
-    No model is loaded and no server asked yet: every fault of them is an error of `score`.
-    """
+    """The reranker that the settings ask for, or None. No model is loaded yet: faults are errors of `score`."""
     # Each kind is imported when it is asked for.
     if settings.rerank.kind == "llm" and settings.use_llm:
         from retriever.rerank.llm import ListwiseReranker
@@ -109,9 +106,8 @@ def rerank(
 ) -> tuple[Candidate, ...]:
     """The candidates, best first.
 
-    The first `candidate_cap` are reranked; those behind them stay there. When the reranker fails, the candidates are
-    exactly those that came, and the recorder has the reason. There is no reranker where the profile has none, or where
-    its language model is switched off.
+    The first `candidate_cap` are reranked; those behind them stay there. Where the profile has no reranker, and when it
+    fails (the recorder has the reason), the candidates are exactly those that came.
     """
     pool = candidates[: settings.candidate_cap]
     with recorder.stage(StageName.RERANK) as note:
@@ -159,14 +155,7 @@ def rerank(
 def build_inputs(
     view: View, candidates: Sequence[Candidate], words: Collection[str], settings: RerankStageSettings
 ) -> list[RerankInput]:
-    """Each candidate as the reranker reads it.
-
-    Args:
-        view: the index.
-        candidates: sections.
-        words: the question's, as BM25 reads them.
-        settings: how long the pieces are; a cross-encoder also reads sentences around short sections.
-    """
+    """Each candidate as the reranker reads it; a cross-encoder also reads sentences around short sections."""
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
     chunks = read_chunks(view.connection, ids)
@@ -227,29 +216,17 @@ class RerankScore:
 
 
 def rank_value(rank: int) -> float:
-    """The value of a rank (from 1): 1 / log2(1 + rank), so 1, .63, .5 ... .2 at 30.
-
-    The discount of DCG (Järvelin and Kekäläinen, TOIS 2002): a step counts for most among the first ranks.
-    """
+    """1 / log2(1 + rank), from rank 1: the discount of DCG (Järvelin and Kekäläinen, TOIS 2002); .2 at 30."""
     return 1.0 / log2(1 + rank)
 
 
 def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
     """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
 
-    Ties are in fused order.
-
-    The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the first ranks, so that the
-    blend protects the fusion's first hits far more than its last. Unlike weights that differ from rank to rank (qmd's
-    .75, .60, .40), it never puts one of two candidates with the same score above the one that was before it.
-
-    Args:
-        scores: of the candidates, best first by the fusion.
-        blend: the weight of the fused order, 0 to 1.
-        scale: what the scores are, for the evidence.
-
-    Returns:
-        The same candidates; each has the reranker as evidence, and its shares add up to its new score.
+    Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
+    first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
+    from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one that
+    was before it. The reranker joins each candidate's evidence, under this scale.
     """
     in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
     rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
@@ -282,8 +259,7 @@ def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None
 def count_named(entities: Iterable[str], text: str) -> int:
     """How many of the entities a text names: those whose words all follow one another in it.
 
-    Both sides are read as the lexical index reads them, so that case, endings and punctuation do not matter. Two
-    spellings of one entity count once.
+    Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
     """
     words = f" {' '.join(tokenize(text))} "
     named = {" ".join(tokenize(entity)) for entity in entities}

@@ -236,15 +236,7 @@ def bracket(host: str) -> str:
 def find_refusal(
     method: str, target: bytes, headers: Headers, address: ServerAddress, limits: Limits
 ) -> Refusal | None:
-    """Why a request is not let in, by its first lines alone; None when it is.
-
-    Args:
-        method: as it was sent.
-        target: the request's target without its query.
-        headers: all of them.
-        address: the server that it was sent to.
-        limits: how large they may be.
-    """
+    """Why a request is not let in, by its first lines alone; None when it is. `target` has no query."""
     given = list(headers)
     if len(given) > limits.headers or sum(len(name) + len(value) for name, value in given) > limits.header_bytes:
         return LARGE_HEADERS

@@ -54,11 +54,7 @@ EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]", "*"})
 
 
 def check_host(host: str, token: str) -> None:
-    """Refuses an address that would be open to others.
-
-    Raises:
-        UsageError: with what to give instead.
-    """
+    """Refuses an address that would be open to others."""
     if host in EVERYWHERE:
         raise UsageError(f"--host {host!r} is every address of this machine; name the one that clients will use")
     if not is_loopback(host) and not token:
@@ -69,11 +65,7 @@ def check_host(host: str, token: str) -> None:
 
 
 def read_token(path: Path) -> str:
-    """The bearer token in a file; a new one, readable by its owner alone, where there is no such file.
-
-    Raises:
-        UsageError: others can read the file, or what it holds is no token.
-    """
+    """The bearer token in a file; a new one, readable by its owner alone, where there is no such file."""
     with contextlib.suppress(FileExistsError):
         number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(number, "w", encoding="ascii") as file:
@@ -87,11 +79,7 @@ def read_token(path: Path) -> str:
 
 
 def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
-    """A socket that listens; port 0 is any free one.
-
-    Raises:
-        ServingError: the port is taken, or the address is not this machine's.
-    """
+    """A socket that listens; port 0 is any free one. ServingError when that is not possible."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server((str(address[0]), port), family=family)
@@ -171,7 +159,6 @@ class WatchedProtocol(H11Protocol):
             self._make_room()
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request."""
         self._moved = self.loop.time()
         super().data_received(data)
 

@@ -81,11 +81,7 @@ class Pagination:
         return f"{self.snapshot}-{offset}-{hashlib.sha256(content).hexdigest()[:12]}"
 
     def offset(self, cursor: str) -> int:
-        """Where the page of a cursor begins; 0 without one.
-
-        Raises:
-            UsageError: it belongs to another call, or the documents have changed since.
-        """
+        """Where the page of a cursor begins, 0 without one; UsageError if it is not of this call and snapshot."""
         if not cursor:
             return 0
         match = re.fullmatch(r"(\d{1,18})-(\d{1,18})-[0-9a-f]{12}", cursor, re.ASCII)
@@ -109,11 +105,7 @@ def reply_hits(
     *,
     shows_passages: bool,
 ) -> Reply:
-    """The hits from the cursor on, as many as fit; the first of them is cut to fit.
-
-    Raises:
-        UsageError: the cursor is not one of this answer.
-    """
+    """The hits from the cursor on, as many as fit; the first of them is cut to fit."""
     first = pages.offset(cursor)
     values = describe_answer(answer, remarks)
     if answer.expansion is not None:
@@ -196,11 +188,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]
 
 
 def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens: int) -> Reply:
-    """Lines of a document from the cursor on, as many as fit.
-
-    Raises:
-        UsageError: the cursor is not one of this excerpt.
-    """
+    """Lines of a document from the cursor on, as many as fit."""
     first = pages.offset(cursor)
     cited = cite(excerpt.citation, excerpt.citation_state)
     head = f"{cited} {code(' > '.join((*excerpt.breadcrumb, excerpt.title)))} node {code(excerpt.node_id)}. {DATA}"
@@ -213,11 +201,7 @@ def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens
 
 
 def reply_outline(lines: Sequence[str], pages: Pagination, cursor: str, max_tokens: int) -> Reply:
-    """Lines of the drawn tree from the cursor on, as many as fit.
-
-    Raises:
-        UsageError: the cursor is not one of this outline.
-    """
+    """Lines of the drawn tree from the cursor on, as many as fit."""
     first = pages.offset(cursor)
     head = f"Titles with file:first-last as indexed, {len(lines):,} lines; read() takes the latter. {DATA}"
     end = first + count_fitting(lines[first:], max_tokens - estimate_tokens(head) - RESERVED_TOKENS)

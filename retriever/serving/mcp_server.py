@@ -154,11 +154,7 @@ def describe_error(error: Exception) -> str:
 
 
 def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResult:
-    """Some of the resources, by path; the cursor is the number of documents before.
-
-    Raises:
-        UsageError: the cursor is no such number.
-    """
+    """Some of the resources, by path; the cursor, else UsageError, is the number of documents before."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
         raise UsageError("this cursor is none of this server's; list the resources without it")
     first = int(cursor or 0)
@@ -185,11 +181,7 @@ def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResu
 
 
 def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
-    """The text of a resource.
-
-    Raises:
-        UsageError: there is no such resource, or it is too large to be sent whole.
-    """
+    """The text of a resource; UsageError when there is none, or it is too large to be sent whole."""
     from retriever.browse import load_tree, read_excerpt
 
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):

@@ -62,9 +62,7 @@ class Tool(BaseModel):
     def answer(self, index: "ServedIndex") -> Reply:
         """The answer to the call.
 
-        Raises:
-            UsageError: an argument names nothing that there is.
-            RetrieverError: the index cannot answer.
+        Raises UsageError when an argument names nothing that there is; RetrieverError when the index cannot answer.
         """
         raise NotImplementedError
 
@@ -271,11 +269,7 @@ def make_schema(tool: type[Tool]) -> dict[str, Any]:
 
 
 def read_call(name: str, arguments: Mapping[str, object]) -> Tool:
-    """The call of a tool, with checked arguments; one that is null counts as not given.
-
-    Raises:
-        UsageError: with every mistake, each with what may be given instead.
-    """
+    """The call of a tool, a null argument as if not given; UsageError names every mistake, and what to give instead."""
     tool = TOOLS.get(name)
     if tool is None:
         raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")

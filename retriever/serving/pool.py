@@ -37,23 +37,17 @@ class _Entry:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it could not be opened."""
         return self.opened.done() and self.opened.exception() is not None
 
     def close(self) -> None:
-        """Closes it, if it is open."""
         if self.opened.done() and not self.has_failed:
             self.opened.result().close()
 
 
 class RetrieverPool(Closing):
-    """Keeps retrievers open, the ones used last; safe to share between threads.
+    """Keeps `max_open` retrievers open, those used last; safe to share between threads.
 
-    When more than `max_open` are open, the one that was used longest ago and is not in use is closed.
-
-    Args:
-        max_open: how many may stay open.
-        wait_s: how long `borrow` waits for one that is being opened, in seconds; None: as long as it takes.
+    `borrow` waits `wait_s` for one that is being opened; None: as long as it takes.
     """
 
     def __init__(self, max_open: int = MAX_OPEN, wait_s: float | None = None) -> None:
@@ -68,15 +62,10 @@ class RetrieverPool(Closing):
 
     @contextmanager
     def borrow(self, key: Hashable, open_retriever: "Callable[[], Retriever]") -> "Iterator[Retriever]":
-        """A retriever that stays open for the block, at least.
+        """The retriever of a key, everything that it depends on; it stays open for the block, at least.
 
-        Args:
-            key: everything that the retriever depends on.
-            open_retriever: opens it where none is open for that key; one at a time, in a thread of its own.
-
-        Raises:
-            NotReadyError: it is still being opened; that goes on, and the next call may find it open.
-            Exception: what `open_retriever` raises; the next call tries again.
+        Where none is open, `open_retriever` is called, one at a time, in a thread of its own. Raises NotReadyError when
+        that goes on; else what it raised, and the next call tries again.
         """
         self._freed_memory.give_back()
         with self._lock:
@@ -115,7 +104,6 @@ class RetrieverPool(Closing):
                     entry.close()
 
     def close(self) -> None:
-        """Closes every retriever that is open."""
         with self._lock:
             for entry in self._entries.values():
                 entry.close()
@@ -132,12 +120,7 @@ class RetrieverPool(Closing):
 class ServedIndex(Closing):
     """One index under every profile that clients may name; each is opened when it is first asked for.
 
-    Args:
-        docs: folders to index first, only what changed; empty for those of the index.
-        index: its folder; as in `open_retriever`.
-        profile: the one that is meant when none is named: a name or a file.
-        settings: over those of every profile, nested as in a profile file.
-        wait_s: how long `retriever` waits for one that is being opened, in seconds.
+    The arguments are those of `open_retriever`; `wait_s` is how long `retriever` waits for one that is being opened.
     """
 
     def __init__(
@@ -158,14 +141,8 @@ class ServedIndex(Closing):
     def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Iterator[Retriever]":
         """The retriever of a profile, open for the block; the first one loads what it needs, and indexes `docs`.
 
-        Args:
-            profile: a profile's name, never a file: it comes from a client. Empty for the index's own.
-            settings: over those that were given when this object was made.
-
-        Raises:
-            UsageError: there is no such profile.
-            NotReadyError: the documents are still being indexed; that goes on.
-            RetrieverError: the kinds of `open_retriever`; the next call tries again.
+        The profile, a name and never a file, comes from a client; empty for the index's own. UsageError when there is
+        none; NotReadyError while the documents are being indexed; else the errors of `open_retriever`.
         """
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
@@ -186,7 +163,6 @@ class ServedIndex(Closing):
         return retriever
 
     def close(self) -> None:
-        """Closes every retriever that is open."""
         self._pool.close()
 
 

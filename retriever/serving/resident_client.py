@@ -85,15 +85,7 @@ class ResidentPaths:
 
 
 def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, Chunks] | None:
-    """Lets the resident process run a command line.
-
-    Args:
-        words: the command line's arguments.
-        commands: the names of all commands of the program.
-
-    Returns:
-        the exit status and the output; None when this process has to run the command line.
-    """
+    """Lets the resident process run a command line: the exit status and the output, or None to run it here."""
     if not is_question(words, commands) or read_mode(words, os.environ) == "never":
         return None
     if sys.stdout is None or sys.stderr is None:
@@ -147,12 +139,7 @@ def read_mode(words: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def talk(paths: ResidentPaths, request: Message) -> Message:
-    """Sends a request to the resident process and waits for its reply.
-
-    Raises:
-        NoResidentError: there is none.
-        ConversationError: it hangs, or ended in the middle.
-    """
+    """The resident process's reply; NoResidentError, or ConversationError when it hangs or ended in the middle."""
     if not hasattr(socket, "AF_UNIX") or not paths.is_private():
         raise NoResidentError("there is no private folder with a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -173,11 +160,7 @@ def talk(paths: ResidentPaths, request: Message) -> Message:
 
 
 def send_message(connection: socket.socket, message: Message) -> None:
-    """Sends a message.
-
-    Raises:
-        ConversationError: the other side does not read it in time, or is gone.
-    """
+    """Sends a message; ConversationError when the other side does not read it in time, or is gone."""
     try:
         connection.sendall(json.dumps(message).encode("ascii") + b"\n")
     except TimeoutError as error:
@@ -187,15 +170,7 @@ def send_message(connection: socket.socket, message: Message) -> None:
 
 
 def read_message(lines: BinaryIO, max_bytes: int) -> Message:
-    """The next message.
-
-    Args:
-        lines: what the other side sends.
-        max_bytes: of the message; a longer one is refused.
-
-    Raises:
-        ConversationError: none comes in time, or it is no message.
-    """
+    """The next message; ConversationError when none comes in time, or it is none or larger than `max_bytes`."""
     try:
         line = lines.readline(max_bytes + 1)
     except TimeoutError as error:
@@ -229,10 +204,7 @@ def user_id() -> int:
 
 
 def program_identity() -> str:
-    """A text that differs when the sources of this program, its packages or its Python do.
-
-    It is made of the names, sizes and times of the sources and of the folder of installed packages, in 2 ms.
-    """
+    """A text that differs when this program, its packages or its Python do: of names, sizes and times, in 2 ms."""
     root = os.path.dirname(PACKAGE)  # noqa: PTH120 - as above
     packages = next((path for path in sys.path if path.endswith("-packages")), sys.prefix)
     found = [(path, os.stat(path)) for path in (f"{root}/hybrid_retrieve.py", packages) if os.path.exists(path)]  # noqa: PTH110, PTH116 - as above

@@ -89,11 +89,7 @@ class Call:
 
 
 def parse_call(message: Message) -> Call:
-    """The call in a client's message.
-
-    Raises:
-        ConversationError: something is missing, of a wrong type, or an encoding that this process cannot write.
-    """
+    """The call in a client's message; ConversationError for what is missing, wrong or cannot be written."""
 
     def text(value: object) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -146,14 +142,9 @@ class _RecordedStream(io.RawIOBase):
 def impersonate(call: Call) -> Iterator[Chunks]:
     """Gives this process the folder, the environment and the streams of the call, until the block ends.
 
-    One block at a time. Afterwards the process is in the root folder, so that no other one is kept in use, and it keeps
-    the environment, which the next call changes to its own.
-
-    Yields:
-        what the two streams wrote, in the order in which it would have left the process.
-
-    Raises:
-        OSError: the folder cannot be entered.
+    One block at a time; yields what the two streams wrote, in the order in which it would have left the process.
+    Afterwards the process is in the root folder, so that no other one is kept in use, and it keeps the environment,
+    which the next call changes to its own. Raises OSError when the folder cannot be entered.
     """
     os.chdir(call.folder)
     columns = call.environment.get("COLUMNS", "")  # as `shutil.get_terminal_size`, which would ask our terminal
@@ -230,7 +221,6 @@ class Listener:
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Lets go of everything; another process may listen."""
         self.stop()
         self.socket.close()
         self._lock.release()
@@ -252,16 +242,9 @@ class Job:
 
 
 class ResidentServer:
-    """Answers until it is told to leave, or no question comes any more.
+    """Answers until it is told to leave, or no question has come for `idle_s`; ServingError as `Listener`.
 
-    Args:
-        answer: runs a call.
-        paths: where it listens.
-        answer_seconds: how long the answer of now may take at most; asked again and again.
-        idle_s: how long it waits for a question.
-
-    Raises:
-        ServingError: as `Listener`.
+    `answer` runs a call; `answer_seconds`, asked again and again, says how long the answer of now may take.
     """
 
     def __init__(

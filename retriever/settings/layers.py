@@ -35,11 +35,7 @@ class GivenSettings:
     """The lowest first."""
 
     def profile(self) -> Profile:
-        """The profile that the layers make over the defaults.
-
-        Raises:
-            ProfileError: with every mistake of every layer.
-        """
+        """The profile that the layers make over the defaults. Raises ProfileError with every mistake of every layer."""
         return self._profile
 
     @cached_property
@@ -84,18 +80,13 @@ def load_profile(
 ) -> Profile:
     """The profile of that name or file under the environment's (os.environ when None) and the given settings.
 
-    Raises:
-        ProfileError: with every mistake of every layer.
+    Raises ProfileError with every mistake of every layer.
     """
     return given_settings(name, flags, environment=environment).profile()
 
 
 def profile_layer(name: str) -> Layer:
-    """The settings of a profile file.
-
-    Raises:
-        ProfileError: no such profile, or not YAML, or not a mapping.
-    """
+    """The settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
     path = Path(name)
     if name in profile_names():
         path = profile_folder() / f"{name}.yaml"
@@ -166,8 +157,7 @@ def profile_folder() -> Path:
 def validate(layers: Sequence[Layer]) -> Profile:
     """The layers as one profile; each mistake is blamed on the last layer that set the key.
 
-    Raises:
-        ProfileError: with every mistake of every layer.
+    Raises ProfileError with every mistake of every layer.
     """
     from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 

@@ -27,11 +27,7 @@ INDEX_FORMAT = 1
 
 
 def create_database(folder: Path) -> sqlite3.Connection:
-    """A connection for the writer, which holds the lock; makes the index when there is none.
-
-    Raises:
-        IndexUnusableError: or one of its kinds, with the cure.
-    """
+    """A connection for the writer, which holds the lock; makes the index when there is none."""
     with translate_sqlite_errors(folder):
         _require_files(folder)
         try:
@@ -53,17 +49,11 @@ def make_schema(connection: sqlite3.Connection) -> None:
 
 
 def read_schema() -> str:
-    """The SQL that makes the tables."""
     return (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
-    """A connection for a reader; works on a read-only folder too.
-
-    Raises:
-        NoIndexError: there is none in that folder.
-        IndexUnusableError: or one of its other kinds, with the cure.
-    """
+    """A connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=Command("index FOLDER"))
@@ -87,13 +77,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
-    """Refuses an index that another version made.
-
-    Raises:
-        IndexVersionError: its format is another one; the message names the command that makes it again.
-        IndexDamagedError: it has tables of another program.
-        NoIndexError: nothing is in it.
-    """
+    """Refuses an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
         raise NoIndexError(f"the index {folder} is empty", hint=Command("index FOLDER"))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
@@ -111,11 +95,6 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def is_index(folder: Path) -> bool:
-    """Whether there is an index in that folder.
-
-    Raises:
-        StorageError: this user may not look.
-    """
     try:
         return (folder / FILE_NAME).is_file()
     except OSError as error:
@@ -123,11 +102,7 @@ def is_index(folder: Path) -> bool:
 
 
 def _require_files(folder: Path) -> None:
-    """Look at the files that SQLite is about to open: a pipe would block it, a link lead elsewhere.
-
-    Raises:
-        StorageError: one of them is no regular file.
-    """
+    """StorageError, unless SQLite will open regular files: a pipe would block it, a link lead elsewhere."""
     for name in (FILE_NAME, *(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))):
         try:
             require_regular(folder / name)
@@ -145,11 +120,7 @@ def kept_aside(folder: Path) -> list[Path]:
 
 
 def remove_aside(folder: Path) -> None:
-    """Removes what repairs left, which holds texts; for the one writer.
-
-    Raises:
-        OSError: as the system gives it.
-    """
+    """Removes what repairs left, which holds texts; for the one writer."""
     for path in kept_aside(folder):
         if path.is_dir():
             shutil.rmtree(path)
@@ -167,10 +138,7 @@ def identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _reading_modes(path: Path) -> Iterator[str]:
-    """Ways to open a database in WAL mode, which wants to write a file beside it.
-
-    On a read-only file system only `immutable` reads it, but not what is still in the log.
-    """
+    """Ways to open a WAL database. Only `immutable` reads it on a read-only disk, but not what is in the log."""
     yield from ("mode=rw", "mode=ro")
     try:
         unread = path.with_name(f"{path.name}-wal").stat().st_size
@@ -182,7 +150,6 @@ def _reading_modes(path: Path) -> Iterator[str]:
 
 @contextmanager
 def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Closes the connection when an exception passes, and only then."""
     try:
         yield connection
     except BaseException:
@@ -238,11 +205,7 @@ def damaged(folder: Path, what: object) -> IndexDamagedError:
 
 
 def _require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
-    """Check everything, which takes seconds for a large index, after something in it made no sense.
-
-    Raises:
-        IndexDamagedError: it is damaged.
-    """
+    """Checks everything, seconds for a large index, after something made no sense; raises IndexDamagedError."""
     from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
 
     found = next(find_damage(connection), None)

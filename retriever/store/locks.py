@@ -24,18 +24,10 @@ MAX_HOLDER_BYTES = 100
 
 @contextmanager
 def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
-    """Only one process writes to an index at a time.
+    """Only one process writes to an index, whose folder is made, at a time; others wait for `wait_s` seconds.
 
-    Args:
-        index: the index's folder; made when it is not there.
-        wait_s: how long to wait for another writer, in seconds.
-
-    Yields:
-        Whether there was another writer to wait for: what was seen of the documents before is old by now.
-
-    Raises:
-        IndexLockedError: another process still writes; the message has its pid.
-        StorageError: the folder cannot be written.
+    Yields whether there was another writer to wait for: what was seen of the documents before is old by now. Raises
+    IndexLockedError with the writer's pid; StorageError when the folder cannot be written.
     """
     lock, waited = _acquired(index, wait_s)
     try:
@@ -98,11 +90,7 @@ def _holder(index: Path) -> str:
 
 
 def share_snapshot(snapshot: Path) -> FileIO:
-    """Marks a snapshot as being read until the file is closed.
-
-    Raises:
-        FileNotFoundError: the snapshot is gone.
-    """
+    """Marks a snapshot as being read until the file is closed; FileNotFoundError when it is gone."""
     file = FileIO(open_regular(snapshot / READERS_NAME), "r")
     if not _flock(file, shared=True):
         file.close()

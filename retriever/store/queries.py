@@ -89,10 +89,7 @@ def opened_counts(connection: sqlite3.Connection, node_ids: Iterable[str]) -> di
 def remove_citing(connection: sqlite3.Connection, folder: str, is_gone: Callable[[str], bool]) -> None:
     """Removes the questions whose hits quote documents of a folder that are to be forgotten. Inside a transaction.
 
-    Args:
-        connection: the documents are removed from it already.
-        folder: absolute, as in the hits.
-        is_gone: whether a path relative to the folder is to be forgotten.
+    The documents are removed already. `is_gone` takes a path relative to the folder, which is absolute.
     """
     for key, record in connection.execute("SELECT query_id, record FROM queries").fetchall():
         if any(hit["folder"] == folder and is_gone(hit["file"]) for hit in json.loads(record)["hits"]):

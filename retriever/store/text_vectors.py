@@ -55,8 +55,7 @@ def chunk_vectors(
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None.
 
-    Raises:
-        sqlite3.DatabaseError: a vector is not of length 1: it was damaged.
+    Raises sqlite3.DatabaseError for a damaged vector, whose length is not 1.
     """
     if chunk_keys is None:
         return _as_matrix(connection.execute(f"{_VECTORS} ORDER BY chunk_key", (fingerprint,)))

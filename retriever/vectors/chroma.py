@@ -104,12 +104,7 @@ def default_settings() -> Iterator[None]:
 
 
 def open_client(folder: Path, *, writing: bool = False) -> "Client":
-    """Open a folder of ChromaDB's, or make one; every call needs its `close()` before the folder is moved or removed.
-
-    Raises:
-        SnapshotError: it cannot be opened.
-        StorageError: when `writing`: the disk is full or read-only.
-    """
+    """Opens a folder of ChromaDB's, or makes one; call `close()` before the folder is moved or removed."""
     chromadb = import_chromadb()
     path = str(folder.absolute())  # vector files are opened later, by this name: the current folder may change
     with chroma_errors(folder, writing=writing):
@@ -132,14 +127,10 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
 
 
 def run_in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing: bool = True) -> Result:
-    """What ChromaDB returns, or an error when it takes longer.
+    """What ChromaDB returns, or an error when it takes longer: StorageError when `writing`, else SnapshotError.
 
     On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
     that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
-
-    Raises:
-        StorageError: a write did not finish in time.
-        SnapshotError: nothing was written, and it did not answer in time.
     """
     done: list[Result] = []
     failed: list[BaseException] = []
@@ -207,11 +198,7 @@ class ChromaManifest:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read a folder's manifest.
-
-        Raises:
-            SnapshotError: there is none, because the folder is missing or was not finished, or it is damaged.
-        """
+        """The manifest; SnapshotError when it is damaged, or missing because the folder was not finished."""
         try:
             values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
             found = cls(
@@ -228,11 +215,7 @@ class ChromaManifest:
         return found
 
     def check(self, folder: Path) -> None:
-        """Read the vector files before ChromaDB does.
-
-        Raises:
-            SnapshotError: one is missing, too many, cut or damaged.
-        """
+        """Reads the vector files before ChromaDB does; SnapshotError when one is missing, too many or damaged."""
         try:
             for file in folder.rglob("*"):  # a pipe would block SQLite and ChromaDB, a link lead elsewhere
                 if file.is_symlink() or not file.is_dir():
@@ -269,11 +252,7 @@ class VectorIndex:
 
     @classmethod
     def open(cls, folder: Path, fingerprint: str, snapshot: str = "") -> Self:
-        """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
-
-        Raises:
-            SnapshotError: it is missing, damaged, cut, not writable, of another encoder, or of another snapshot.
-        """
+        """Opens it and loads the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000."""
         manifest = ChromaManifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
@@ -319,11 +298,7 @@ class VectorIndex:
         return run_in_time(ANSWERS_WITHIN_S, self._folder, query, writing=False)
 
     def verify(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Compare with the truth: every key is there, no other is, and sampled vectors find what the exact scan finds.
-
-        Raises:
-            SnapshotError: they differ.
-        """
+        """Compares with the truth: the keys are the same, and samples find what the exact scan finds."""
         with chroma_errors(self._folder):
             stored = set(self._collection.get(include=[])["ids"])
         if stored != set(map(str, keys)):
@@ -339,7 +314,7 @@ class VectorIndex:
             raise SnapshotError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
 
     def close(self) -> None:
-        """Release files and memory; a second call does nothing."""
+        """Releases files and memory; a second call does nothing."""
         with _sharing:
             self._client.close()
 
@@ -356,19 +331,10 @@ def check_collection(collection: "ChromaCollection", manifest: ChromaManifest, f
 
 
 def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot: str = "") -> None:
-    """Make a collection of these vectors in a new folder: 0.35 ms each, on two cores.
+    """Makes a collection of these vectors in a folder that does not exist yet: 0.35 ms each, on two cores.
 
-    A folder that an error leaves behind has no manifest: it opens as nothing, and can be removed.
-
-    Args:
-        folder: does not exist yet.
-        fingerprint: of the encoder.
-        chunks: may be none.
-        snapshot: the manifest hash of the snapshot that they belong to.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-        SnapshotError: ChromaDB failed otherwise.
+    A folder that an error leaves behind has no manifest: it opens as nothing, and can be removed. Raises StorageError;
+    SnapshotError when ChromaDB failed otherwise.
     """
     require_space(folder, estimate_size(chunks))
     with writing_to(folder):
@@ -405,20 +371,12 @@ def patch_vectors(
     *,
     most_changed: float = math.inf,
 ) -> None:
-    """Make a new folder out of an older one of the same encoder, which is only read (readers may have it open).
+    """Makes a new folder out of an older one of the same encoder, which is only read (readers may have it open).
 
-    Args:
-        source: the older folder.
-        target: does not exist yet.
-        keys: of all chunks that the new folder is to hold; a key stands for one vector for ever.
-        load: gives the vectors of those that the older one does not have.
-        snapshot: the manifest hash of the snapshot that they belong to.
-        most_changed: which share of the older folder's vectors may come and go.
-
-    Raises:
-        EncoderError: the added vectors are not as long as the others.
-        StorageError: the disk is full or the folder cannot be written.
-        SnapshotError: `source` cannot be opened, or too much has changed: build anew.
+    `keys` are all that the new one is to hold, and stand for one vector for ever; `load` gives those that the older one
+    does not have; `most_changed` is the share of the older ones that may come and go. Raises EncoderError when the
+    added vectors have another length; StorageError; SnapshotError when `source` cannot be opened, or too much has
+    changed: build anew.
     """
     manifest = ChromaManifest.read(source)
     manifest.check(source)
@@ -454,11 +412,7 @@ def patch_vectors(
 
 
 def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
-    """Removes vector files that do not count, which hold whatever was in this process's memory, and describes the rest.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Removes vector files that do not count, which hold whatever was in this process's memory; describes the rest."""
     with writing_to(folder):
         for file in folder.glob("*/data_level0.bin"):
             if not file.with_name("index_metadata.pickle").exists():

@@ -65,9 +65,7 @@ class VectorSearch(Protocol):
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
         """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
 
-        Raises:
-            EncoderError: `queries` holds something that is no vector of this index.
-            SnapshotError: the index is damaged.
+        Raises EncoderError for what is no vector of this index; SnapshotError when it is damaged.
         """
 
     def close(self) -> None:
@@ -78,15 +76,7 @@ class ExactIndex:
     """The exact cosine similarity to every vector; safe to share between threads."""
 
     def __init__(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Look at these vectors.
-
-        Args:
-            keys: one for each row, distinct.
-            matrix: (n, d) float32. A row of zeros is near nothing: its similarity is 0.
-
-        Raises:
-            EncoderError: a number is not finite.
-        """
+        """Looks at an (n, d) float32 matrix, a distinct key for each row; a row of zeros is near nothing."""
         check_vectors(keys, matrix)
         self._keys = np.array(keys, np.int64)
         self._matrix = matrix
@@ -115,12 +105,7 @@ class ExactIndex:
 
 
 def check_vectors(keys: Sequence[int], matrix: FloatMatrix) -> None:
-    """Check that there is one good vector for each key.
-
-    Raises:
-        ValueError: there is not one row for each key, or a key comes twice.
-        EncoderError: a number is not finite.
-    """
+    """ValueError unless there is one row for each distinct key; EncoderError for a number that is not finite."""
     if matrix.ndim != 2 or len(matrix) != len(keys):
         raise ValueError(f"{len(keys)} keys for vectors of shape {matrix.shape}")
     if len(set(keys)) != len(keys):
@@ -131,12 +116,7 @@ def check_vectors(keys: Sequence[int], matrix: FloatMatrix) -> None:
 
 
 def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
-    """Check that each row can be compared with vectors of this dimension.
-
-    Raises:
-        ValueError: `limit` is below 1.
-        EncoderError: a row has another length, or a number that is not finite.
-    """
+    """ValueError for a `limit` below 1; EncoderError for a row of another length, or with an odd number."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if queries.ndim != 2 or queries.shape[1] != dimension:

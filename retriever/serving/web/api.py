@@ -129,15 +129,7 @@ def with_profiles(site: Site, model: type[PageQuery]) -> type[PageQuery]:
 
 
 def read_parameters(query: bytes, model: type[Query]) -> Query:
-    """The parameters of a query string; those that are not given have their defaults.
-
-    Args:
-        query: as it came, percent-encoded; bytes that are no UTF-8 become what Python makes of such file names.
-        model: all that there may be.
-
-    Raises:
-        ParametersError: every mistake in it.
-    """
+    """The parameters of a percent-encoded query string, all of `model`; ParametersError has every mistake."""
     mistakes: dict[str, str] = {}
     given: dict[str, str] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):

@@ -90,13 +90,7 @@ def read_outline(connection: sqlite3.Connection) -> Outline:
 
 
 def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch | Gap]:
-    """The roots, open down to the hits and to what is being read; without these the roots alone are open.
-
-    Args:
-        outline: of the index.
-        hits: node ids of the hits -> their ranks.
-        here: the node id of what is being read.
-    """
+    """The roots, open down to the hits (node ids to ranks) and to the node `here`; without these the roots alone."""
     ranks = hits or {}
     lit = [node_id for node_id in (*ranks, here) if node_id in outline.tree]
     opened = {node.id for node_id in lit for node in outline.path_to(node_id)[:-1]} | ({here} & set(lit))
