@@ -129,30 +129,22 @@ class UnreadableDocumentError(CorpusError):
 class CorpusOptions:
     """Which files of a folder are documents."""
 
+    # Endings of document names, lower case, with their dot; names are compared without regard to case.
     suffixes: tuple[str, ...] = DOCUMENT_SUFFIXES
-    """Endings of document names, lower case, with their dot; names are compared without regard to case."""
-    ignore: tuple[str, ...] = ()
-    """gitignore patterns relative to the folder; they win over every .gitignore."""
-    max_file_bytes: int = MAX_FILE_BYTES
-    """A larger file is skipped by name, unread."""
+    ignore: tuple[str, ...] = ()  # gitignore patterns relative to the folder; they win over every .gitignore
+    max_file_bytes: int = MAX_FILE_BYTES  # a larger file is skipped by name, unread
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A document as the folder lists it, not yet read."""
 
-    path: str
-    """Relative to the indexed folder, `/` on every system."""
-    absolute: str
-    """Where it is; no Path, which would take as long as the look at the disk."""
-    size: int
-    """Bytes."""
-    mtime_ns: int
-    """When it says that it was written, in nanoseconds since 1970: anybody can set it."""
-    ctime_ns: int = 0
-    """When it was last changed, likewise: the system alone sets it. 0: not known."""
-    inode: int = 0
-    """Another one: it is another file under the same path, or the file system gives no lasting ones."""
+    path: str  # relative to the indexed folder, `/` on every system
+    absolute: str  # where it is; no Path, which would take as long as the look at the disk
+    size: int  # bytes
+    mtime_ns: int  # when it says that it was written, in nanoseconds since 1970: anybody can set it
+    ctime_ns: int = 0  # When it was last changed, likewise: the system alone sets it. 0: not known.
+    inode: int = 0  # another one: it is another file under the same path, or the file system gives no lasting ones
 
     @property
     def root(self) -> str:
@@ -164,38 +156,30 @@ class SourceFile:
 class Skipped:
     """Something that could have been a document and was not read."""
 
-    path: str
-    """Relative to the indexed folder; bytes that are not UTF-8 as `\\xNN`. Not escaped for a terminal."""
-    reason: str
-    """Why, as a clause."""
+    path: str  # Relative to the indexed folder; bytes that are not UTF-8 as `\xNN`. Not escaped for a terminal.
+    reason: str  # why, as a clause
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a folder holds."""
 
-    files: tuple[SourceFile, ...]
-    """Sorted by path."""
+    files: tuple[SourceFile, ...]  # sorted by path
+    # Sorted by path. What is hidden, ignored or not named like a document is not among them.
     skipped: tuple[Skipped, ...]
-    """Sorted by path. What is hidden, ignored or not named like a document is not among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
     """The text of one document."""
 
-    text: str
-    """Decoded; every line end is LF, and lines are counted as an editor counts them."""
-    digest: str
-    """SHA-256 of the bytes on disk, 64 hex digits."""
-    size: int
-    """Bytes on disk."""
-    mtime_ns: int
-    """This and the next two as they were when these bytes were read, and as `SourceFile` has them."""
+    text: str  # decoded; every line end is LF, and lines are counted as an editor counts them
+    digest: str  # SHA-256 of the bytes on disk, 64 hex digits
+    size: int  # bytes on disk
+    mtime_ns: int  # this and the next two as they were when these bytes were read, and as `SourceFile` has them
     ctime_ns: int
     inode: int
-    warnings: tuple[str, ...]
-    """What was replaced to make it text, as clauses."""
+    warnings: tuple[str, ...]  # what was replaced to make it text, as clauses
 
 
 @dataclass(slots=True)
@@ -204,10 +188,9 @@ class _Walk:
     options: CorpusOptions
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    # Links that stay inside the folder: (path, path of what they point at).
     links: list[tuple[str, str]] = field(default_factory=list)
-    """Links that stay inside the folder: (path, path of what they point at)."""
-    folders: set[str] = field(default_factory=set)
-    """Paths of the folders that were listed."""
+    folders: set[str] = field(default_factory=set)  # paths of the folders that were listed
 
     def skip(self, path: str, reason: str) -> None:
         self.skipped.append(Skipped(printable_path(path), reason))

@@ -30,18 +30,13 @@ Value = str | None | list["Value"] | dict[str, "Value"]
 class FrontMatter:
     """What a document says about itself before its text."""
 
-    lines: int = 0
-    """How many lines the block has, both fences counted; 0 without one."""
+    lines: int = 0  # how many lines the block has, both fences counted; 0 without one
+    # Whether it was understood. If not, the fields below are empty and its lines are text like any other.
     is_metadata: bool = False
-    """Whether it was understood. If not, the fields below are empty and its lines are text like any other."""
-    title: str = ""
-    """`title`, or empty."""
-    date: str = ""
-    """`date` as it was written, or empty."""
-    aliases: tuple[str, ...] = ()
-    """`aliases`: other names that wikilinks may use; a single string is split at commas."""
-    warning: str = ""
-    """Why it was not understood, as a clause; empty when it was, and when there is none."""
+    title: str = ""  # `title`, or empty
+    date: str = ""  # `date` as it was written, or empty
+    aliases: tuple[str, ...] = ()  # `aliases`: other names that wikilinks may use; a single string is split at commas
+    warning: str = ""  # why it was not understood, as a clause; empty when it was, and when there is none
 
     @property
     def dated(self) -> int | None:

@@ -30,10 +30,9 @@ class IgnorePatternError(CorpusError):
 class IgnoreRules:
     """The rules that hold in one folder."""
 
-    caller: "GitIgnoreSpec | None" = None
-    """The caller's patterns: asked first."""
+    caller: "GitIgnoreSpec | None" = None  # the caller's patterns: asked first
+    # One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns).
     layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
-    """One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns)."""
 
     @classmethod
     def of_caller(cls, patterns: tuple[str, ...]) -> "IgnoreRules":

@@ -58,10 +58,8 @@ class BlockKind(Enum):
     LIST = "list"
     CODE = "code"
     TABLE = "table"
-    DEFINITIONS = "definitions"
-    """Where the links of the text lead (`[label]: target`): no page shows them."""
-    OTHER = "other"
-    """Quotes, HTML, rules."""
+    DEFINITIONS = "definitions"  # where the links of the text lead (`[label]: target`): no page shows them
+    OTHER = "other"  # quotes, HTML, rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +67,26 @@ class Block:
     """A block of the document itself, not one inside a list or a quote; it goes on to the line of the next one."""
 
     kind: BlockKind
-    line: int
-    """Its first line, 1-based, counted in the file."""
+    line: int  # its first line, 1-based, counted in the file
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A heading of the document itself, not one inside a list or a quote."""
 
-    level: int
-    """1 to 6."""
-    title: str
-    """Plain text on one line, without `{#id}` and closing `#`; may be empty."""
-    anchor_id: str | None
-    """The id in `{#id}`, None without one."""
-    line: int
-    """Its first line, 1-based, counted in the file."""
-    line_count: int
-    """1, or more for a heading that is underlined."""
+    level: int  # 1 to 6
+    title: str  # plain text on one line, without `{#id}` and closing `#`; may be empty
+    anchor_id: str | None  # the id in `{#id}`, None without one
+    line: int  # its first line, 1-based, counted in the file
+    line_count: int  # 1, or more for a heading that is underlined
 
 
 @dataclass(frozen=True, slots=True)
 class InlineText:
     """A paragraph, heading or HTML block that may hold links."""
 
-    line: int
-    """Its first line, 1-based, counted in the file; each further line of `text` is the next line of the file."""
-    text: str
-    """Its Markdown; indentation and the signs of quotes and lists are gone."""
+    line: int  # its first line, 1-based, counted in the file; each further line of `text` is the next line of the file
+    text: str  # its Markdown; indentation and the signs of quotes and lists are gone
 
 
 class References:
@@ -124,20 +114,13 @@ class References:
 class Markdown:
     """What the index wants to know about a document."""
 
-    front_matter: FrontMatter
-    """Empty without one."""
-    headings: tuple[Heading, ...]
-    """In the order of lines."""
-    texts: tuple[InlineText, ...]
-    """In the order of lines, code left out: only those that hold a `[`."""
-    references: References
-    """The link reference definitions."""
-    blocks: tuple[Block, ...]
-    """In the order of lines, without tables; lines above the first are front matter or blank."""
-    is_deep: bool
-    """Whether lists and quotes are nested as deep as markdown-it goes."""
-    line_count: int
-    """Lines of the file; text after the last line end is a line too."""
+    front_matter: FrontMatter  # empty without one
+    headings: tuple[Heading, ...]  # in the order of lines
+    texts: tuple[InlineText, ...]  # in the order of lines, code left out: only those that hold a `[`
+    references: References  # the link reference definitions
+    blocks: tuple[Block, ...]  # in the order of lines, without tables; lines above the first are front matter or blank
+    is_deep: bool  # whether lists and quotes are nested as deep as markdown-it goes
+    line_count: int  # lines of the file; text after the last line end is a line too
 
 
 def parse_markdown(text: str) -> Markdown:

@@ -16,16 +16,12 @@ MAX_SLUG_CHARS = 100
 class Section:
     """A heading and the lines up to the next heading of any level."""
 
-    heading: Heading
-    """What it begins with."""
+    heading: Heading  # what it begins with
+    # The position in the outline of the nearest earlier heading of a lower level; None below the file itself.
     parent: int | None
-    """The position in the outline of the nearest earlier heading of a lower level; None below the file itself."""
-    span: Span
-    """Its own lines, child sections excluded."""
-    slug: str
-    """Names it among its siblings: unique there."""
-    anchor: str
-    """Names it in the file: unique there."""
+    span: Span  # its own lines, child sections excluded
+    slug: str  # names it among its siblings: unique there
+    anchor: str  # names it in the file: unique there
 
 
 def outline(headings: Sequence[Heading], line_count: int) -> tuple[Section, ...]:

@@ -20,10 +20,8 @@ class NotTextError(Exception):
 class DecodedText:
     """Text made of bytes."""
 
-    text: str
-    """Without byte order mark and NUL; every line end is LF."""
-    warnings: tuple[str, ...]
-    """What was replaced, as clauses."""
+    text: str  # without byte order mark and NUL; every line end is LF
+    warnings: tuple[str, ...]  # what was replaced, as clauses
 
 
 def digest_of(raw: bytes) -> str:

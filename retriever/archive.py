@@ -75,17 +75,12 @@ class Manifest:
     """What an archive holds."""
 
     archive_format: int
-    index_format: int
-    """Of index.sqlite."""
-    folders: tuple[str, ...]
-    """The indexed folders as the exporting machine named them, in the order in which they came."""
+    index_format: int  # of index.sqlite
+    folders: tuple[str, ...]  # the indexed folders as the exporting machine named them, in the order in which they came
     documents: int
-    questions: int
-    """How many recorded questions are in it."""
-    bytes: int
-    """Of index.sqlite."""
-    sha256: str
-    """Of index.sqlite, 64 hex digits."""
+    questions: int  # how many recorded questions are in it
+    bytes: int  # of index.sqlite
+    sha256: str  # of index.sqlite, 64 hex digits
 
 
 def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
@@ -241,13 +236,11 @@ def check_path(text: object) -> str:
 class ImportOptions:
     """How an archive is to be imported."""
 
-    index: Path
-    """The index's folder; there is none yet, unless `replace`."""
+    index: Path  # the index's folder; there is none yet, unless `replace`
+    # Where the folders of the index are on this machine, in the manifest's order; empty: they are not looked at.
     folders: tuple[Path, ...] = ()
-    """Where the folders of the index are on this machine, in the manifest's order; empty: they are not looked at."""
     replace: bool = False
-    encoder_url: str = ""
-    """The server on another machine that the index may go on sending texts to."""
+    encoder_url: str = ""  # the server on another machine that the index may go on sending texts to
 
     def check(self, manifest: Manifest) -> None:
         """Refuses, as UsageError or DocumentsError, what cannot be done with this archive at this place."""

@@ -28,21 +28,15 @@ MAX_NAMED = 8  # sections that a short form may mean; more are not listed
 class Excerpt:
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
-    node_id: str
-    """The node that holds the first of the lines."""
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`."""
+    node_id: str  # the node that holds the first of the lines
+    folder: str  # the indexed folder, absolute
+    file: str  # relative to `folder`
     span: Span
-    text: str
-    """The lines of `span`, each with its line end."""
-    title: str
-    """The node's."""
-    breadcrumb: tuple[str, ...]
-    """The node's."""
+    text: str  # the lines of `span`, each with its line end
+    title: str  # the node's
+    breadcrumb: tuple[str, ...]  # the node's
+    # Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place.
     citation_state: CitationState = "exact"
-    """Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place."""
 
     @property
     def citation(self) -> str:
@@ -189,18 +183,12 @@ class Relations:
     """A file or a section among its neighbours."""
 
     node: Node
-    parent: Node | None
-    """None for a file."""
-    folder: str
-    """The node id of the folder that a file is in; empty for a section."""
-    children: Sequence[Node]
-    """In document order."""
-    siblings: Sequence[Node]
-    """Nearest first; a file has none here: the outline of its folder shows them."""
-    links: Sequence[Node]
-    """What it links to, in the order of the links."""
-    backlinks: Sequence[Node]
-    """What links to it, by document and place."""
+    parent: Node | None  # none for a file
+    folder: str  # the node id of the folder that a file is in; empty for a section
+    children: Sequence[Node]  # in document order
+    siblings: Sequence[Node]  # nearest first; a file has none here: the outline of its folder shows them
+    links: Sequence[Node]  # what it links to, in the order of the links
+    backlinks: Sequence[Node]  # what links to it, by document and place
 
 
 def find_relations(view: View, reference: str) -> Relations:

@@ -64,12 +64,10 @@ class StageTimes:
 class Deadline:
     """When the answer to one question is due."""
 
-    total_s: float = math.inf
-    """The time for the whole answer; infinite without a limit."""
+    total_s: float = math.inf  # the time for the whole answer; infinite without a limit
     times: StageTimes = field(default_factory=StageTimes)
     clock: Callable[[], float] = time.monotonic
-    started: float = 0.0
-    """By the clock."""
+    started: float = 0.0  # by the clock
 
     def left(self) -> float:
         """How many seconds are left; below 0 when the answer is late."""

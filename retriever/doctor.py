@@ -55,24 +55,18 @@ class Finding:
     """One thing that was examined."""
 
     area: Area
-    name: str
-    """What was examined, in a word or two."""
-    level: Level
-    """`note`: worth knowing, nothing is broken; `problem`: something does not work, or soon will not."""
-    says: str
-    """What was seen."""
-    cure: str = ""
-    """What to do about it; empty where there is nothing to be done."""
+    name: str  # what was examined, in a word or two
+    level: Level  # `note`: worth knowing, nothing is broken; `problem`: something does not work, or soon will not
+    says: str  # what was seen
+    cure: str = ""  # what to do about it; empty where there is nothing to be done
 
 
 @dataclass(frozen=True, slots=True)
 class CheckUp:
     """What the doctor found, and did."""
 
-    findings: tuple[Finding, ...]
-    """As it is now, after the repairs."""
-    repairs: tuple[str, ...] = ()
-    """What was repaired, a sentence each."""
+    findings: tuple[Finding, ...]  # as it is now, after the repairs
+    repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
 
 
 def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Finding]:

@@ -23,12 +23,9 @@ from retriever.vectors.exact import uses_chroma
 class Freshness:
     """What a look at the folders found."""
 
-    refreshed: int = 0
-    """Files that were indexed anew because of it."""
-    stale: int = 0
-    """Files that changed and were not."""
-    degraded: tuple[Degradation, ...] = ()
-    """What stood in the way."""
+    refreshed: int = 0  # files that were indexed anew because of it
+    stale: int = 0  # files that changed and were not
+    degraded: tuple[Degradation, ...] = ()  # what stood in the way
 
 
 class Watch:

@@ -27,16 +27,11 @@ DEFAULT_URL = "http://127.0.0.1:11434"
 class Timeouts:
     """How long and how much a client waits for, and how often a request is tried again."""
 
-    connect_s: float
-    """Until the server accepts the connection."""
-    total_s: float
-    """Until the answer is complete, for each try."""
-    pauses_s: tuple[float, ...] = ()
-    """Before the second try, the third ..."""
-    idle_s: float | None = None
-    """The longest silence after the answer has begun; None: only `total_s` counts."""
-    max_bytes: int = 64 * 2**20
-    """Of an answer; by default some fifty times the vectors of a batch."""
+    connect_s: float  # until the server accepts the connection
+    total_s: float  # until the answer is complete, for each try
+    pauses_s: tuple[float, ...] = ()  # before the second try, the third ..
+    idle_s: float | None = None  # the longest silence after the answer has begun; None: only `total_s` counts
+    max_bytes: int = 64 * 2**20  # of an answer; by default some fifty times the vectors of a batch
 
 
 class OverdueError(httpx.ReadTimeout):

@@ -175,10 +175,8 @@ def swap(draft: Path, index: Path) -> None:
 class Salvaged:
     """What could be read of a damaged index."""
 
-    folders: tuple[str, ...]
-    """The indexed folders; empty when they cannot be read."""
-    summary: str
-    """How much was saved, and of what not everything could be read: a sentence for people."""
+    folders: tuple[str, ...]  # the indexed folders; empty when they cannot be read
+    summary: str  # how much was saved, and of what not everything could be read: a sentence for people
 
 
 def salvage(damaged: Path, draft: Path) -> Salvaged:

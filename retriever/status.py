@@ -16,17 +16,12 @@ class Status:
     """What an index holds, and how it stands to its folders."""
 
     index: IndexState
-    encoder: str
-    """The embedding model's kind and name."""
-    size_bytes: int
-    """Of the index's folder."""
-    changed_files: tuple[str, ...]
-    """Files that are new, different or gone since they were indexed."""
-    skipped: tuple[tuple[str, str], ...]
-    """Files that could not be read, or not all of them, and why."""
+    encoder: str  # the embedding model's kind and name
+    size_bytes: int  # of the index's folder
+    changed_files: tuple[str, ...]  # files that are new, different or gone since they were indexed
+    skipped: tuple[tuple[str, str], ...]  # files that could not be read, or not all of them, and why
     broken_links: int
-    coverage: float
-    """The share of the chunks that have a vector, 0 to 1."""
+    coverage: float  # the share of the chunks that have a vector, 0 to 1
 
 
 def read_status(view: View, watch: Watch, profile: Profile) -> Status:

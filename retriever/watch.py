@@ -26,8 +26,8 @@ RETRY_S = 10.0  # a failed run is tried again after this long, or when something
 class WatchEvent:
     """One update of the index."""
 
+    # Documents that looked different from the run before, sorted: the folder, and the path in it.
     files: tuple[tuple[str, str], ...]
-    """Documents that looked different from the run before, sorted: the folder, and the path in it."""
     report: IndexReport
 
 

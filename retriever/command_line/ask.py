@@ -186,10 +186,8 @@ class Form:
     full: bool
     explain: bool
     hypothetical: bool
-    editor: str
-    """What citations open on a terminal: see `choose_template`."""
-    hits: bool = True
-    """Whether people see the hits themselves, beside how they were found."""
+    editor: str  # what citations open on a terminal: see `choose_template`
+    hits: bool = True  # whether people see the hits themselves, beside how they were found
 
 
 def answer_question(
@@ -294,8 +292,7 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
 class Question:
     """One line of a batch."""
 
-    id: str | int
-    """As it was given; it comes back with the hits."""
+    id: str | int  # as it was given; it comes back with the hits
     text: str
 
 

@@ -131,10 +131,8 @@ def write_whole(target: str) -> Iterator[IO[str]]:
 class Console:
     """Standard error, as loud as -q and -v say."""
 
-    quiet: bool = False
-    """Errors alone."""
-    verbose: bool = False
-    """What the stages report, with timings."""
+    quiet: bool = False  # errors alone
+    verbose: bool = False  # what the stages report, with timings
 
     def note(self, text: str) -> None:
         if not self.quiet:

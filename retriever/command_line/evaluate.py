@@ -50,12 +50,10 @@ class Request:
     docs: tuple[str, ...]
     index: str | None
     profiles: tuple[str, ...]
-    settings: dict[str, Any]
-    """Over those of every profile."""
+    settings: dict[str, Any]  # over those of every profile
     expansions: str | None
     ablate: bool
-    scored: tuple[str, ...]
-    """Files of runs, which are measured instead of asking."""
+    scored: tuple[str, ...]  # files of runs, which are measured instead of asking
     depth: int
 
 

@@ -29,16 +29,11 @@ class ExitCode(IntEnum):
     """The exit status of every command."""
 
     OK = 0
-    ERROR = 1
-    """Something went wrong; standard error says what, and what to do."""
-    USAGE = 2
-    """The command line, a setting or the question is wrong."""
-    NO_ANSWER = 3
-    """No section answers the question, and `--fail-on-none` was given."""
-    INTERRUPTED = 130
-    """By Ctrl-C; 128 + SIGINT, as a shell says it."""
-    TERMINATED = 143
-    """A command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM."""
+    ERROR = 1  # something went wrong; standard error says what, and what to do
+    USAGE = 2  # the command line, a setting or the question is wrong
+    NO_ANSWER = 3  # no section answers the question, and `--fail-on-none` was given
+    INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
+    TERMINATED = 143  # a command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM
 
 
 EXIT_CODES_HELP = (

@@ -39,8 +39,7 @@ class SettingValue:
 
     setting: Setting
     value: Any
-    origin: str
-    """Where the value comes from: `default`, a profile file, or an environment variable."""
+    origin: str  # where the value comes from: `default`, a profile file, or an environment variable
 
 
 @click.command(

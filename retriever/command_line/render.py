@@ -37,16 +37,11 @@ class Page:
     """A page of output: wrapped and coloured on a terminal, one line for each item elsewhere."""
 
     console: Console
-    width: int
-    """Columns to wrap at, on a terminal."""
-    crumb: str
-    """Between two titles of a breadcrumb."""
-    dot: str
-    """Between two facts of a line."""
-    bar: str
-    """Before each line of a quoted text."""
-    links: str = ""
-    """The template of the addresses that citations lead to; empty where none is shown."""
+    width: int  # columns to wrap at, on a terminal
+    crumb: str  # between two titles of a breadcrumb
+    dot: str  # between two facts of a line
+    bar: str  # before each line of a quoted text
+    links: str = ""  # the template of the addresses that citations lead to; empty where none is shown
 
     @classmethod
     def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":

@@ -338,12 +338,9 @@ class ResidentState:
     """How a resident process is."""
 
     pid: int
-    since: str
-    """UTC, as ISO 8601."""
-    questions: int
-    """How many it has answered."""
-    bytes: int
-    """Its memory."""
+    since: str  # UTC, as ISO 8601
+    questions: int  # how many it has answered
+    bytes: int  # its memory
 
 
 def resident_state() -> ResidentState | ServingError | None:

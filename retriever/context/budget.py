@@ -29,14 +29,10 @@ TokenCount = Callable[[str], int]
 class Context:
     """Sections for a prompt, within a budget."""
 
-    groups: tuple[Group, ...]
-    """By their best hit."""
-    left_out: tuple[LeftOut, ...]
-    """Hits that are not quoted, best first; the outline in `markdown` may hold fewer."""
-    markdown: str
-    """The whole page: what is quoted, where it stands, what was left out."""
-    tokens: int
-    """Of `markdown`, by the bundled model's tokenizer; at most `max_tokens`."""
+    groups: tuple[Group, ...]  # by their best hit
+    left_out: tuple[LeftOut, ...]  # hits that are not quoted, best first; the outline in `markdown` may hold fewer
+    markdown: str  # the whole page: what is quoted, where it stands, what was left out
+    tokens: int  # of `markdown`, by the bundled model's tokenizer; at most `max_tokens`
     max_tokens: int
 
     @property

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 class VerdictPhrase:
     """A verdict in words."""
 
-    name: str
-    """Two words, for a heading."""
+    name: str  # two words, for a heading
     sentence: str
 
 

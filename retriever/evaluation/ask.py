@@ -36,10 +36,8 @@ class System:
 
     name: str
     profile: str
-    settings: Mapping[str, Any]
-    """Nested, as in a profile file."""
-    base: str = ""
-    """The system that this one is a change of; empty for one that stands for itself."""
+    settings: Mapping[str, Any]  # nested, as in a profile file
+    base: str = ""  # the system that this one is a change of; empty for one that stands for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +45,10 @@ class Asked:
     """The documents and what was asked of them."""
 
     questions: QuestionSet
+    # Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`.
     docs: tuple[str, ...] = ()
-    """Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`."""
-    index: str | None = None
-    """As for `open_retriever`."""
-    expansions: Mapping[str, Expansion] = field(default_factory=dict)
-    """By question id; empty: nothing is expanded."""
+    index: str | None = None  # as for `open_retriever`
+    expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
     depth: int = DEPTH
 
 
@@ -108,16 +104,13 @@ class Asker:
     """Asks one system, and notes of each answer what is measured."""
 
     retriever: "Retriever"
-    profile: Profile
-    """The system's own: its top_k is what a user sees, the retriever's what is measured."""
+    profile: Profile  # the system's own: its top_k is what a user sees, the retriever's what is measured
     sections: Sections
-    texts: Mapping[str, str]
-    """The own text of every node."""
+    texts: Mapping[str, str]  # the own text of every node
+    # Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable.
     counter: Encoder
-    """Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable."""
     asked: Asked
-    remark: tuple[str, ...]
-    """On every answer."""
+    remark: tuple[str, ...]  # on every answer
 
     def answer(self, question: Question) -> Answer:
         return self.retriever.search(question.text, self.asked.expansions.get(question.id))

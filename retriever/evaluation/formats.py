@@ -29,8 +29,7 @@ Value = TypeVar("Value")
 class Mistakes:
     """Collected while a file is read; `raise_any` ends with all of them."""
 
-    found: list[str] = field(default_factory=list)
-    """`file:line: what is wrong`, or `file: ...`."""
+    found: list[str] = field(default_factory=list)  # `file:line: what is wrong`, or `file: ...`
 
     def note(self, place: str, what: str) -> None:
         self.found.append(f"{place}: {what}")
@@ -368,10 +367,8 @@ class Source:
     """Questions, and what they are to be asked of."""
 
     questions: QuestionSet
-    documents: Path | None = None
-    """A folder that came with them, there as long as the source is open."""
-    can_be_asked: bool = True
-    """False for judgements without the questions' texts."""
+    documents: Path | None = None  # a folder that came with them, there as long as the source is open
+    can_be_asked: bool = True  # false for judgements without the questions' texts
 
 
 @contextmanager

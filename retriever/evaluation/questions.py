@@ -15,12 +15,9 @@ NO_KIND = "all"
 class Gold:
     """Lines that answer a question, each on its own."""
 
-    file: str
-    """Relative to the folder of documents, with `/` on every system."""
-    span: Span | None = None
-    """None: the file as a whole; which of its sections answers is not known."""
-    gain: int = 1
-    """How much they answer, at least 1; more than 1 in graded judgements alone."""
+    file: str  # relative to the folder of documents, with `/` on every system
+    span: Span | None = None  # none: the file as a whole; which of its sections answers is not known
+    gain: int = 1  # how much they answer, at least 1; more than 1 in graded judgements alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +27,9 @@ class Question:
     id: str
     text: str
     kind: str = NO_KIND
-    gold: tuple[Gold, ...] = ()
-    """Empty: the documents hold no answer, and the best thing to find is nothing."""
+    gold: tuple[Gold, ...] = ()  # empty: the documents hold no answer, and the best thing to find is nothing
+    # Lines that the question was taken from: their sections are left out of what was found.
     excluded: tuple[Gold, ...] = ()
-    """Lines that the question was taken from: their sections are left out of what was found."""
 
     @property
     def is_answerable(self) -> bool:
@@ -46,10 +42,8 @@ class QuestionSet:
     """The questions of a file."""
 
     name: str
-    questions: tuple[Question, ...]
-    """In the order of the file; every id once."""
-    has_lines: bool
-    """Whether it is known which lines answer; otherwise files alone can be right or wrong."""
+    questions: tuple[Question, ...]  # in the order of the file; every id once
+    has_lines: bool  # whether it is known which lines answer; otherwise files alone can be right or wrong
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -70,8 +64,7 @@ class Section:
     """A section that can be found: a node with lines of its own."""
 
     node_id: str
-    file: str
-    """Relative to its folder."""
+    file: str  # relative to its folder
     span: Span
 
 

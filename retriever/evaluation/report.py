@@ -27,11 +27,9 @@ _HERE = Path(__file__).parent
 class Band:
     """Ranks, or stages of a search, that are shown in one colour."""
 
-    name: str
-    """Of its class in report.css."""
+    name: str  # of its class in report.css
     label: str
-    last: int | None = None
-    """Its last rank; None: no rank at all."""
+    last: int | None = None  # its last rank; None: no rank at all
 
 
 BANDS = (
@@ -54,8 +52,7 @@ STAGES = {
 class FirstRight:
     """The rank of a system's first right answer to one question."""
 
-    rank: int | None
-    """From 1; None: none was found."""
+    rank: int | None  # from 1; None: none was found
     band: Band
 
     def __str__(self) -> str:
@@ -112,10 +109,8 @@ class Dot:
     value: float
     low: float
     high: float
-    text: str
-    """The value, as it is written beside the line."""
-    title: str
-    """All of it, in words."""
+    text: str  # the value, as it is written beside the line
+    title: str  # all of it, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +118,9 @@ class DotPlot:
     """A line for each dot over an axis from 0; a dashed line at the first one's value."""
 
     title: str
-    label: str
-    """What the plot shows, for those who cannot see it."""
-    dots: tuple[Dot, ...]
-    """From top to bottom."""
-    top: float = 1.0
-    """The axis's end."""
+    label: str  # what the plot shows, for those who cannot see it
+    dots: tuple[Dot, ...]  # from top to bottom
+    top: float = 1.0  # the axis's end
 
     @property
     def ticks(self) -> list[tuple[float, str]]:

@@ -18,12 +18,9 @@ from retriever.types import Candidate, Ranking, Source
 class Stage(StrEnum):
     """Where the best of the right sections ended, the earliest loss first."""
 
-    NOT_FOUND = "not found"
-    """No ranking has it: not by its text, not by its words, not as a neighbor."""
-    CUT = "cut"
-    """A ranking has it, and it fell below the candidate cap."""
-    BELOW = "below top_k"
-    """It was a candidate, below what the profile returns."""
+    NOT_FOUND = "not found"  # no ranking has it: not by its text, not by its words, not as a neighbor
+    CUT = "cut"  # a ranking has it, and it fell below the candidate cap
+    BELOW = "below top_k"  # it was a candidate, below what the profile returns
     RETURNED = "returned"
 
 
@@ -32,12 +29,11 @@ class SourceRank:
     """Where a section stands in one ranking."""
 
     source: Source
-    rank: int | None
-    """From 1; None: it is not in the ranking."""
+    rank: int | None  # from 1; None: it is not in the ranking
     score: float | None
     scale: str
+    # The lowest score in the ranking: what it takes to be in it, while it is full; None for an empty list.
     last_score: float | None
-    """The lowest score in the ranking: what it takes to be in it, while it is full; None for an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +41,8 @@ class Loss:
     """How far the best of the right sections came."""
 
     stage: Stage
-    node_id: str
-    """That section: the one with the best rank in the fused list, else in a ranking, else the first by id."""
-    rank: int | None
-    """In the fused list, from 1; None when no ranking has it."""
+    node_id: str  # that section: the one with the best rank in the fused list, else in a ranking, else the first by id
+    rank: int | None  # in the fused list, from 1; None when no ranking has it
     sources: tuple[SourceRank, ...]
 
 
@@ -90,11 +84,9 @@ class Found:
 
     node_id: str
     file: str
-    span: Span | None
-    """None where a run names files or documents alone."""
+    span: Span | None  # none where a run names files or documents alone
     score: float
-    tokens: int = 0
-    """The length of its own text; 0 where it was not counted."""
+    tokens: int = 0  # the length of its own text; 0 where it was not counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +94,15 @@ class Outcome:
     """How one question went."""
 
     question_id: str
-    found: tuple[Found, ...]
-    """Best first, each node once."""
-    abstained: bool
-    """Whether the system said that the documents hold no answer."""
-    confidence: float | None = None
-    """How sure it was that they do, 0 to 1; None where it does not say."""
+    found: tuple[Found, ...]  # best first, each node once
+    abstained: bool  # whether the system said that the documents hold no answer
+    confidence: float | None = None  # how sure it was that they do, 0 to 1; None where it does not say
+    # Stages that failed: what was found then says nothing of the ranking, and is not measured.
     failures: tuple[str, ...] = ()
-    """Stages that failed: what was found then says nothing of the ranking, and is not measured."""
-    remarks: tuple[str, ...] = ()
-    """What else the answer says of its gaps."""
-    milliseconds: float | None = None
-    """From the question to the answer; None where no clock ran."""
+    remarks: tuple[str, ...] = ()  # what else the answer says of its gaps
+    milliseconds: float | None = None  # from the question to the answer; None where no clock ran
+    # At which stage the right section was lost, or that it was not; None where that is not known.
     loss: Loss | None = None
-    """At which stage the right section was lost, or that it was not; None where that is not known."""
     llm_calls: int = 0
     llm_tokens: int = 0
 
@@ -124,14 +111,10 @@ class Outcome:
 class Run:
     """The answers of one system to all questions."""
 
-    system: str
-    """Its name in every table."""
-    outcomes: Mapping[str, Outcome]
-    """By question id."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The profile and what was set over it, for the record."""
-    base: str = ""
-    """The system that this one is a change of; empty for one that stands for itself."""
+    system: str  # its name in every table
+    outcomes: Mapping[str, Outcome]  # by question id
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the profile and what was set over it, for the record
+    base: str = ""  # the system that this one is a change of; empty for one that stands for itself
 
 
 def run_lines(run: Run, systems: int) -> Iterator[str]:

@@ -22,27 +22,20 @@ class Estimate:
     """The mean of a measure over questions."""
 
     mean: float
-    low: float
-    """The lower end of the 95 % interval."""
-    high: float
-    """Its upper end."""
-    questions: int
-    """How many there were, at least 1."""
+    low: float  # the lower end of the 95 % interval
+    high: float  # its upper end
+    questions: int  # how many there were, at least 1
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A measure of one system against another's, question by question."""
 
-    mean: float
-    """The first one's mean minus the second one's."""
+    mean: float  # the first one's mean minus the second one's
     low: float
-    high: float
-    """The ends of the 95 % interval of that."""
-    p: float
-    """How often chance alone makes as large a difference, in either direction; above 0, at most 1."""
-    wins: int
-    """Questions where the first one is better."""
+    high: float  # the ends of the 95 % interval of that
+    p: float  # how often chance alone makes as large a difference, in either direction; above 0, at most 1
+    wins: int  # questions where the first one is better
     losses: int
     ties: int
 

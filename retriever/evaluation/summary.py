@@ -61,33 +61,27 @@ class SystemSummary:
     """One system on one set of questions."""
 
     system: str
-    base: str
-    """As in `Run`."""
+    base: str  # as in `Run`
     settings: Mapping[str, object]
+    # The measures of every answerable question that was answered without a failure, by id.
     per_question: Mapping[str, Values]
-    """The measures of every answerable question that was answered without a failure, by id."""
-    overall: Mapping[str, Estimate]
-    """Measures by name; without those that no question has."""
+    overall: Mapping[str, Estimate]  # measures by name; without those that no question has
     by_kind: Mapping[str, Mapping[str, Estimate]]
-    failures: Mapping[str, int]
-    """Sentences on stages that failed, with the number of questions: they are in no measure."""
+    failures: Mapping[str, int]  # sentences on stages that failed, with the number of questions: they are in no measure
     remarks: Mapping[str, int]
-    failed: int
-    """Questions with a failure."""
+    failed: int  # questions with a failure
     latency: Latency | None
+    # The median, over all answerable questions, of the tokens that are read until the answer is; None when it is not
+    # found for most of them.
     tokens_to_answer: float | None
-    """The median, over all answerable questions, of the tokens that are read until the answer is; None when it is not
-    found for most of them."""
+    # The share of the unanswerable questions for which nothing was claimed; None without such questions.
     abstention: float | None
-    """The share of the unanswerable questions for which nothing was claimed; None without such questions."""
-    false_abstention: float | None
-    """The same of the answerable ones, where it is wrong."""
+    false_abstention: float | None  # the same of the answerable ones, where it is wrong
+    # How well its confidence tells answerable questions from the others; None without both kinds, or without one.
     auroc: float | None
-    """How well its confidence tells answerable questions from the others; None without both kinds, or without one."""
     llm_calls: int
     llm_tokens: int
-    losses: Mapping[Stage, int]
-    """How many answerable questions ended at each stage; empty where no trace is known."""
+    losses: Mapping[Stage, int]  # how many answerable questions ended at each stage; empty where no trace is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +92,8 @@ class Comparison:
     second: str
     measure: str
     difference: Difference
-    won: tuple[str, ...]
-    """The ids where the first one is better."""
-    lost: tuple[str, ...]
-    """Where the second one is."""
+    won: tuple[str, ...]  # the ids where the first one is better
+    lost: tuple[str, ...]  # where the second one is
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +101,9 @@ class Summary:
     """All systems on one set of questions."""
 
     questions: QuestionSet
-    sections: Sections
-    """What could be found."""
+    sections: Sections  # what could be found
     runs: tuple[Run, ...]
-    systems: tuple[SystemSummary, ...]
-    """In the order of the runs."""
+    systems: tuple[SystemSummary, ...]  # in the order of the runs
     comparisons: tuple[Comparison, ...]
 
     @property
@@ -307,8 +297,7 @@ class Verdict:
     """What became of everything that the baseline holds."""
 
     changes: tuple[Change, ...]
-    problems: tuple[str, ...]
-    """What keeps the two from being compared in full; each is as bad as a fall."""
+    problems: tuple[str, ...]  # what keeps the two from being compared in full; each is as bad as a fall
 
     @property
     def is_worse(self) -> bool:

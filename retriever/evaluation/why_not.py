@@ -23,16 +23,13 @@ class InRanking:
 
     source: Source
     scale: str
-    listed: int
-    """How many sections it lists."""
+    listed: int  # how many sections it lists
+    # Among all sections, were the list without an end; None: it sees nothing of the question in the section.
     rank: int | None
-    """Among all sections, were the list without an end; None: it sees nothing of the question in the section."""
     score: float | None
-    is_listed: bool
-    """Whether it is in the list that there was."""
+    is_listed: bool  # whether it is in the list that there was
     first_score: float | None
-    last_score: float | None
-    """The list's ends; None when it is empty."""
+    last_score: float | None  # the list's ends; None when it is empty
 
     @property
     def lacks(self) -> float | None:
@@ -47,8 +44,7 @@ class Bar:
     """A place that a section must reach."""
 
     rank: int
-    score: float
-    """Of the section that has it."""
+    score: float  # of the section that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +54,14 @@ class WhyNot:
     question: str
     node: Node
     stage: Stage
-    rank: int | None
-    """In the fused list; None when no ranking has it."""
-    fused: int
-    """How many sections were fused."""
+    rank: int | None  # in the fused list; None when no ranking has it
+    fused: int  # how many sections were fused
     score: float | None
-    top: Bar | None
-    """The last hit; None when there are fewer."""
-    cap: Bar | None
-    """The last candidate, likewise."""
+    top: Bar | None  # the last hit; None when there are fewer
+    cap: Bar | None  # the last candidate, likewise
     sources: tuple[InRanking, ...]
-    degraded: tuple[Degradation, ...]
-    """What of the search was skipped or failed."""
-    reranked: int | None = None
-    """Its rank after the reranking; None when nothing was reranked, or it was no candidate."""
+    degraded: tuple[Degradation, ...]  # what of the search was skipped or failed
+    reranked: int | None = None  # its rank after the reranking; None when nothing was reranked, or it was no candidate
 
 
 def limitless(sections: int, chunks: int) -> dict[str, Any]:

@@ -48,20 +48,16 @@ class CachedExpansion:
     """What a model wrote."""
 
     written: WrittenExpansion
-    milliseconds: float
-    """How long it took to write it."""
+    milliseconds: float  # how long it took to write it
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
     """What `eval` measured of expansions."""
 
-    questions: str
-    """The name of the set."""
-    plain: float
-    """Mean nDCG@10 without expansions."""
-    expanded: float
-    """Mean nDCG@10 with them."""
+    questions: str  # the name of the set
+    plain: float  # mean nDCG@10 without expansions
+    expanded: float  # mean nDCG@10 with them
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +67,11 @@ class ExpansionMetrics:
     Shares are 0 to 1, and None where nothing was counted.
     """
 
-    questions: int
-    """Asked with a language model switched on."""
-    usage_rate: float | None
-    """Questions that were searched with other texts."""
-    cache_hit_rate: float | None
-    """Of the expansions that were needed, those that were cached."""
-    drop_rate: float | None
-    """Of the texts that a model wrote, those that were not searched with."""
-    p50_ms: float | None
-    """Median time of a model for an expansion that was not cached."""
+    questions: int  # asked with a language model switched on
+    usage_rate: float | None  # questions that were searched with other texts
+    cache_hit_rate: float | None  # of the expansions that were needed, those that were cached
+    drop_rate: float | None  # of the texts that a model wrote, those that were not searched with
+    p50_ms: float | None  # median time of a model for an expansion that was not cached
     p95_ms: float | None
     gains: tuple[Gain, ...]
 

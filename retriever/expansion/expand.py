@@ -44,12 +44,10 @@ class SearchRequest:
     """A question, and what came with it."""
 
     question: str
+    # Used in place of the language model's answer; None: the model is asked, if it is switched on.
     expansion: Expansion | None = None
-    """Used in place of the language model's answer; None: the model is asked, if it is switched on."""
-    recent_context: str = ""
-    """The conversation so far."""
-    focus: tuple[str, ...] = ()
-    """Kinds of things to write about."""
+    recent_context: str = ""  # the conversation so far
+    focus: tuple[str, ...] = ()  # kinds of things to write about
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +56,7 @@ class ExpandedQuery:
 
     question: str
     expansion: Expansion = field(default_factory=Expansion)
-    report: ExpansionReport | None = None
-    """None where no expansion was asked for."""
+    report: ExpansionReport | None = None  # none where no expansion was asked for
 
 
 class Expander:

@@ -59,10 +59,8 @@ both, where it mixes two."""
 class Vocabulary:
     """The words that the documents of an index use; the same index gives the same."""
 
-    titles: tuple[str, ...] = ()
-    """Of the documents with most sections, the largest first."""
-    terms: tuple[str, ...] = ()
-    """The words that stand in most titles, the most frequent first."""
+    titles: tuple[str, ...] = ()  # of the documents with most sections, the largest first
+    terms: tuple[str, ...] = ()  # the words that stand in most titles, the most frequent first
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +68,8 @@ class Grounding:
     """What the model is told besides the question."""
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    recent_context: str = ""
-    """The conversation so far; of a long one, its end."""
-    focus: tuple[str, ...] = ()
-    """Kinds of things to write about."""
+    recent_context: str = ""  # the conversation so far; of a long one, its end
+    focus: tuple[str, ...] = ()  # kinds of things to write about
 
     def lines(self) -> Iterator[Mapping[str, object]]:
         """As data, one object a line; what is empty is left out."""

@@ -73,14 +73,10 @@ UNRELATED_QUESTIONS = (
 class Background:
     """What the unrelated questions find."""
 
-    best: float
-    """The median of their best cosines; documents about one of the fields do not move it."""
-    deviation: float
-    """The standard deviation of all their cosines, above 0."""
-    fingerprint: str
-    """Of the encoder."""
-    chunks: int
-    """How many were searched."""
+    best: float  # the median of their best cosines; documents about one of the fields do not move it
+    deviation: float  # the standard deviation of all their cosines, above 0
+    fingerprint: str  # of the encoder
+    chunks: int  # how many were searched
 
     def z_score(self, cosine: float) -> float:
         """How far a cosine is above what they find, in deviations; an affine change of all cosines leaves it as is."""

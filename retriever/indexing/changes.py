@@ -36,14 +36,12 @@ class StatDiff:
     folder: StoredFolder
     listing: Listing
     new: tuple[SourceFile, ...]
-    different: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files whose size or mtime is another."""
+    different: tuple[tuple[StoredDocument, SourceFile], ...]  # known files whose size or mtime is another
+    # Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
+    # content can tell. After a look into them (`settle_unsure`): those whose rows are worth renewing.
     unsure: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
-    content can tell. After a look into them (`settle_unsure`): those whose rows are worth renewing."""
     gone: tuple[StoredDocument, ...]
-    unchanged: int
-    """How many files are known and look the same."""
+    unchanged: int  # how many files are known and look the same
 
     @property
     def paths(self) -> list[str]:
@@ -69,18 +67,16 @@ class Changes:
 
     folder: StoredFolder
     unchanged: int
+    # New files and their text; the document's key is 0.
     added: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
-    """New files and their text; the document's key is 0."""
+    # Known files with another content: the document with its old key and what it looks like now.
     changed: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
-    """Known files with another content: the document with its old key and what it looks like now."""
+    # Known files with the same content and other times or another inode, these new.
     touched: list[StoredDocument] = field(default_factory=list)
-    """Known files with the same content and other times or another inode, these new."""
-    removed: list[StoredDocument] = field(default_factory=list)
-    """Known files that are gone or cannot be read any more."""
+    removed: list[StoredDocument] = field(default_factory=list)  # known files that are gone or cannot be read any more
+    # Files that cannot be read, with what they look like, and the reason.
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
-    """Files that cannot be read, with what they look like, and the reason."""
-    skipped: tuple[Skipped, ...] = ()
-    """What the listing left out, and why."""
+    skipped: tuple[Skipped, ...] = ()  # what the listing left out, and why
 
     @property
     def rows(self) -> list[tuple[StoredDocument, DocumentText]]:

@@ -22,10 +22,8 @@ class TokenCounter:
     """Counts tokens without the special ones."""
 
     count: CountTokens
-    limit: int
-    """How many tokens a chunk may have, special ones included."""
-    special: int
-    """The special tokens: what `count` says of an empty text."""
+    limit: int  # how many tokens a chunk may have, special ones included
+    special: int  # the special tokens: what `count` says of an empty text
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text; of a text too long to count, one more than the limit."""
@@ -38,14 +36,12 @@ class TokenCounter:
 class Piece:
     """A Markdown block with the blank lines after it, or a part of one."""
 
-    start: int
-    """Its first character, counted from 0 in the node's body."""
-    end: int
-    """Behind its last character."""
+    start: int  # its first character, counted from 0 in the node's body
+    end: int  # behind its last character
     kind: BlockKind
     tokens: int = 0
+    # Where the header of the table stands that this is a later part of: a chunk that begins here repeats it.
     header: tuple[int, int] | None = None
-    """Where the header of the table stands that this is a later part of: a chunk that begins here repeats it."""
     header_tokens: int = 0
 
     def measure(self, tokens: int, header_tokens: int = 0) -> "Piece":
@@ -59,12 +55,9 @@ class ChunkPlan:
 
     node: Node
     body: str
-    titles: str
-    """Breadcrumb and title, as every chunk of the node begins with them."""
-    pieces: Sequence[Piece]
-    """What is to be packed, in order."""
-    room: int
-    """How many tokens of a chunk are left beside the titles."""
+    titles: str  # breadcrumb and title, as every chunk of the node begins with them
+    pieces: Sequence[Piece]  # what is to be packed, in order
+    room: int  # how many tokens of a chunk are left beside the titles
 
 
 def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettings) -> list[tuple[Chunk, ...]]:

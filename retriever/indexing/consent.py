@@ -31,20 +31,17 @@ MAX_NAMED_BYTES = 10_000_000
 class NamedFolders:
     """What this user has said of an index."""
 
-    folders: tuple[str, ...] = ()
-    """Those that it may look at, absolute."""
+    folders: tuple[str, ...] = ()  # those that it may look at, absolute
+    # The settings that say which files are documents, as they were when folders were named last; None before.
     documents: Mapping[str, Any] | None = None
-    """The settings that say which files are documents, as they were when folders were named last; None before."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderAccess:
     """What may be looked at on behalf of an index."""
 
-    folders: frozenset[str]
-    """The folders that this user has named for it, absolute."""
-    options: CorpusOptions
-    """Which of their files are documents."""
+    folders: frozenset[str]  # the folders that this user has named for it, absolute
+    options: CorpusOptions  # which of their files are documents
 
     @classmethod
     def of(cls, index: Path, settings: DocumentSettings) -> "FolderAccess":

@@ -21,10 +21,8 @@ TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption lose
 class EmbedCounts:
     """What became of the texts of new chunks."""
 
-    new: int = 0
-    """Texts that the encoder read."""
-    reused: int = 0
-    """Texts whose vectors were there already."""
+    new: int = 0  # texts that the encoder read
+    reused: int = 0  # texts whose vectors were there already
 
 
 def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:

@@ -35,14 +35,11 @@ from retriever.store.reading import StoredFolder
 class ForgetReport:
     """What was forgotten."""
 
-    path: str
-    """The index's folder."""
+    path: str  # the index's folder
+    # As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder.
     forgotten: tuple[str, ...]
-    """As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder."""
-    documents: int
-    """How many documents left the index; 0 for what had been forgotten before."""
-    remaining: tuple[str, ...]
-    """Files of the index that may still hold the text, because another process reads them."""
+    documents: int  # how many documents left the index; 0 for what had been forgotten before
+    remaining: tuple[str, ...]  # files of the index that may still hold the text, because another process reads them
     seconds: float
 
 
@@ -51,8 +48,7 @@ class _Target:
     """What a reference names."""
 
     folder: StoredFolder
-    path: str
-    """Of a document, or of a folder with a slash at its end; empty for the indexed folder itself."""
+    path: str  # of a document, or of a folder with a slash at its end; empty for the indexed folder itself
 
     @property
     def name(self) -> str:

@@ -29,17 +29,12 @@ class IndexRequest:
     """What is to be indexed, where, and how."""
 
     index: Path
-    docs: tuple[Path, ...]
-    """Folders to index, absolute; those that the index holds already are looked at too."""
+    docs: tuple[Path, ...]  # folders to index, absolute; those that the index holds already are looked at too
     profile: Profile
-    settings: Mapping[str, Any]
-    """The index sections of the settings that were given; the index remembers them."""
-    encoder: Encoder | None = None
-    """The caller's own; None for the one of the profile."""
-    wait_s: float = WAIT_FOR_WRITER_S
-    """How long to wait for another writer, in seconds."""
-    with_chroma: bool = True
-    """Whether ChromaDB is brought up to date even where no search by these settings asks it."""
+    settings: Mapping[str, Any]  # the index sections of the settings that were given; the index remembers them
+    encoder: Encoder | None = None  # the caller's own; None for the one of the profile
+    wait_s: float = WAIT_FOR_WRITER_S  # how long to wait for another writer, in seconds
+    with_chroma: bool = True  # whether ChromaDB is brought up to date even where no search by these settings asks it
 
     @property
     def index_config(self) -> str:

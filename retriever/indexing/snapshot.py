@@ -50,11 +50,9 @@ REBUILD_SHARE = 0.3
 class Manifest:
     """What a snapshot holds."""
 
-    fingerprint: str
-    """Of the encoder; empty without vectors."""
+    fingerprint: str  # of the encoder; empty without vectors
     nodes: int
-    files: dict[str, tuple[int, int]]
-    """Size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot."""
+    files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot
 
     @classmethod
     def read(cls, folder: Path) -> Self:

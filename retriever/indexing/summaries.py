@@ -42,10 +42,8 @@ FAILURES_IN_A_ROW = 3
 class _Written:
     """What became of the sections that had no summary."""
 
-    summaries: dict[bytes, str] = field(default_factory=dict)
-    """By the hash of what was read; empty ones cannot be used."""
-    reason: str = ""
-    """Why the last of those failed that have none."""
+    summaries: dict[bytes, str] = field(default_factory=dict)  # by the hash of what was read; empty ones cannot be used
+    reason: str = ""  # why the last of those failed that have none
 
 
 def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:

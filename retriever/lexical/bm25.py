@@ -50,25 +50,22 @@ class QuestionTerm:
     """A word of the question as the documents know it."""
 
     term: str
-    documents: int
-    """How many nodes hold it; 0 for a word that no document has."""
+    documents: int  # how many nodes hold it; 0 for a word that no document has
+    # ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no word
+    # makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
+    # document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest.
     rarity: float
-    """ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no
-    word makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
-    document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalResult:
     """What BM25 found, and what it looked for."""
 
+    # (node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The score
+    # has no upper bound, and can be 0 or below in small folders where every node holds the word.
     ranking: tuple[tuple[int, float], ...]
-    """(node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The
-    score has no upper bound, and can be 0 or below in small folders where every node holds the word."""
-    terms: tuple[QuestionTerm, ...]
-    """The distinct words of the question, in its order."""
-    ceiling: float
-    """What no node's score exceeds: the sum of the most that each word adds to any node, at least 0."""
+    terms: tuple[QuestionTerm, ...]  # the distinct words of the question, in its order
+    ceiling: float  # what no node's score exceeds: the sum of the most that each word adds to any node, at least 0
 
 
 class LexicalIndex:

@@ -24,20 +24,13 @@ IntArray = npt.NDArray[np.int64]
 class Postings:
     """Counts of terms in n nodes: v terms, p postings (pairs of a term and a node that holds it)."""
 
-    keys: IntArray
-    """(n,) int64, ascending: the node of each row."""
-    lengths: IntArray
-    """(n,) int64: how many tokens the node has."""
-    vocabulary: npt.NDArray[np.uint8]
-    """The UTF-8 of all terms, one after another, in the order of their bytes."""
-    term_starts: IntArray
-    """(v + 1,) int64: term t is `vocabulary[term_starts[t]:term_starts[t + 1]]`."""
-    starts: IntArray
-    """(v + 1,) int64: the postings of term t are `starts[t]:starts[t + 1]`."""
-    rows: npt.NDArray[np.int32]
-    """(p,) int32, ascending within a term."""
-    counts: npt.NDArray[np.int32]
-    """(p,) int32, at least 1: how often the node holds the term."""
+    keys: IntArray  # (n,) int64, ascending: the node of each row
+    lengths: IntArray  # (n,) int64: how many tokens the node has
+    vocabulary: npt.NDArray[np.uint8]  # the UTF-8 of all terms, one after another, in the order of their bytes
+    term_starts: IntArray  # (v + 1,) int64: term t is `vocabulary[term_starts[t]:term_starts[t + 1]]`
+    starts: IntArray  # (v + 1,) int64: the postings of term t are `starts[t]:starts[t + 1]`
+    rows: npt.NDArray[np.int32]  # (p,) int32, ascending within a term
+    counts: npt.NDArray[np.int32]  # (p,) int32, at least 1: how often the node holds the term
 
     def terms(self) -> list[bytes]:
         """The UTF-8 of each term, ascending."""

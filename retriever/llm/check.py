@@ -19,8 +19,7 @@ class LlmFinding:
 
     what: Literal["server", "model", "context window", "answer"]
     is_well: bool
-    says: str
-    """What was seen, or what is wrong and what to do about it."""
+    says: str  # what was seen, or what is wrong and what to do about it
 
 
 class _Ready(BaseModel):

@@ -50,26 +50,19 @@ RETRY_PAUSE_S = 0.3
 class ModelInfo:
     """What a server says of a model."""
 
-    name: str
-    """As the server lists it, tag included."""
-    is_loaded: bool
-    """With the context window that is asked for: for another one it is loaded anew."""
-    can_chat: bool
-    """Embedding models cannot."""
-    context_length: int | None
-    """How many tokens the model can read at most; None: the server does not say."""
+    name: str  # as the server lists it, tag included
+    is_loaded: bool  # with the context window that is asked for: for another one it is loaded anew
+    can_chat: bool  # embedding models cannot
+    context_length: int | None  # how many tokens the model can read at most; None: the server does not say
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a model wrote."""
 
-    text: str
-    """All of it; its thoughts, when it wrote nothing else."""
-    prompt_tokens: int | None
-    """How many tokens of the messages it read; None: the server does not say."""
-    first_token_s: float
-    """From the request to the first piece of the answer."""
+    text: str  # all of it; its thoughts, when it wrote nothing else
+    prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
+    first_token_s: float  # from the request to the first piece of the answer
 
 
 class CircuitBreaker:

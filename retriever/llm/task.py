@@ -22,18 +22,13 @@ Written = TypeVar("Written", bound=BaseModel)
 class Task(Generic[Written]):
     """One JSON object that a language model is to write."""
 
-    instructions: str
-    """What to do, in words of this program alone: nothing of a document or a question stands here."""
-    material: str
-    """What to do it with: the question, and pieces of documents as data."""
+    instructions: str  # what to do, in words of this program alone: nothing of a document or a question stands here
+    material: str  # what to do it with: the question, and pieces of documents as data
+    # The shape of the object; the model is given its JSON schema, and its answer is checked against it.
     answer: type[Written]
-    """The shape of the object; the model is given its JSON schema, and its answer is checked against it."""
-    max_tokens: int
-    """The most that is written."""
-    temperature: float = 0.0
-    """0: the likeliest words; the same task then gives the same object from most models."""
-    seconds: float | None = None
-    """The longest wait, where it is less than the generator's own."""
+    max_tokens: int  # the most that is written
+    temperature: float = 0.0  # 0: the likeliest words; the same task then gives the same object from most models
+    seconds: float | None = None  # the longest wait, where it is less than the generator's own
 
 
 class Generator(Protocol):

@@ -28,22 +28,17 @@ SCALE = "reranked"
 class RerankInput:
     """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
 
-    titles: str
-    """The breadcrumb and its own title, outermost first, with ` > ` between."""
-    summary: str
-    """At most `final_summary_chars` characters."""
-    text: str
-    """The passage that matched with the text around it, at most `final_text_chars` characters of the section."""
+    titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
+    summary: str  # at most `final_summary_chars` characters
+    text: str  # the passage that matched with the text around it, at most `final_text_chars` characters of the section
 
 
 @dataclass(frozen=True, slots=True)
 class RerankOutput:
     """A reranker's scores."""
 
-    scores: tuple[float, ...]
-    """0 to 1, one for each input, in their order; higher is better."""
-    note: str
-    """What that took, in a few words."""
+    scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
+    note: str  # what that took, in a few words
 
 
 class Reranker(Protocol):
@@ -90,10 +85,8 @@ class RerankRequest:
     """A question whose candidates are reranked."""
 
     question: str
-    words: tuple[str, ...]
-    """The question's, as BM25 reads them."""
-    entities: tuple[str, ...] = ()
-    """Names that an answer speaks of, from the question's expansion."""
+    words: tuple[str, ...]  # the question's, as BM25 reads them
+    entities: tuple[str, ...] = ()  # names that an answer speaks of, from the question's expansion
 
 
 def rerank(
@@ -207,12 +200,9 @@ class RerankScore:
     """A candidate and its score by the reranker."""
 
     candidate: Candidate
-    score: float
-    """0 to 1."""
-    boost: float = 0.0
-    """What it gains for entities of the question, at least 0."""
-    note: str = ""
-    """What the boost is for."""
+    score: float  # 0 to 1
+    boost: float = 0.0  # what it gains for entities of the question, at least 0
+    note: str = ""  # what the boost is for
 
 
 def rank_value(rank: int) -> float:

@@ -40,11 +40,9 @@ ON_EVERY_ANSWER = {
 class ServerAddress:
     """Where a server listens, and the token that it asks for."""
 
-    host: str
-    """The address or name that it is bound to."""
+    host: str  # the address or name that it is bound to
     port: int
-    token: str = ""
-    """The bearer token that every request must carry; empty: none is needed."""
+    token: str = ""  # the bearer token that every request must carry; empty: none is needed
 
     @property
     def authorities(self) -> frozenset[str]:
@@ -63,19 +61,14 @@ class ServerAddress:
 class Limits:
     """How much requests may ask for."""
 
-    header_bytes: int = 16_384
-    """All names and values together."""
+    header_bytes: int = 16_384  # all names and values together
     headers: int = 64
     body_bytes: int = 1_000_000
-    stall_seconds: float = 2.0
-    """Without a byte of a request that has begun."""
-    body_seconds: float = 10.0
-    """For the whole body to arrive."""
+    stall_seconds: float = 2.0  # without a byte of a request that has begun
+    body_seconds: float = 10.0  # for the whole body to arrive
     answer_bytes: int = 4_000_000
-    seconds: float = 150.0
-    """For the whole answer: a language model that is loaded first may take 90."""
-    at_once: int = 64
-    """Whole requests that are being answered at the same time; for others it is told to come again."""
+    seconds: float = 150.0  # for the whole answer: a language model that is loaded first may take 90
+    at_once: int = 64  # whole requests that are being answered at the same time; for others it is told to come again
 
 
 DEFAULT_LIMITS = Limits()
@@ -86,8 +79,7 @@ class Refusal:
     """Why a request is not answered."""
 
     status: int
-    reason: str
-    """For the client: nothing in it comes from this machine."""
+    reason: str  # for the client: nothing in it comes from this machine
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     async def send(self, send: "Send") -> None:

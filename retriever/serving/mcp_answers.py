@@ -45,10 +45,9 @@ class Reply:
     """What a tool answers."""
 
     text: str
-    values: dict[str, Any] | None = None
-    """The structured content; None where the text is all."""
+    values: dict[str, Any] | None = None  # the structured content; None where the text is all
+    # Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens.
     page: dict[str, Any] = field(default_factory=dict)
-    """Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens."""
 
     @classmethod
     def from_text(cls, text: str, cursor: str = "", *, is_cut: bool) -> "Reply":
@@ -71,8 +70,7 @@ class Pagination:
     It needs no secret: it only says where to go on in what the same caller may read anyway.
     """
 
-    call: tuple[object, ...]
-    """The tool, its arguments, and what else the answer depends on."""
+    call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
     snapshot: int
 
     def cursor(self, offset: int) -> str:

@@ -30,10 +30,8 @@ class _Entry:
     """A retriever that is open, or will be."""
 
     opened: "Future[Retriever]" = field(default_factory=Future)
-    users: int = 0
-    """How many use it, or wait for it."""
-    is_discarded: bool = False
-    """Whether it is closed after its last user."""
+    users: int = 0  # how many use it, or wait for it
+    is_discarded: bool = False  # whether it is closed after its last user
 
     @property
     def has_failed(self) -> bool:

@@ -75,15 +75,11 @@ class StreamFacts:
 class Call:
     """A command line, and everything that its result depends on, apart from files."""
 
-    words: tuple[str, ...]
-    """The arguments."""
-    program_name: str
-    """As error messages name the program."""
-    folder: str
-    """The current one."""
+    words: tuple[str, ...]  # the arguments
+    program_name: str  # as error messages name the program
+    folder: str  # the current one
     environment: Mapping[str, str]
-    columns: int
-    """Of the terminal; 0 where there is none."""
+    columns: int  # of the terminal; 0 where there is none
     stdout: StreamFacts
     stderr: StreamFacts
 
@@ -237,8 +233,7 @@ class Job:
     call: Call
     result: Future[Outcome] = field(default_factory=Future)
     queued: float = field(default_factory=time.monotonic)
-    begun: float = 0.0
-    """By time.monotonic(); 0 before."""
+    begun: float = 0.0  # by time.monotonic(); 0 before
 
 
 class ResidentServer:

@@ -31,8 +31,7 @@ Layer = tuple[str, Mapping[str, Any]]
 class GivenSettings:
     """The layers of settings, before they are checked."""
 
-    layers: tuple[Layer, ...]
-    """The lowest first."""
+    layers: tuple[Layer, ...]  # the lowest first
 
     def profile(self) -> Profile:
         """The profile that the layers make over the defaults. Raises ProfileError with every mistake of every layer."""

@@ -17,12 +17,10 @@ class StoredQuery:
     """A question that was recorded."""
 
     key: int
-    asked_at: str
-    """UTC, ISO 8601, in seconds."""
+    asked_at: str  # UTC, ISO 8601, in seconds
     question: str
     verdict: str
-    citation: str | None
-    """Of the first hit; None without hits."""
+    citation: str | None  # of the first hit; None without hits
 
 
 def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[str, Any]) -> None:

@@ -16,12 +16,10 @@ class StoredFolder:
     """An indexed folder."""
 
     key: int
-    path: str
-    """Absolute."""
-    prefix: str
-    """Before the path in the ids of its nodes; empty for the first folder of an index."""
+    path: str  # absolute
+    prefix: str  # before the path in the ids of its nodes; empty for the first folder of an index
+    # Documents that are not to be indexed again, relative to the folder; `drafts/` stands for all below it.
     forgotten: tuple[str, ...] = ()
-    """Documents that are not to be indexed again, relative to the folder; `drafts/` stands for all below it."""
 
     def forgets(self, path: str) -> bool:
         """Whether the document of that path is not to be indexed."""
@@ -32,17 +30,12 @@ class StoredFolder:
 class StoredDocument:
     """A document as it was when it was indexed."""
 
-    key: int
-    """0 while it has none."""
-    path: str
-    """Relative to its folder."""
-    size: int
-    """Bytes."""
-    mtime_ns: int
-    """0 when it could not be trusted."""
+    key: int  # 0 while it has none
+    path: str  # relative to its folder
+    size: int  # bytes
+    mtime_ns: int  # 0 when it could not be trusted
     digest: str
-    ctime_ns: int = 0
-    """0 when it could not be trusted: then only the content tells whether the file is as it was."""
+    ctime_ns: int = 0  # 0 when it could not be trusted: then only the content tells whether the file is as it was
     inode: int = 0
 
 
@@ -52,8 +45,7 @@ class StoredNode:
 
     key: int
     document_key: int
-    parent_id: str | None
-    """None for the file's own node."""
+    parent_id: str | None  # none for the file's own node
     node: Node
 
 
@@ -73,8 +65,7 @@ class Counts:
     """How much is in an index."""
 
     documents: int
-    sections: int
-    """Nodes with lines of their own."""
+    sections: int  # nodes with lines of their own
     chunks: int
     broken_links: int
 

@@ -183,18 +183,13 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
 class ChromaManifest:
     """What a whole folder holds."""
 
-    snapshot: str
-    """The manifest hash of the snapshot whose chunks these are."""
-    fingerprint: str
-    """Of the encoder."""
-    count: int
-    """How many vectors."""
-    dimension: int
-    """The length of a vector."""
-    database_bytes: int = 0
-    """Of chroma.sqlite3, which opening changes, but never makes smaller."""
+    snapshot: str  # the manifest hash of the snapshot whose chunks these are
+    fingerprint: str  # of the encoder
+    count: int  # how many vectors
+    dimension: int  # the length of a vector
+    database_bytes: int = 0  # of chroma.sqlite3, which opening changes, but never makes smaller
+    # Checksums of the vector files. Below `sync_threshold` vectors there is none: all are in chroma.sqlite3 then.
     files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Checksums of the vector files. Below `sync_threshold` vectors there is none: all are in chroma.sqlite3 then."""
 
     @classmethod
     def read(cls, folder: Path) -> Self:

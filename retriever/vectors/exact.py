@@ -35,12 +35,9 @@ class ChunkVectors:
         EncoderError: a number is not finite.
     """
 
-    keys: Sequence[int]
-    """Of the chunks, distinct."""
-    node_ids: Sequence[str]
-    """The node of each chunk."""
-    matrix: FloatMatrix
-    """(n, d) float32, one row for each chunk; (0, d) for none."""
+    keys: Sequence[int]  # of the chunks, distinct
+    node_ids: Sequence[str]  # the node of each chunk
+    matrix: FloatMatrix  # (n, d) float32, one row for each chunk; (0, d) for none
 
     def __post_init__(self) -> None:
         if len(self.node_ids) != len(self.keys):

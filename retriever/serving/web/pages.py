@@ -72,12 +72,9 @@ class ReadPageParameters(QuestionParameters):
 class TreePageParameters(ReadPageParameters):
     """Of /tree."""
 
-    first: Number = Field(0, ge=0, le=MAX_NUMBER)
-    """The place of the first child, from 0."""
-    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)
-    """How many children."""
-    fragment: Switch = False
-    """Whether the list alone is wanted."""
+    first: Number = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
+    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
+    fragment: Switch = False  # whether the list alone is wanted
 
 
 class Pages:

@@ -31,10 +31,8 @@ EDITOR_NAMES = {
 class Preferences:
     """What a reader chose; kept in two cookies."""
 
-    theme: str = "auto"
-    """A key of THEMES."""
-    editor: str = "vscode"
-    """A key of EDITOR_NAMES."""
+    theme: str = "auto"  # a key of THEMES
+    editor: str = "vscode"  # a key of EDITOR_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +40,9 @@ class Visit:
     """One request for a page; its methods give the addresses of other pages, which keep the question."""
 
     question: str = ""
-    profile: str = ""
-    """As it was chosen; empty for the library's own."""
+    profile: str = ""  # as it was chosen; empty for the library's own
     preferences: Preferences = Preferences()
-    path: str = "/"
-    """Of this page with its query: a changed preference leads back to it."""
+    path: str = "/"  # of this page with its query: a changed preference leads back to it
 
     def ask(self, view: str = "", question: str = "") -> str:
         """The address of the answer, of another view of it, or of the answer to another question."""

@@ -22,8 +22,7 @@ class Outline:
     """The tree of an index without its texts, as people read it."""
 
     tree: DocumentTree
-    folder_names: Mapping[str, str]
-    """Node ids of the indexed folders -> their own names."""
+    folder_names: Mapping[str, str]  # node ids of the indexed folders -> their own names
 
     def find(self, node_id: str) -> Node | None:
         """The node; None when there is none."""
@@ -60,8 +59,7 @@ class Gap:
     """Children that are not shown."""
 
     parent_id: str
-    first: int
-    """The place of the first of them, from 0."""
+    first: int  # the place of the first of them, from 0
     count: int
 
 
@@ -70,17 +68,13 @@ class Branch:
     """A node as it is drawn; a file that is one section of its name is drawn as that section."""
 
     node: Node
-    kind: NodeKind
-    """The file's, where a section is drawn in its place."""
+    kind: NodeKind  # the file's, where a section is drawn in its place
     label: str
     has_children: bool
     is_open: bool
-    rank: int | None
-    """Of the hit that it is."""
-    is_here: bool
-    """Whether it is what is being read."""
-    below: "tuple[Branch | Gap, ...]"
-    """Empty unless it is open."""
+    rank: int | None  # of the hit that it is
+    is_here: bool  # whether it is what is being read
+    below: "tuple[Branch | Gap, ...]"  # empty unless it is open
 
 
 def read_outline(connection: sqlite3.Connection) -> Outline:
