@@ -3,13 +3,12 @@
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import (
     STANDARD_STREAM,
     Console,
@@ -19,41 +18,22 @@ from retriever.command_line.console import (
     print_line,
     write_whole,
 )
-from retriever.command_line.options import (
-    EXIT_CODES_HELP,
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    editor_option,
-    index_option,
-    join_question,
-    json_option,
-    profile_option,
-    question_argument,
-    refuse_misplaced_command,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
 from retriever.errors import UsageError
 from retriever.serving.resident_client import MODE_VARIABLE
-from retriever.settings.layers import DEFAULT_PROFILE
 
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
-    from retriever.retriever import Retriever
     from retriever.trace import Spent
     from retriever.types import Answer
 
 MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
 
-# Takes the first five arguments of `open_retriever`.
-Opener = Callable[..., AbstractContextManager["Retriever"]]
-
 log = logging.getLogger(__name__)
 
 
-class AskCommand(WithExamples):
+class AskCommand(options.WithExamples):
     """Says what to do about a question that looks like a flag."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -64,26 +44,22 @@ class AskCommand(WithExamples):
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
 
 
-@click.command(
-    examples=(
-        '--docs docs "how are the two rankings fused?"',
-        '"send an email after the response" --top-k 3 --full',
-        'ask --json --profile recall "ownership rules"',
-        '--context --max-tokens 2000 "how are the two rankings fused?"',
-        "--batch questions.jsonl --run hits.jsonl --top-k 30",
-    ),
+@options.command(
+    '--docs docs "how are the two rankings fused?"',
+    '"send an email after the response" --top-k 3 --full',
+    'ask --json --profile recall "ownership rules"',
+    '--context --max-tokens 2000 "how are the two rankings fused?"',
+    "--batch questions.jsonl --run hits.jsonl --top-k 30",
+    settings=(),
     cls=AskCommand,
-    params=setting_options(),
-    epilog=EXIT_CODES_HELP,
+    epilog=options.EXIT_CODES_HELP,
 )
-@question_argument
-@docs_option
-@index_option
-@profile_option
+@options.question
+@options.opening(options.docs, options.index, options.profile)
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
-@json_option
+@options.as_json
 @click.option(
     "--batch", metavar="FILE", help="Answer every question of a JSONL file (id, question); - reads them here."
 )
@@ -98,7 +74,7 @@ class AskCommand(WithExamples):
     "--show-hypothetical", is_flag=True, help="Show the passages that the language model made up to search with."
 )
 @click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
-@editor_option
+@options.editor
 @click.option(
     "--resident",
     type=click.Choice(["use", "auto", "never"]),
@@ -108,14 +84,10 @@ class AskCommand(WithExamples):
     help="Let the resident process of `serve` answer: use it where it runs, start it in the background where it "
     f"does not (auto), or answer here (never). Otherwise {MODE_VARIABLE}.",
 )
-@console_option
 def ask(
     console: Console,
-    settings: dict[str, Any],
+    opening: Opening,
     words: tuple[str, ...],
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
     batch: str | None,
     run: str | None,
     recent_context: str,
@@ -134,9 +106,8 @@ def ask(
 
     Words without quotes are one question. A question that is the name of a command needs `ask` before it.
     """
-    refuse_misplaced_command(words)
+    options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
-    opening = Opening(docs, index, profile, settings)
     one = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     excluded = ", ".join(name for name, given in one.items() if given)
     if batch is not None:
@@ -145,7 +116,7 @@ def ask(
         return answer_batch(batch, run or STANDARD_STREAM, opening, console, fail_on_none=fail_on_none)
     if run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
-    question = join_question(words, '"how do I ...?"')
+    question = options.join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
     form = Form(as_json, full, explain, show_hypothetical, editor)
@@ -155,27 +126,6 @@ def ask(
 
         start_in_background()
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """Which retriever a command opens: the first arguments of `open_retriever`."""
-
-    docs: Sequence[str] = ()
-    index: str | None = None
-    profile: str = DEFAULT_PROFILE
-    settings: Mapping[str, Any] | None = None
-
-    @contextmanager
-    def open(self, console: Console) -> "Iterator[Retriever]":
-        """The open retriever, from the process that runs this command line where it keeps one open."""
-        from retriever.api import open_retriever
-
-        opener: Opener = click.get_current_context().obj or open_retriever
-        with console.show_progress() as progress:
-            opened = opener(self.docs, self.index, self.profile, self.settings or {}, progress)
-        with opened as retriever:
-            yield retriever
 
 
 @dataclass(frozen=True, slots=True)

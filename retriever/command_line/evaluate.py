@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from retriever.command_line import options
 from retriever.command_line.console import STANDARD_STREAM, Console, print_json, write_whole
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    index_option,
-    json_option,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import counted
 from retriever.display.sanitize import sanitize_line
@@ -57,20 +50,17 @@ class Request:
     depth: int
 
 
-@click.command(
-    "eval",
-    examples=(
-        "eval questions.jsonl --docs docs",
-        "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
-        "eval questions.jsonl --docs docs --ablate --json",
-        "eval questions.jsonl --docs docs --save-baseline baseline.json",
-    ),
-    cls=WithExamples,
-    params=setting_options(),
+@options.command(
+    "eval questions.jsonl --docs docs",
+    "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
+    "eval questions.jsonl --docs docs --ablate --json",
+    "eval questions.jsonl --docs docs --save-baseline baseline.json",
+    name="eval",
+    settings=(),
 )
 @click.argument("questions", metavar="QUESTIONS")
-@docs_option
-@index_option
+@options.docs
+@options.index
 @click.option(
     "--profiles",
     default=DEFAULT_PROFILE,
@@ -91,12 +81,11 @@ class Request:
     metavar="N",
     help="How many sections are asked for.",
 )
-@json_option
+@options.as_json
 @click.option("--run", metavar="FILE", help="Write what was found for each question, as JSONL.")
 @click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
 @click.option("--baseline", metavar="FILE", help="Exit with 1 when a measure fell significantly below this file's.")
 @click.option("--save-baseline", metavar="FILE", help="Write the file that --baseline reads.")
-@console_option
 def evaluate(
     console: Console,
     settings: dict[str, Any],
@@ -363,20 +352,14 @@ def show_table(page: Page, titles: "Sequence[str]", rows: "Iterable[Sequence[str
 # `questions`: a first set of questions out of one's own documents.
 
 
-@click.command(
-    examples=(
-        "questions docs > questions.jsonl",
-        "questions docs --limit 50 --out questions.jsonl",
-    ),
-    cls=WithExamples,
-    params=setting_options("documents"),
+@options.command(
+    "questions docs > questions.jsonl", "questions docs --limit 50 --out questions.jsonl", settings=("documents",)
 )
 @click.argument("docs", metavar="DOCS")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="How many at most."
 )
 @click.option("--out", default=STANDARD_STREAM, metavar="FILE", help="Where they go; standard output by default.")
-@console_option
 def questions(console: Console, settings: dict[str, Any], docs: str, limit: int, out: str) -> ExitCode:
     """Make questions out of the folder DOCS: its headings, and its links with the sentence around them.
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.options import ExitCode, WithExamples, console_option, index_option, json_option
+from retriever.command_line.options import ExitCode
 from retriever.display.phrases import SOURCES, counted, doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
@@ -13,20 +14,11 @@ from retriever.errors import UsageError
 ALL = "all"
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "history",
-        "history 12 --json",
-        "history --delete 12",
-        "history --delete all",
-    ),
-)
+@options.command("history", "history 12 --json", "history --delete 12", "history --delete all")
 @click.argument("number", type=click.IntRange(min=1), required=False, metavar="[ID]")
 @click.option("--delete", metavar="ID|all", help="Delete one question, or all and what was opened, from every file.")
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def history(console: Console, number: int | None, delete: str | None, index: str | None, *, as_json: bool) -> ExitCode:
     """List the recorded questions, the youngest first, or show one of them with what was found.
 
@@ -84,19 +76,11 @@ def print_record(record: dict[str, Any]) -> None:
     print_line(f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms")
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "forget docs/plans.md",
-        "forget drafts/ --index .index",
-        "forget --undo drafts/",
-    ),
-)
+@options.command("forget docs/plans.md", "forget drafts/ --index .index", "forget --undo drafts/")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo: bool, as_json: bool) -> ExitCode:
     """Remove the text and the vectors of documents from every file of the index, and keep them out.
 

@@ -4,21 +4,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import Console, openable, print_json, print_line
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    folders_argument,
-    index_option,
-    json_option,
-    profile_option,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import counted
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
@@ -33,32 +25,17 @@ if TYPE_CHECKING:
 MAX_NAMED = 3  # changed files in a line of `watch`
 
 
-@click.command(
-    examples=(
-        "index docs",
-        'index docs ../notes --ignore "drafts/"',
-        "index docs --index .index --json",
-        "index docs --summaries llm --summaries-model llama3.2",
-    ),
-    cls=WithExamples,
-    params=setting_options(*INDEX_SECTIONS, "llm"),
+@options.command(
+    "index docs",
+    'index docs ../notes --ignore "drafts/"',
+    "index docs --index .index --json",
+    "index docs --summaries llm --summaries-model llama3.2",
+    settings=(*INDEX_SECTIONS, "llm"),
 )
-@folders_argument
-@index_option
-@profile_option
+@options.opening(options.folders, options.index, options.profile)
 @click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
-@json_option
-@console_option
-def index(
-    console: Console,
-    settings: dict[str, Any],
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> ExitCode:
+@options.as_json
+def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 
     One index holds several folders. What has been read, embedded and summarised is kept when this is interrupted.
@@ -66,7 +43,7 @@ def index(
     from retriever.api import index_folders
 
     with console.show_progress() as progress:
-        report = index_folders(docs, index, profile, settings, progress, everything=yes)
+        report = index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
         from retriever.display.json import IndexReportJson
@@ -99,23 +76,15 @@ def print_report(report: "IndexReport") -> None:
 # `watch`: an index that follows its folders, save by save.
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "watch docs",
-        'watch docs ../notes --ignore "drafts/"',
-        "watch docs --index .index --json",
-    ),
-    params=setting_options(*INDEX_SECTIONS, "llm"),
+@options.command(
+    "watch docs",
+    'watch docs ../notes --ignore "drafts/"',
+    "watch docs --index .index --json",
+    settings=(*INDEX_SECTIONS, "llm"),
 )
-@folders_argument
-@index_option
-@profile_option
+@options.opening(options.folders, options.index, options.profile)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each run, for programs.")
-@console_option
-def watch(
-    console: Console, settings: dict[str, Any], docs: tuple[str, ...], index: str | None, profile: str, *, as_json: bool
-) -> ExitCode:
+def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """Index the folders DOCS, and again within two seconds of a save, until Ctrl-C.
 
     Each run is one line on standard error. Many files that change at once, as in a branch switch, are one run.
@@ -125,7 +94,7 @@ def watch(
     with end_by_sigterm() as signals, console.show_progress() as progress:
         try:
             skipped: frozenset[tuple[str, str]] = frozenset()
-            for number, run in enumerate(watch_folders(docs, index, profile, settings, progress)):
+            for number, run in enumerate(watch_folders(*opening.arguments, progress)):
                 if isinstance(run, RetrieverError):
                     console.note(f"not indexed: {run}")
                     continue

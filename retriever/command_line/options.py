@@ -3,11 +3,12 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,7 +23,7 @@ from retriever.settings.schema import Bounds, Setting, list_settings, merge, nes
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+    from retriever.retriever import Retriever
 
 
 class ExitCode(IntEnum):
@@ -45,9 +46,8 @@ EXIT_CODES_HELP = (
 # What a shell may put in when the Tab key is pressed.
 
 MAX_OFFERED = 200  # references; more are no help
-PLAIN_WORD = re.compile(
-    r"[\w./#][\w./#~:@%+,=-]*"
-)  # what every shell takes literally: nothing like `a;b.md` is offered
+# What every shell takes literally: nothing like `a;b.md` is offered.
+PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 
 
 def complete_folder(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -176,24 +176,24 @@ def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type fo
 
 # Options that several commands share.
 
-index_option = click.option(
+index = click.option(
     "--index",
     metavar="DIR",
     shell_complete=complete_folder,
     help="The index's folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that belongs to --docs in your data "
     "folder, else the one used last.",
 )
-docs_option = click.option(
+docs = click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
     shell_complete=complete_folder,
     help="A folder of Markdown to index first: only what changed. Repeatable.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
-question_argument = click.argument("words", nargs=-1, metavar="QUESTION")
-folders_argument = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
-editor_option = click.option(
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+question = click.argument("words", nargs=-1, metavar="QUESTION")
+folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
+editor = click.option(
     "--editor",
     default=AUTOMATIC,
     show_default=True,
@@ -205,32 +205,85 @@ editor_option = click.option(
 )
 
 
-def profile_option(command: Command) -> Command:
-    """--profile; the names are those of the files in configs/, read when a command is made."""
-    return click.option(
-        "--profile",
-        default=DEFAULT_PROFILE,
-        show_default=True,
-        metavar="NAME|FILE",
-        shell_complete=complete_profile,
-        help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
-    )(command)
+profile = click.option(
+    "--profile",
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    metavar="NAME|FILE",
+    shell_complete=complete_profile,
+    help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
+)
 
 
-def console_option(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """-q and -v, which become the parameter `console`; the log follows them."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Which retriever a command opens: the first arguments of `open_retriever` and its kind."""
 
-    @click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say what every stage does, and how long it takes.")
-    @functools.wraps(function)
-    def command(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
-        if quiet and verbose:
-            raise click.UsageError("-q and -v are opposites: give one of them")
-        console = Console(quiet, verbose)
-        console.follow_logging()
-        return function(console=console, **parameters)
+    docs: Sequence[str] = ()
+    index: str | None = None
+    profile: str = DEFAULT_PROFILE
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
-    return command
+    @property
+    def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
+        return self.docs, self.index, self.profile, self.settings
+
+    @contextmanager
+    def open(self, console: Console) -> "Iterator[Retriever]":
+        """The open retriever, from the process that runs this command line where it keeps one open."""
+        from retriever.api import open_retriever
+
+        opener: Opener = click.get_current_context().obj or open_retriever
+        with console.show_progress() as progress:
+            opened = opener(*self.arguments, progress)
+        with opened as retriever:
+            yield retriever
+
+
+# Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
+Opener = Callable[..., AbstractContextManager["Retriever"]]
+
+
+def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
+    """These of --docs, --index and --profile; with the settings they become the parameter `opening`."""
+
+    def decorate(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+        @functools.wraps(function)
+        def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
+            named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
+            return function(opening=Opening(**named), **parameters)
+
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)
+
+    return decorate
+
+
+def command(
+    *examples: str,
+    settings: Sequence[str] | None = None,
+    cls: type["WithExamples"] | None = None,
+    **attributes: Any,  # noqa: ANN401 - passed on to click
+) -> Callable[[Callable[..., ExitCode]], click.Command]:
+    """A command with examples, the flags of some settings (empty: of all) and -q and -v, its parameter `console`."""
+
+    def decorate(function: Callable[..., ExitCode]) -> click.Command:
+        @functools.wraps(function)
+        def run(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
+            if quiet and verbose:
+                raise click.UsageError("-q and -v are opposites: give one of them")
+            console = Console(quiet, verbose)
+            console.follow_logging()
+            return function(console=console, **parameters)
+
+        flags = [] if settings is None else setting_options(*settings)
+        made = click.command(cls=cls or WithExamples, examples=examples, params=flags, **attributes)(run)
+        made.params += [
+            click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),
+            click.Option(["-v", "--verbose"], is_flag=True, help="Say what every stage does, and how long it takes."),
+        ]
+        return made
+
+    return decorate
 
 
 def join_question(words: tuple[str, ...], example: str) -> str:

@@ -9,15 +9,9 @@ from typing import Any
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    complete_file,
-    complete_profile,
-    console_option,
-    json_option,
-)
+from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 from retriever.files import writing_to
@@ -42,17 +36,9 @@ class SettingValue:
     origin: str  # where the value comes from: `default`, a profile file, or an environment variable
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "profiles",
-        "profiles recall",
-        "profiles recall > mine.yaml",
-    ),
-)
-@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=complete_profile)
-@json_option
-@console_option
+@options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
+@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
+@options.as_json
 def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     """List the profiles, or show every setting of one: value, origin, meaning, flag, variable.
 
@@ -76,20 +62,14 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "init",
-        "init mine.yaml --profile recall",
-    ),
-)
-@click.argument("file", default=DEFAULT_FILE, metavar="[FILE]", shell_complete=complete_file)
+@click.command(cls=options.WithExamples, examples=("init", "init mine.yaml --profile recall"))
+@click.argument("file", default=DEFAULT_FILE, metavar="[FILE]", shell_complete=options.complete_file)
 @click.option(
     "--profile",
     default=DEFAULT_PROFILE,
     show_default=True,
     metavar="NAME|FILE",
-    shell_complete=complete_profile,
+    shell_complete=options.complete_profile,
     help="The profile whose settings it has.",
 )
 @click.option("--force", is_flag=True, help="Write over a FILE that is there.")

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
@@ -25,6 +24,7 @@ from retriever.command_line.options import (
     COMMAND_IMPLIED,
     EXIT_CODES_HELP,
     ExitCode,
+    Opener,
     WithExamples,
     common_options,
     is_help,
@@ -33,9 +33,6 @@ from retriever.command_line.options import (
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
 from retriever.serving.resident_client import VERBOSITY_FLAGS
-
-if TYPE_CHECKING:
-    from retriever.command_line.ask import Opener
 
 PROGRAM = "hybrid-retrieve"  # as it is installed: a shell completes the words behind this one
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
@@ -146,7 +143,7 @@ def main(arguments: Sequence[str]) -> int:
     return run(arguments, Path(sys.argv[0]).name)
 
 
-def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) -> int:
+def run(arguments: Sequence[str], program: str, opener: Opener | None = None) -> int:
     """Runs one command line, for which `opener` opens the retriever of an `ask`; returns its exit status."""
     with note_interrupts() as interrupts:
         try:

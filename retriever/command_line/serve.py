@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from retriever.command_line import COMMANDS
+from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    index_option,
-    profile_option,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import counted, size
 from retriever.errors import IndexLockedError, ServingError
 from retriever.files import Closing
@@ -51,16 +43,12 @@ STOP_S = 10.0  # for a process that was told to leave; then it is killed
 VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "SSL_", "REQUESTS_CA_")
 
 
-@click.command(
+@options.command(
     "serve",
-    cls=WithExamples,
-    examples=(
-        "serve",
-        "serve --web --docs docs",
-        "serve --mcp --web --port 9000",
-        "serve --mcp --host 192.168.1.5 --token-file token.txt",
-    ),
-    params=setting_options(),
+    "serve --web --docs docs",
+    "serve --mcp --web --port 9000",
+    "serve --mcp --host 192.168.1.5 --token-file token.txt",
+    settings=(),
 )
 @click.option("--mcp", is_flag=True, help="Serve MCP, for agents, at /mcp.")
 @click.option("--web", is_flag=True, help="Serve a web page at /, and its JSON API at /api.")
@@ -84,20 +72,14 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
     help="The resident process leaves after this time without a question; 0: never.",
 )
 @click.option("--background", is_flag=True, hidden=True, help="The resident process says nothing, and keeps a log.")
-@docs_option
-@index_option
-@profile_option
-@console_option
+@options.opening(options.docs, options.index, options.profile)
 def serve(
     console: Console,
-    settings: dict[str, Any],
+    opening: Opening,
     host: str,
     port: int,
     token_file: str | None,
     idle_minutes: float,
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
     *,
     mcp: bool,
     web: bool,
@@ -110,7 +92,7 @@ def serve(
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
     if not (mcp or web):
-        if docs or index or settings:
+        if opening.docs or opening.index or opening.settings:
             raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
         return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 
@@ -121,8 +103,8 @@ def serve(
 
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
-    load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
-    with http.listen(host, port) as listener, ServedIndex(docs, index, profile, settings) as served:
+    load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    with http.listen(host, port) as listener, ServedIndex(*opening.arguments) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
@@ -136,20 +118,9 @@ def serve(
     return ExitCode.OK
 
 
-@click.command(
-    "mcp",
-    cls=WithExamples,
-    examples=(
-        "mcp --docs docs",
-        "mcp --index ~/.local/share/notes-index --profile recall",
-    ),
-    params=setting_options(),
-)
-@docs_option
-@index_option
-@profile_option
-@console_option
-def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index: str | None, profile: str) -> ExitCode:
+@options.command("mcp --docs docs", "mcp --index ~/.local/share/notes-index --profile recall", settings=())
+@options.opening(options.docs, options.index, options.profile)
+def mcp(console: Console, opening: Opening) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs into the configuration of an editor or a coding agent, not into a terminal.
@@ -158,8 +129,8 @@ def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index
     from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
-    load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(docs, index, profile, settings) as served:
+    load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    with ServedIndex(*opening.arguments) as served:
         serve_stdio(served)
     return ExitCode.OK
 
@@ -179,10 +150,7 @@ def run_resident(console: Console, idle_minutes: float, *, background: bool) -> 
     paths = ResidentPaths(os.environ)
     with QuestionRunner() as runner:
         server = ResidentServer(
-            runner.run,
-            paths,
-            lambda: MODEL_S if runner.uses_model else ANSWER_S,
-            idle_minutes * 60 or NEVER_S,
+            runner.run, paths, lambda: MODEL_S if runner.uses_model else ANSWER_S, idle_minutes * 60 or NEVER_S
         )
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: server.leave())

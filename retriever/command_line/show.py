@@ -1,22 +1,13 @@
 """`tree`, `read` and `status`: what is in an index."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from retriever.command_line.ask import Opening
+from retriever.command_line import options
 from retriever.command_line.console import Console, openable, print_json, print_line
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    complete_reference,
-    console_option,
-    docs_option,
-    index_option,
-    json_option,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import CITATION_STATES, counted, refresh_command, size
 from retriever.display.sanitize import sanitize_line
 
@@ -25,25 +16,14 @@ if TYPE_CHECKING:
     from retriever.status import Status
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "tree --depth 2",
-        "tree guide/install.md",
-        'tree "guide/install.md#install/on-linux"',
-    ),
-)
-@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=complete_reference)
+@options.command("tree --depth 2", "tree guide/install.md", 'tree "guide/install.md#install/on-linux"')
+@click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_reference)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
-@docs_option
-@index_option
-@json_option
-@console_option
-def tree(
-    console: Console, reference: str, depth: int | None, docs: tuple[str, ...], index: str | None, *, as_json: bool
-) -> ExitCode:
+@options.opening(options.docs, options.index)
+@options.as_json
+def tree(console: Console, opening: Opening, reference: str, depth: int | None, *, as_json: bool) -> ExitCode:
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
-    with Opening(docs, index).open(console) as retriever:
+    with opening.open(console) as retriever:
         if as_json:
             from retriever.display.json import NodeJson
 
@@ -53,34 +33,21 @@ def tree(
     return ExitCode.OK
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        'read "guide/install.md#install/on-linux"',
-        "read guide/install.md:12-34",
-        "read guide/install.md --json",
-    ),
-    params=setting_options("record"),
+@options.command(
+    'read "guide/install.md#install/on-linux"',
+    "read guide/install.md:12-34",
+    "read guide/install.md --json",
+    settings=("record",),
 )
-@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=complete_reference)
-@docs_option
-@index_option
-@json_option
-@console_option
-def read(
-    console: Console,
-    settings: dict[str, Any],
-    reference: str,
-    docs: tuple[str, ...],
-    index: str | None,
-    *,
-    as_json: bool,
-) -> ExitCode:
+@click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_reference)
+@options.opening(options.docs, options.index)
+@options.as_json
+def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -> ExitCode:
     """Print the text of a section (its node id), of a file (its path), or of lines of a file.
 
     Standard output holds the text alone; where it stands is said on standard error.
     """
-    with Opening(docs, index, settings=settings).open(console) as retriever:
+    with opening.open(console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
         from retriever.display.json import PassageJson
@@ -95,24 +62,16 @@ def read(
     return ExitCode.OK
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "status",
-        "status --index .index --json",
-        "status --metrics",
-    ),
-)
-@index_option
-@json_option
+@options.command("status", "status --index .index --json", "status --metrics")
+@options.opening(options.index)
+@options.as_json
 @click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
-@console_option
-def status(console: Console, index: str | None, *, as_json: bool, metrics: bool) -> ExitCode:
+def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read."""
     from retriever.command_line.serve import describe_resident, resident_object, resident_state
 
     resident = resident_state()
-    with Opening(index=index).open(console) as retriever:
+    with opening.open(console) as retriever:
         state = retriever.status()
         measured = retriever.metrics() if metrics else None
     if as_json:
@@ -121,7 +80,7 @@ def status(console: Console, index: str | None, *, as_json: bool, metrics: bool)
         expansion = {"expansion": asdict(measured)} if measured else {}
         print_json(StatusJson.dump(state) | {"resident": resident_object(resident)} | expansion)
         return ExitCode.OK
-    print_status(state, index)
+    print_status(state, opening.index)
     print_line(f"resident      {describe_resident(resident)}")
     if measured:
         print_metrics(measured)

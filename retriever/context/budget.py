@@ -92,12 +92,7 @@ class _Page:
     """The quotations that were taken so far, and how long the page with them is."""
 
     def __init__(
-        self,
-        hits: Sequence[Section],
-        repeats: dict[str, Section],
-        verdict: Verdict,
-        max_tokens: int,
-        count: TokenCount,
+        self, hits: Sequence[Section], repeats: dict[str, Section], verdict: Verdict, max_tokens: int, count: TokenCount
     ) -> None:
         self._hits = hits
         self._repeats = repeats

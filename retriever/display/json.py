@@ -239,8 +239,7 @@ class SkippedJson(JsonObject):
 
 
 SkippedFiles: TypeAlias = Annotated[
-    list[SkippedJson],
-    BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs]),
+    list[SkippedJson], BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs])
 ]
 
 

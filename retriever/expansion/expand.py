@@ -174,11 +174,7 @@ def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) ->
 
 
 def drop_unrelated(
-    queries: Sequence[Query],
-    vectors: "FloatMatrix | None",
-    view: View,
-    encoder: Encoder | None,
-    recorder: Recorder,
+    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
 ) -> tuple[tuple[Query, ...], list[bool]]:
     """The queries that are about the question, with their new weights; and which of all they are.
 

@@ -196,9 +196,7 @@ def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], boo
 
 
 def rank_in_windows(
-    items: Sequence[int],
-    fits: Callable[[Sequence[int]], bool],
-    compare: Callable[[Sequence[int]], Sequence[int]],
+    items: Sequence[int], fits: Callable[[Sequence[int]], bool], compare: Callable[[Sequence[int]], Sequence[int]]
 ) -> list[int]:
     """The items, best first: the better half of each window meets again until one window holds them.
 

@@ -95,13 +95,7 @@ class Pagination:
 
 
 def reply_hits(
-    answer: "Answer",
-    pages: Pagination,
-    cursor: str,
-    remarks: Sequence[str],
-    max_tokens: int,
-    *,
-    shows_passages: bool,
+    answer: "Answer", pages: Pagination, cursor: str, remarks: Sequence[str], max_tokens: int, *, shows_passages: bool
 ) -> Reply:
     """The hits from the cursor on, as many as fit; the first of them is cut to fit."""
     first = pages.offset(cursor)

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -123,7 +123,7 @@ class ServedIndex(Closing):
 
     def __init__(
         self,
-        docs: tuple[str, ...] = (),
+        docs: Sequence[str] = (),
         index: str | None = None,
         profile: str = DEFAULT_PROFILE,
         settings: Mapping[str, Any] | None = None,

@@ -73,9 +73,7 @@ def given_settings(
 
 
 def load_profile(
-    name: str = DEFAULT_PROFILE,
-    flags: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
+    name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Profile:
     """The profile of that name or file under the environment's (os.environ when None) and the given settings.
 

@@ -110,8 +110,7 @@ class HydeSettings:
     )
     keywords: Count = setting(5, "How many new words join in the mode keywords.")
     bound: Literal["each", "together"] = setting(
-        "each",
-        "each: no rewording or passage weighs more than the question; together: nor do all of them together.",
+        "each", "each: no rewording or passage weighs more than the question; together: nor do all of them together."
     )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"

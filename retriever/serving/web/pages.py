@@ -30,15 +30,7 @@ from retriever.serving.web.api import (
     with_profiles,
 )
 from retriever.serving.web.render import RenderOptions, Resolver, highlight, render_markdown, resolve_nothing
-from retriever.serving.web.site import (
-    EDITOR_NAMES,
-    THEMES,
-    Preferences,
-    Site,
-    Timed,
-    Visit,
-    static_address,
-)
+from retriever.serving.web.site import EDITOR_NAMES, THEMES, Preferences, Site, Timed, Visit, static_address
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading

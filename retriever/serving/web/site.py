@@ -18,13 +18,7 @@ from retriever.types import Answer, Hit
 
 STATIC = Path(__file__).parent / "static"
 THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
-EDITOR_NAMES = {
-    "vscode": "VS Code",
-    "vim": "Vim",
-    "emacs": "Emacs",
-    "jetbrains": "JetBrains",
-    "obsidian": "Obsidian",
-}
+EDITOR_NAMES = {"vscode": "VS Code", "vim": "Vim", "emacs": "Emacs", "jetbrains": "JetBrains", "obsidian": "Obsidian"}
 
 
 @dataclass(frozen=True, slots=True)
