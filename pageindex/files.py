@@ -223,7 +223,6 @@ class _Walk:
                 self.note_file(entry, path)
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
-        """The rules inside a folder that has a .gitignore."""
         path = f"{folder}/.gitignore" if folder else ".gitignore"
         try:
             raw = read_regular(self.root, path, MAX_FILE_BYTES)[0]

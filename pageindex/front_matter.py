@@ -86,7 +86,6 @@ def read_front_matter(text: str) -> FrontMatter:
 
 
 def _read_line(value: Value) -> str:
-    """A text on one line; empty for what is no text."""
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 

@@ -248,12 +248,10 @@ class _Reader(StateBlock):
         return token
 
     def begin_block_in(self, line: int) -> None:
-        """Let the block that is read begin in an earlier line."""
         if self._block is not None and self._block.map:
             self._block.map[0] = line
 
     def finish(self) -> None:
-        """Note what was read last."""
         if self._content is not None:
             self._keep_content()
         self._note_block()
@@ -362,7 +360,6 @@ def _interruption(rules: Mapping[str, tuple[RuleFuncBlockType, ...]]) -> RuleFun
 
 
 def _first_char(state: StateBlock, line: int) -> str:
-    """The first character after the indentation; empty at the end of the text."""
     position = state.bMarks[line] + state.tShift[line]
     return state.src[position : position + 1]
 
@@ -386,11 +383,9 @@ class _InlineParser(MarkdownIt):
     """Leaves addresses as they are: nobody reads them here, and encoding them takes a fifth of the time."""
 
     def normalizeLink(self, url: str) -> str:
-        """Return the address unchanged."""
         return url
 
     def validateLink(self, url: str) -> bool:
-        """Take any address."""
         return True
 
 

@@ -61,7 +61,6 @@ def _join(parts: Iterable[str], max_chars: int) -> str:
 
 
 def _split_sentences(paragraph: str, references: References) -> Iterator[str]:
-    """The sentences of one paragraph as plain text."""
     paragraph = _ATTRIBUTES.sub("", _IMAGE.sub("", paragraph[:MAX_INLINE_CHARS]))
     text = references.plain_text(paragraph)
     start = 0

@@ -192,7 +192,6 @@ class DocumentTree:
 
 
 def _nearest_first(family: Sequence[Node], place: int) -> Iterator[Node]:
-    """All but the one at `place`."""
     for distance in range(1, len(family)):
         if place >= distance:
             yield family[place - distance]
@@ -206,7 +205,6 @@ def printable(text: str) -> str:
 
 
 def _drawn(node: Node, lead: str | None, is_last: bool) -> str:
-    """One line of the tree."""
     branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
     title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
     place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation

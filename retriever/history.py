@@ -121,7 +121,6 @@ class QuestionLog:
 
 @contextmanager
 def _writing(index: Path) -> Iterator[sqlite3.Connection]:
-    """A transaction that does not wait long."""
     with translate_sqlite_errors(index), closing(create_database(index)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):

@@ -34,8 +34,6 @@ log = logging.getLogger(__name__)
 
 
 class AskCommand(options.WithExamples):
-    """Says what to do about a question that looks like a flag."""
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
@@ -130,8 +128,6 @@ def ask(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an answer is shown."""
-
     as_json: bool
     full: bool
     explain: bool
@@ -150,7 +146,6 @@ def answer_question(
     *,
     in_context: bool,
 ) -> "Answer":
-    """Searches, and prints the answer with what is to be known of it; `in_context`: as Markdown for a prompt."""
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
     from retriever.trace import Spent, milliseconds_since
 
@@ -240,8 +235,6 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One line of a batch."""
-
     id: str | int  # as it was given; it comes back with the hits
     text: str
 

@@ -61,7 +61,6 @@ def terminal_columns() -> int:
 
 
 def is_unicode(stream: TextIO) -> bool:
-    """Whether the stream can hold other characters than ASCII, or would show them as escapes."""
     return (stream.encoding or "ascii").lower().replace("_", "-").startswith("utf")
 
 
@@ -79,12 +78,10 @@ def openable(folder: str, file: str) -> str:
 
 
 def print_line(text: str) -> None:
-    """One or more lines on standard output, sanitized."""
     sys.stdout.write(f"{sanitize(text)}\n")
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """A command's result as one JSON object and a newline on standard output."""
     from retriever.display.json import SCHEMA_VERSION
 
     sys.stdout.write(f"{json_line({'schema_version': SCHEMA_VERSION, **content})}\n")
@@ -180,8 +177,6 @@ class _SanitizingFormatter(logging.Formatter):
 
 
 class LoggedStages:
-    """One line for each finished stage, at INFO."""
-
     def __init__(self) -> None:
         self._begun: dict[str, tuple[float, int, str]] = {}
 
@@ -219,7 +214,6 @@ class Bars:
             self._display.remove_task(self._tasks.pop(stage))
 
     def close(self) -> None:
-        """Gives the terminal back."""
         if self._display is not None:
             self._display.stop()
 

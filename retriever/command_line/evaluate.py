@@ -38,8 +38,6 @@ NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is measured."""
-
     docs: tuple[str, ...]
     index: str | None
     profiles: tuple[str, ...]
@@ -218,7 +216,6 @@ def score_runs(files: "Sequence[str]", asked: "Asked") -> "Summary":
 
 
 def write_files(summary: "Summary", run: str | None, report: str | None, baseline: str | None) -> None:
-    """Writes the files that were named: what was found, the report, and what --baseline reads."""
     if run:
         from retriever.evaluation.runs import run_lines
 
@@ -290,7 +287,6 @@ def show_summary(page: Page, summary: "Summary") -> None:
 
 
 def show_kinds(page: Page, summary: "Summary") -> None:
-    """The first measures of each system, for each kind of question."""
     kinds = summary.questions.kinds
     shown = summary.headlines[:KIND_MEASURES]
     answerable = [item.kind for item in summary.questions.questions if item.is_answerable]
@@ -305,7 +301,6 @@ def show_kinds(page: Page, summary: "Summary") -> None:
 
 
 def show_costs(page: Page, summary: "Summary") -> None:
-    """What a question costs with each system: time, context, wrong refusals, calls of the language model."""
     rows = []
     for item in summary.systems:
         latency = item.latency

@@ -126,7 +126,6 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
 
 
 def why_not_object(found: "WhyNot") -> dict[str, Any]:
-    """What became of a section, for programs."""
     node = found.node
     return {
         "question": found.question,
@@ -164,7 +163,6 @@ def show_why_not(page: Page, found: "WhyNot") -> None:
 
 
 def describe_loss(found: "WhyNot") -> str:
-    """At which stage a section was lost, in a sentence."""
     from retriever.evaluation.runs import Stage
 
     def setting_at(name: str, bar: "Bar | None") -> str:
@@ -181,7 +179,6 @@ def describe_loss(found: "WhyNot") -> str:
 
 
 def describe_fused(found: "WhyNot") -> str:
-    """Where a section stands in the fused list, and what it lacks."""
     if found.rank is None or found.score is None:
         return f"not among the {found.fused:,} sections"
     needed = [
@@ -193,7 +190,6 @@ def describe_fused(found: "WhyNot") -> str:
 
 
 def describe_source(found: "InRanking") -> str:
-    """Where a section stands in a source, and what it lacks."""
     if found.rank is None or found.score is None:
         facts = [ABSENT.get(found.source, "finds nothing in it")]
     else:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """The exit status of every command."""
-
     OK = 0
     ERROR = 1  # something went wrong; standard error says what, and what to do
     USAGE = 2  # the command line, a setting or the question is wrong
@@ -136,7 +134,6 @@ def collect_setting(context: click.Context, option: click.Parameter, value: obje
 
 
 def setting_options(*sections: str) -> list[click.Parameter]:
-    """The flags of these sections of the profile, or of every setting."""
     return [SettingOption(item) for item in list_settings() if not sections or item.path[0] in sections]
 
 
@@ -315,8 +312,6 @@ OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
 
 
 class WithExamples(click.Command):
-    """A command whose help shows how it is used."""
-
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
         super().__init__(*args, **{"context_settings": {"max_content_width": HELP_WIDTH}, **kwargs})
         self.examples = examples
@@ -347,7 +342,6 @@ def is_help(option: click.Parameter) -> bool:
 
 
 def is_long_tail(option: click.Parameter) -> bool:
-    """Whether the option belongs to the long list of settings."""
     return isinstance(option, SettingOption) and option.setting.key not in COMMON_SETTINGS
 
 

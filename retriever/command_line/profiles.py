@@ -29,8 +29,6 @@ HEADING = """\
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
-    """A setting, as a profile has it."""
-
     setting: Setting
     value: Any
     origin: str  # where the value comes from: `default`, a profile file, or an environment variable
@@ -106,7 +104,6 @@ def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingV
 
 
 def find_origin(setting: Setting, layers: Sequence[Layer]) -> str:
-    """The name of the last layer that sets it."""
     for name, layer in reversed(layers):
         inside: Any = layer
         *above, key = setting.path

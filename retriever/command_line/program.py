@@ -54,7 +54,6 @@ class Program(WithExamples, click.Group):
         return self.load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def load_command(self, name: str) -> click.Command:
-        """The command of that name; its module is imported when it was not yet."""
         if name not in self.commands:
             place, help_line = COMMANDS[name]
             module, _, attribute = place.partition(":")
@@ -83,7 +82,6 @@ class Program(WithExamples, click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands; of options, those of the default command as well."""
         if not incomplete.startswith("-"):
             names = [name for name in COMMANDS if name.startswith(incomplete)]
             return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]

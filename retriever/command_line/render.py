@@ -61,7 +61,6 @@ class Page:
             self.line(row, indent)
 
     def line(self, text: Text, indent: int = 0) -> None:
-        """What must not be broken: a path, a row of a table."""
         text.rstrip()
         self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
@@ -87,7 +86,6 @@ class Page:
 
 
 def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
-    """Every hit, best first, a blank line between two; before them the verdict, unless it is good."""
     stems = frozenset(answer.matched_words)
     if answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))

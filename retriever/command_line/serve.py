@@ -185,7 +185,6 @@ class QuestionRunner(Closing):
         self._pool.close()
 
     def run(self, call: "Call") -> "Outcome":
-        """Runs a command line for another process; a text says why it is declined."""
         from retriever.command_line.program import run
         from retriever.serving.resident_server import impersonate
 
@@ -291,7 +290,6 @@ def end_resident(console: Console) -> ExitCode:
 
 
 def wait_until_gone(paths: ResidentPaths, seconds: float) -> bool:
-    """Whether, within these seconds, no process holds the lock."""
     from filelock import FileLock, Timeout
 
     try:
@@ -303,8 +301,6 @@ def wait_until_gone(paths: ResidentPaths, seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ResidentState:
-    """How a resident process is."""
-
     pid: int
     since: str  # UTC, as ISO 8601
     questions: int  # how many it has answered

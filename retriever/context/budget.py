@@ -37,12 +37,10 @@ class Context:
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """All pieces of the groups, in the order of the page."""
         return tuple(piece for group in self.groups for piece in group.pieces)
 
 
 def load_token_counter() -> TokenCount:
-    """Counts tokens by the tokenizer of the bundled model."""
     from retriever.embedding import bundled_counter
 
     counter = bundled_counter()

@@ -19,8 +19,6 @@ from retriever.types import Answer
 
 @dataclass(frozen=True, slots=True)
 class AnswerInContext:
-    """An answer, and its sections for a prompt."""
-
     answer: Answer
     context: Context
 

@@ -26,7 +26,6 @@ class Section:
 
     @property
     def citation(self) -> str:
-        """`file:first-last`."""
         return f"{self.file}:{self.span}"
 
     @property
@@ -35,7 +34,6 @@ class Section:
         return self.citation_state in ("exact", "moved")
 
     def lines(self, span: Span) -> list[str]:
-        """Some of its lines, without their ends."""
         return self.text.split("\n")[span.first - self.span.first : span.last - self.span.first + 1]
 
     def quote_chunks(self, count: int) -> "list[Quotation]":
@@ -55,8 +53,6 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Lines of one section that are to be quoted."""
-
     section: Section
     span: Span  # all lines of the section, or some of them
 
@@ -78,7 +74,6 @@ class Piece:
 
     @property
     def citation(self) -> str:
-        """`file:first-last`."""
         return f"{self.file}:{self.span}"
 
 
@@ -93,8 +88,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A hit that is not quoted."""
-
     section: Section
     tokens: int  # of its text; for more than 100,000 characters an estimate from these
     same_as: str = ""  # the citation of a section with the same text, which stands for it; empty: there was no room

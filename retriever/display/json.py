@@ -351,12 +351,10 @@ def answer_object(
 
 
 def expansion_object(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
-    """What became of the expansion; what a model made up only if `hypothetical`."""
     return ExpansionJson.dump(report, None if hypothetical else MADE_UP)
 
 
 def hit_object(hit: "Hit", *, full: bool) -> dict[str, Any]:
-    """A hit, with its text if `full`."""
     return HitJson.dump(hit, None if full else {"text", "text_cut"})
 
 

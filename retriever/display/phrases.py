@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerdictPhrase:
-    """A verdict in words."""
-
     name: str  # two words, for a heading
     sentence: str
 

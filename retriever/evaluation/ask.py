@@ -53,7 +53,6 @@ class Asked:
 
 
 def sections_of(retriever: "Retriever") -> Sections:
-    """All sections of a retriever's index."""
     return Sections.of(retriever.nodes())
 
 
@@ -93,7 +92,6 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
 def open_system(
     system: System, asked: Asked, progress: Progress | None = None, more: Mapping[str, Any] | None = None
 ) -> "Retriever":
-    """The retriever of a system, with `more` settings over its own."""
     from retriever.api import open_retriever  # here, so that runs from files load no index
 
     return open_retriever(asked.docs, asked.index, system.profile, merge(system.settings, more or {}), progress)

@@ -35,7 +35,6 @@ class Mistakes:
         self.found.append(f"{place}: {what}")
 
     def raise_any(self) -> None:
-        """Names all of them. Raises UsageError when there are some."""
         if self.found:
             more = [f"and {len(self.found) - MAX_NAMED:,} mistakes more"] if len(self.found) > MAX_NAMED else []
             raise UsageError("\n".join([*self.found[:MAX_NAMED], *more]))
@@ -331,7 +330,6 @@ def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
 
 
 def is_qmd_fixture(text: str) -> bool:
-    """Whether a file of that content is one: an object with a list of `queries`."""
     try:
         return isinstance(json_object(text).get("queries"), list)
     except ValueError:
@@ -364,8 +362,6 @@ def read_qmd_questions(path: Path) -> QuestionSet:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Questions, and what they are to be asked of."""
-
     questions: QuestionSet
     documents: Path | None = None  # a folder that came with them, there as long as the source is open
     can_be_asked: bool = True  # false for judgements without the questions' texts
@@ -373,7 +369,6 @@ class Source:
 
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
-    """The questions of a file or folder of any format."""
     if path.is_dir():
         if not all((path / name).exists() for name in ("corpus.jsonl", "queries.jsonl", "qrels")):
             raise UsageError(f"{path}: a folder of questions holds corpus.jsonl, queries.jsonl and qrels/ (BEIR)")

@@ -47,7 +47,6 @@ def section_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dic
 
 
 def file_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    """The measures of rankings of files, under the names `file ...`."""
     values = measure(rankings, right, FILE_MEASURES)
     return {key: {f"file {name}": value for name, value in items.items()} for key, items in values.items()}
 

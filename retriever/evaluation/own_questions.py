@@ -120,7 +120,6 @@ def sample(questions: Sequence[Question], limit: int) -> list[Question]:
 
 
 def question_line(question: Question) -> str:
-    """The question as `eval` reads it."""
 
     def as_lines(gold: Gold) -> dict[str, object]:
         assert gold.span is not None, "questions are made of sections"

@@ -22,8 +22,6 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and what answers it."""
-
     id: str
     text: str
     kind: str = NO_KIND
@@ -33,14 +31,11 @@ class Question:
 
     @property
     def is_answerable(self) -> bool:
-        """Whether the documents hold an answer."""
         return bool(self.gold)
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of a file."""
-
     name: str
     questions: tuple[Question, ...]  # in the order of the file; every id once
     has_lines: bool  # whether it is known which lines answer; otherwise files alone can be right or wrong
@@ -69,8 +64,6 @@ class Section:
 
 
 class Sections:
-    """All sections of an index, by file."""
-
     def __init__(self, sections: Iterable[Section]) -> None:
         self._by_file: dict[str, list[Section]] = defaultdict(list)
         for section in sections:
@@ -78,7 +71,6 @@ class Sections:
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> "Sections":
-        """Those of a tree's nodes."""
         return cls(Section(node.id, node.path, node.span) for node in nodes if node.span)
 
     def __contains__(self, file: str) -> bool:
@@ -100,7 +92,6 @@ def right_sections(question: Question, sections: Sections) -> Judgements:
 
 
 def right_files(question: Question) -> Judgements:
-    """Every file that holds an answer."""
     gains: dict[str, int] = {}
     for gold in question.gold:
         gains[gold.file] = max(gold.gain, gains.get(gold.file, 0))

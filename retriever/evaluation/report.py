@@ -50,13 +50,10 @@ STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class FirstRight:
-    """The rank of a system's first right answer to one question."""
-
     rank: int | None  # from 1; None: none was found
     band: Band
 
     def __str__(self) -> str:
-        """`#3`, or a dash."""
         return f"#{self.rank}" if self.rank else NO_VALUE
 
 
@@ -71,11 +68,9 @@ class Judge:
         }
 
     def is_right(self, question: Question, found: Found) -> bool:
-        """Whether a section, or its file, answers the question."""
         return self._name(found) in self._right[question.id]
 
     def first_right(self, question: Question, run: Run) -> FirstRight:
-        """Where a run's first right answer stands."""
         outcome = run.outcomes[question.id]
         if outcome.failures or not question.is_answerable:
             return FirstRight(None, NOT_RANKED)
@@ -97,7 +92,6 @@ class Judge:
 
 
 def find_band(rank: int | None) -> Band:
-    """The band of a rank."""
     return next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
 
 
@@ -124,12 +118,10 @@ class DotPlot:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Values of the axis and their texts."""
         return [(self.top * part / 4, f"{self.top * part / 4:g}") for part in range(5)]
 
 
 def render_report(summary: Summary) -> str:
-    """The page."""
     environment = open_templates(_HERE / "templates")
     style, script = (Markup((_HERE / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))
     questions = summary.questions.questions
@@ -191,7 +183,6 @@ def plot_kinds(summary: Summary) -> Iterator[DotPlot]:
 
 
 def place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
-    """A dot for each system's estimate."""
     return tuple(
         Dot(
             label=system,

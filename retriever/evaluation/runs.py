@@ -26,8 +26,6 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceRank:
-    """Where a section stands in one ranking."""
-
     source: Source
     rank: int | None  # from 1; None: it is not in the ranking
     score: float | None
@@ -38,8 +36,6 @@ class SourceRank:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How far the best of the right sections came."""
-
     stage: Stage
     node_id: str  # that section: the one with the best rank in the fused list, else in a ranking, else the first by id
     rank: int | None  # in the fused list, from 1; None when no ranking has it
@@ -80,8 +76,6 @@ def ranking_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | N
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A section that was found."""
-
     node_id: str
     file: str
     span: Span | None  # none where a run names files or documents alone
@@ -91,8 +85,6 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one question went."""
-
     question_id: str
     found: tuple[Found, ...]  # best first, each node once
     abstained: bool  # whether the system said that the documents hold no answer
@@ -109,8 +101,6 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The answers of one system to all questions."""
-
     system: str  # its name in every table
     outcomes: Mapping[str, Outcome]  # by question id
     settings: Mapping[str, Any] = field(default_factory=dict)  # the profile and what was set over it, for the record

@@ -19,8 +19,6 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The mean of a measure over questions."""
-
     mean: float
     low: float  # the lower end of the 95 % interval
     high: float  # its upper end
@@ -94,7 +92,6 @@ def auroc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def find_interval(means: FloatArray) -> tuple[float, float]:
-    """The ends of the middle 95 % of resampled means."""
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
@@ -115,6 +112,5 @@ def draw_counts(count: int, number: int) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def draw_signs(count: int) -> FloatArray:
-    """(10,000, count): +1 or -1."""
     generator = np.random.default_rng(SEED)
     return generator.choice(np.array([-1.0, 1.0]), (PERMUTATIONS, count))

@@ -58,8 +58,6 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class SystemSummary:
-    """One system on one set of questions."""
-
     system: str
     base: str  # as in `Run`
     settings: Mapping[str, object]
@@ -98,8 +96,6 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All systems on one set of questions."""
-
     questions: QuestionSet
     sections: Sections  # what could be found
     runs: tuple[Run, ...]
@@ -108,7 +104,6 @@ class Summary:
 
     @property
     def headlines(self) -> tuple[str, ...]:
-        """The measures that stand first."""
         return headlines(self.questions)
 
 
@@ -118,7 +113,6 @@ def headlines(questions: QuestionSet) -> tuple[str, ...]:
 
 
 def measure_names(questions: QuestionSet) -> tuple[str, ...]:
-    """Every measure that such questions have, in the order of a table."""
     return (*SECTION_NAMES, *BUDGET_NAMES, *FILE_NAMES) if questions.has_lines else FILE_NAMES
 
 
@@ -193,12 +187,10 @@ def measure_reading(run: Run, answerable: Sequence[Question], sections: Sections
 
 
 def read_tokens(outcome: Outcome, right: Judgements) -> tuple[list[int], list[bool]]:
-    """The length of each section that was found, and whether it is right."""
     return [item.tokens for item in outcome.found], [item.node_id in right for item in outcome.found]
 
 
 def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
-    """The mean of each measure over the questions that have it."""
     listed = list(values)
     names = dict.fromkeys(name for measures in listed for name in measures)
     return {name: estimate([measures[name] for measures in listed if name in measures]) for name in names}
@@ -222,7 +214,6 @@ def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterab
 
 
 def summary_object(summary: Summary) -> dict[str, Any]:
-    """All of it but the hits, which `--run` writes."""
     questions = summary.questions.questions
     answerable = [item for item in questions if item.is_answerable]
     kinds = {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds}
@@ -288,7 +279,6 @@ class Change:
 
     @property
     def is_fall(self) -> bool:
-        """Whether it fell, significantly."""
         return self.difference.mean < 0 and self.difference.is_significant
 
 
@@ -301,7 +291,6 @@ class Verdict:
 
     @property
     def is_worse(self) -> bool:
-        """Whether something fell significantly, or could not be compared."""
         return bool(self.problems) or any(change.is_fall for change in self.changes)
 
 
@@ -322,7 +311,6 @@ def baseline_text(summary: Summary) -> str:
 
 
 def read_baseline(path: Path) -> Mapping[str, Any]:
-    """A baseline. Raises UsageError when it is none."""
     try:
         content = json_object(read_text(path))
         if content.get("format") != FORMAT:
@@ -340,7 +328,6 @@ def read_baseline(path: Path) -> Mapping[str, Any]:
 
 
 def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
-    """Every system of the baseline against the one of that name today."""
     problems: list[str] = []
     known = baseline["questions"]
     texts = {item.id: item.text for item in summary.questions.questions if item.is_answerable}
@@ -364,7 +351,6 @@ def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
 def compare_questions(
     system: str, before: Mapping[str, Mapping[str, float]], after: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Change]:
-    """The change of each measure over the questions of both days."""
     shared = [key for key in before if key in after]
     for name in dict.fromkeys(name for key in shared for name in before[key] if name in after[key]):
         old = [before[key][name] for key in shared]

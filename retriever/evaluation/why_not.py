@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InRanking:
-    """How a section stands in one ranking."""
-
     source: Source
     scale: str
     listed: int  # how many sections it lists
@@ -41,16 +39,12 @@ class InRanking:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A place that a section must reach."""
-
     rank: int
     score: float  # of the section that has it
 
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """The way of one section through the stages."""
-
     question: str
     node: Node
     stage: Stage

@@ -45,16 +45,12 @@ CREATE TABLE IF NOT EXISTS gains (
 
 @dataclass(frozen=True, slots=True)
 class CachedExpansion:
-    """What a model wrote."""
-
     written: WrittenExpansion
     milliseconds: float  # how long it took to write it
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What `eval` measured of expansions."""
-
     questions: str  # the name of the set
     plain: float  # mean nDCG@10 without expansions
     expanded: float  # mean nDCG@10 with them
@@ -80,7 +76,6 @@ class CacheFile:
     """The SQLite file; opened for each use and closed again, because several processes share it."""
 
     def __init__(self, path: Path | None) -> None:
-        """None: nothing is kept."""
         self._path = path
 
     @classmethod
@@ -95,7 +90,6 @@ class CacheFile:
         return cls(folder / FILE_NAME if folder.is_absolute() else None)
 
     def expansion(self, key: str) -> str | None:
-        """The content under a key."""
         rows = self._read("SELECT content FROM expansions WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
 
@@ -126,7 +120,6 @@ class CacheFile:
         self._write(("INSERT OR REPLACE INTO gains VALUES (?, ?, ?, ?)", (str(index), questions, plain, expanded)))
 
     def metrics(self, index: Path) -> ExpansionMetrics:
-        """The counts of one index."""
 
         def share(part: int, whole: int) -> float | None:
             return part / whole if whole else None
@@ -203,7 +196,6 @@ class ExpansionCache:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> CachedExpansion | None:
-        """What was put under a key, if it is still there."""
         with self._lock:
             found = self._recent.get(key)
         content = self._file.expansion(key) if found is None and self._max_entries else None

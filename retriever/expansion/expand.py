@@ -41,8 +41,6 @@ OpenView = Callable[[], AbstractContextManager[View]]
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A question, and what came with it."""
-
     question: str
     # Used in place of the language model's answer; None: the model is asked, if it is switched on.
     expansion: Expansion | None = None
@@ -52,8 +50,6 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery:
-    """A question, and the texts that may be searched with besides it."""
-
     question: str
     expansion: Expansion = field(default_factory=Expansion)
     report: ExpansionReport | None = None  # none where no expansion was asked for

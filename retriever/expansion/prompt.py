@@ -65,8 +65,6 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """What the model is told besides the question."""
-
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     recent_context: str = ""  # the conversation so far; of a long one, its end
     focus: tuple[str, ...] = ()  # kinds of things to write about
@@ -142,7 +140,6 @@ class WrittenExpansion(BaseModel):
     entities: Texts = []
 
     def expansion(self) -> Expansion:
-        """The object as an `Expansion`, without blank texts."""
 
         def strip(texts: list[str]) -> tuple[str, ...]:
             return tuple(text.strip() for text in texts if text.strip())
@@ -157,7 +154,6 @@ class WrittenExpansion(BaseModel):
 
 
 def build_instructions(settings: ExpansionSettings) -> str:
-    """What to do, in words of this program alone."""
     return _INSTRUCTIONS.format(
         fence=_FENCE,
         queries=settings.rewordings,
@@ -168,7 +164,6 @@ def build_instructions(settings: ExpansionSettings) -> str:
 
 
 def build_task(question: str, grounding: Grounding, settings: ExpansionSettings) -> Task[WrittenExpansion]:
-    """One task for everything that the model writes for a question."""
     passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
     max_tokens = settings.rewordings * 60 + (settings.hyde_variants + 1) * passage_tokens
     return Task(

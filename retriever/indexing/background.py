@@ -71,8 +71,6 @@ UNRELATED_QUESTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What the unrelated questions find."""
-
     best: float  # the median of their best cosines; documents about one of the fields do not move it
     deviation: float  # the standard deviation of all their cosines, above 0
     fingerprint: str  # of the encoder

@@ -80,12 +80,10 @@ class Changes:
 
     @property
     def rows(self) -> list[tuple[StoredDocument, DocumentText]]:
-        """What has a new content, and that."""
         return [*self.added, *self.changed]
 
     @property
     def replaced(self) -> list[StoredDocument]:
-        """The documents whose rows go."""
         return [*self.removed, *(document for document, _ in self.changed)]
 
     @property

@@ -19,8 +19,6 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """Counts tokens without the special ones."""
-
     count: CountTokens
     limit: int  # how many tokens a chunk may have, special ones included
     special: int  # the special tokens: what `count` says of an empty text
@@ -45,14 +43,11 @@ class Piece:
     header_tokens: int = 0
 
     def measure(self, tokens: int, header_tokens: int = 0) -> "Piece":
-        """The piece with its length."""
         return Piece(self.start, self.end, self.kind, tokens, self.header, header_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """What the chunks of one node are made of."""
-
     node: Node
     body: str
     titles: str  # breadcrumb and title, as every chunk of the node begins with them
@@ -152,7 +147,6 @@ def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]
 
 
 def run_tokens(run: Sequence[Piece]) -> int:
-    """The tokens of a chunk's pieces, as far as they add up."""
     return sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
 
 

@@ -29,8 +29,6 @@ MAX_NAMED_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class NamedFolders:
-    """What this user has said of an index."""
-
     folders: tuple[str, ...] = ()  # those that it may look at, absolute
     # The settings that say which files are documents, as they were when folders were named last; None before.
     documents: Mapping[str, Any] | None = None
@@ -38,8 +36,6 @@ class NamedFolders:
 
 @dataclass(frozen=True, slots=True)
 class FolderAccess:
-    """What may be looked at on behalf of an index."""
-
     folders: frozenset[str]  # the folders that this user has named for it, absolute
     options: CorpusOptions  # which of their files are documents
 

@@ -19,8 +19,6 @@ TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption lose
 
 @dataclass(frozen=True, slots=True)
 class EmbedCounts:
-    """What became of the texts of new chunks."""
-
     new: int = 0  # texts that the encoder read
     reused: int = 0  # texts whose vectors were there already
 

@@ -33,8 +33,6 @@ from retriever.store.reading import StoredFolder
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """What was forgotten."""
-
     path: str  # the index's folder
     # As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder.
     forgotten: tuple[str, ...]
@@ -45,8 +43,6 @@ class ForgetReport:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a reference names."""
-
     folder: StoredFolder
     path: str  # of a document, or of a folder with a slash at its end; empty for the indexed folder itself
 
@@ -93,7 +89,6 @@ def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]
 
 @contextmanager
 def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
-    """The one writer's connection to an index that is there."""
     if not is_index(request.index):
         raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
     with (
@@ -105,7 +100,6 @@ def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
 
 
 def _target(connection: sqlite3.Connection, reference: str) -> _Target:
-    """What a reference names; forgetting is not for guessing."""
     folders = reading.folders(connection)
     possible = list(locate_path(folders, reference))
     for folder in folders:

@@ -26,8 +26,6 @@ WAIT_FOR_WRITER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """What is to be indexed, where, and how."""
-
     index: Path
     docs: tuple[Path, ...]  # folders to index, absolute; those that the index holds already are looked at too
     profile: Profile

@@ -48,15 +48,12 @@ REBUILD_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot holds."""
-
     fingerprint: str  # of the encoder; empty without vectors
     nodes: int
     files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a snapshot's folder. Raises SnapshotError when it is damaged; OSError when there is none."""
         try:
             content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
             check_names(content["files"])
@@ -98,7 +95,6 @@ class Snapshot:
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes."""
         from retriever.lexical.bm25 import LexicalIndex
 
         check_contents(self.folder, self.manifest.files)
@@ -122,7 +118,6 @@ class Snapshot:
 
 
 def folder_of(index: Path, number: int) -> Path:
-    """Where a snapshot is."""
     return index / f"snapshot-{number}"
 
 

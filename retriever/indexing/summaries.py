@@ -40,8 +40,6 @@ FAILURES_IN_A_ROW = 3
 
 @dataclass(slots=True)
 class _Written:
-    """What became of the sections that had no summary."""
-
     summaries: dict[bytes, str] = field(default_factory=dict)  # by the hash of what was read; empty ones cannot be used
     reason: str = ""  # why the last of those failed that have none
 
@@ -107,12 +105,10 @@ def apply_known_summaries(
 
 
 def text_read(node: Node) -> bytes:
-    """Names what the model reads of a node."""
     return writing.text_hash("\x00".join((*node.breadcrumb, node.title, node.body)))
 
 
 def remove_unread_summaries(connection: sqlite3.Connection) -> None:
-    """Forgets the summaries of texts that no document has any more."""
     there = {text_read(stored.node) for stored in reading.rankable_nodes(connection)}
     written.keep_only(connection, there)
 
@@ -177,7 +173,6 @@ def _put_in_force(
 
 
 def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:
-    """Node keys to the summaries that they do not have yet."""
     found = ((stored.key, stored.node.summary, known.get(text_read(stored.node))) for stored in nodes)
     return {key: summary for key, old, summary in found if summary and summary != old}
 
@@ -253,7 +248,6 @@ def usable(written: str, node: Node) -> str:
 
 
 def _echoes(written: str) -> bool:
-    """Whether it repeats a run of our own words."""
     ours = f" {' '.join(_INSTRUCTIONS.lower().split())} "
     words = written.lower().split()
     runs = (" ".join(words[start : start + ECHOED_WORDS]) for start in range(len(words) - ECHOED_WORDS + 1))

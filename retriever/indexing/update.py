@@ -131,7 +131,6 @@ def find_changes(
 
 
 def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether the snapshot in force can be opened."""
     try:
         Snapshot(request.index, reading.snapshot_number(connection), reading.manifest_hash(connection)).close()
     except SnapshotError:
@@ -140,7 +139,6 @@ def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
 
 
 def is_other_model(connection: sqlite3.Connection, encoder: Encoder | None) -> bool:
-    """Whether the index was made with another model than this one."""
     return encoder is not None and encoder.fingerprint != reading.meta(connection, "fingerprint")
 
 
@@ -173,7 +171,6 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> EmbedCounts:
-    """Parses, chunks and embeds what changed, and puts a snapshot in force that has it."""
     from pageindex.document import parse_document  # 50 ms, when there is something to parse
     from retriever.indexing.background import renew_background
 

@@ -59,8 +59,6 @@ class QuestionTerm:
 
 @dataclass(frozen=True, slots=True)
 class LexicalResult:
-    """What BM25 found, and what it looked for."""
-
     # (node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The score
     # has no upper bound, and can be 0 or below in small folders where every node holds the word.
     ranking: tuple[tuple[int, float], ...]
@@ -92,7 +90,6 @@ class LexicalIndex:
         return cls(postings, weights.view(np.float64))
 
     def __len__(self) -> int:
-        """How many nodes it holds."""
         return len(self._postings.keys)
 
     def search(self, tokens: Sequence[str], limit: int) -> LexicalResult:
@@ -188,7 +185,6 @@ class LexicalIndex:
         return self._vocabulary[self._term_starts[number] : self._term_starts[number + 1]].tobytes()
 
     def _column(self, number: int | None) -> slice:
-        """The postings of a term."""
         if number is None:
             return slice(0, 0)
         return slice(self._starts[number], self._starts[number + 1])

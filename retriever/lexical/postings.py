@@ -33,7 +33,6 @@ class Postings:
     counts: npt.NDArray[np.int32]  # (p,) int32, at least 1: how often the node holds the term
 
     def terms(self) -> list[bytes]:
-        """The UTF-8 of each term, ascending."""
         vocabulary = self.vocabulary.tobytes()
         ends = self.term_starts.tolist()
         return [vocabulary[first:last] for first, last in pairwise(ends)]
@@ -74,7 +73,6 @@ _DTYPES: dict[str, type[np.generic]] = {"vocabulary": np.uint8, "rows": np.int32
 
 
 def no_postings() -> Postings:
-    """Of no documents."""
     empty = {field.name: np.empty(0, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)}
     return Postings(**empty | {"term_starts": np.zeros(1, np.int64), "starts": np.zeros(1, np.int64)})
 
@@ -170,7 +168,6 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
 
 
 def save_postings(postings: Postings, folder: Path) -> None:
-    """Writes one file for each array into a folder that exists."""
     for field in fields(Postings):
         save_column(folder, field.name, getattr(postings, field.name))
 

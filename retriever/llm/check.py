@@ -15,8 +15,6 @@ from retriever.settings.schema import LlmSettings
 
 @dataclass(frozen=True, slots=True)
 class LlmFinding:
-    """The result of one check."""
-
     what: Literal["server", "model", "context window", "answer"]
     is_well: bool
     says: str  # what was seen, or what is wrong and what to do about it
@@ -34,7 +32,6 @@ _TASK = Task(
 
 
 def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
-    """Checks the server, the model, its context window and a real answer; a failure ends it, but for the window's."""
     return tuple(_findings(settings))
 
 

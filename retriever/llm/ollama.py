@@ -48,8 +48,6 @@ RETRY_PAUSE_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a server says of a model."""
-
     name: str  # as the server lists it, tag included
     is_loaded: bool  # with the context window that is asked for: for another one it is loaded anew
     can_chat: bool  # embedding models cannot
@@ -58,8 +56,6 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model wrote."""
-
     text: str  # all of it; its thoughts, when it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
     first_token_s: float  # from the request to the first piece of the answer
@@ -88,15 +84,11 @@ class CircuitBreaker:
             self._open_until = self._clock() + 60.0
 
     def record_success(self) -> None:
-        """Earlier failures do not count any more."""
         self._failures = 0
 
 
 class OllamaServer:
-    """One model on one Ollama server."""
-
     def __init__(self, settings: LlmSettings) -> None:
-        """The server that the settings or OLLAMA_HOST name; NoGeneratorError when it may not be asked."""
         self._settings = settings
         self.model = settings.model
         try:
@@ -106,7 +98,6 @@ class OllamaServer:
         self._think: bool | None = False  # None once the model has refused to be told not to think
 
     def version(self) -> str:
-        """The version of the server. Raises NoGeneratorError when it does not run, or is no Ollama."""
         options = client_options(Timeouts(CONNECT_S, LOOK_UP_S), self.url)  # Ollama's own client does not ask for it
         with self._as_unhealthy(), httpx.Client(**options) as client:
             try:
@@ -265,7 +256,6 @@ class OllamaServer:
         return f"Ollama at {self.url} has no {self.model}: run: ollama pull {self.model}"
 
     def cannot_chat(self) -> NoModelError:
-        """The error for a model that is there, and writes no text."""
         advice = "as embedding models cannot: name a chat model (llm.model)"
         return NoModelError(f"{self.model} at {self.url} cannot chat, {advice}")
 
@@ -294,7 +284,6 @@ class OllamaGenerator:
 
     @property
     def name(self) -> str:
-        """The model, as the settings name it."""
         return self._settings.model
 
     def room(self, instructions: str, max_tokens: int) -> int:
@@ -302,7 +291,6 @@ class OllamaGenerator:
         return max(0, _prompt_tokens(self._settings.num_ctx, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
-        """The object that the model wrote. Raises LanguageModelError as the protocol says."""
         self._check_length(task, self._settings.num_ctx)
         self._breaker.check()
         try:

@@ -68,7 +68,6 @@ def json_line(content: Mapping[str, object]) -> str:
 
 
 def fence_lines(lines: Iterable[str], nonce: str) -> str:
-    """The lines of data within their fence."""
     return "\n".join([f"<data {nonce}>", *lines, f"</data {nonce}>"])
 
 
@@ -95,7 +94,6 @@ def drop_thoughts(text: str) -> str:
 
 
 def find_object(text: str) -> str | None:
-    """The first part of a text that is a JSON object."""
     decoder = json.JSONDecoder()
     start = -1
     for _ in range(8):  # each brace costs a look through the rest of the text

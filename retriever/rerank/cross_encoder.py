@@ -107,7 +107,6 @@ class CrossEncoderReranker:
 
     @cached_property
     def _folder(self) -> Path:
-        """The folder of the model; RerankerError when it is not there, or gives no score for a pair of texts."""
         try:
             folder = find_model_folder(self._settings.model, owner="cross-encoder")
         except EncoderError as error:
@@ -124,7 +123,6 @@ class CrossEncoderReranker:
 
 
 def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
-    """Numbers of 0 to 1, one for each text, or RerankerError."""
     scores = np.asarray(rows, dtype=np.float64)
     if scores.shape != (count,) or not np.all((scores >= 0) & (scores <= 1)):
         raise RerankerError(f"{model} gave no score from 0 to 1 for each of {count} texts")

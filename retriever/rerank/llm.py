@@ -54,8 +54,6 @@ def order_of(count: int) -> type[Order]:
 
 @dataclass(slots=True)
 class _Calls:
-    """What one reranking took."""
-
     windows: int = 0
     asked: int = 0
     cached: int = 0
@@ -150,7 +148,6 @@ def _max_tokens(count: int) -> int:
 
 
 def candidate_line(number: int, candidate: RerankInput) -> str:
-    """A candidate as data."""
     content = {"titles": candidate.titles, "summary": candidate.summary, "passage": candidate.text}
     return json_line({"number": number, **content})
 

@@ -35,8 +35,6 @@ class RerankInput:
 
 @dataclass(frozen=True, slots=True)
 class RerankOutput:
-    """A reranker's scores."""
-
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
 
@@ -82,8 +80,6 @@ def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Ge
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """A question whose candidates are reranked."""
-
     question: str
     words: tuple[str, ...]  # the question's, as BM25 reads them
     entities: tuple[str, ...] = ()  # names that an answer speaks of, from the question's expansion
@@ -197,8 +193,6 @@ def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class RerankScore:
-    """A candidate and its score by the reranker."""
-
     candidate: Candidate
     score: float  # 0 to 1
     boost: float = 0.0  # what it gains for entities of the question, at least 0

@@ -38,8 +38,6 @@ ON_EVERY_ANSWER = {
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server listens, and the token that it asks for."""
-
     host: str  # the address or name that it is bound to
     port: int
     token: str = ""  # the bearer token that every request must carry; empty: none is needed
@@ -59,8 +57,6 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much requests may ask for."""
-
     header_bytes: int = 16_384  # all names and values together
     headers: int = 64
     body_bytes: int = 1_000_000
@@ -76,14 +72,11 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered."""
-
     status: int
     reason: str  # for the client: nothing in it comes from this machine
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     async def send(self, send: "Send") -> None:
-        """Answers the request with it."""
         body = json.dumps({"error": self.reason}).encode()
         headers = [
             (b"content-type", b"application/json"),
@@ -246,7 +239,6 @@ def find_refusal(
 
 
 def read_header(headers: Headers, name: bytes) -> list[str]:
-    """Every value of a header."""
     return [value.decode("latin-1") for key, value in headers if key == name]
 
 

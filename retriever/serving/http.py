@@ -54,7 +54,6 @@ EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]", "*"})
 
 
 def check_host(host: str, token: str) -> None:
-    """Refuses an address that would be open to others."""
     if host in EVERYWHERE:
         raise UsageError(f"--host {host!r} is every address of this machine; name the one that clients will use")
     if not is_loopback(host) and not token:
@@ -123,7 +122,6 @@ def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress, limits:
 
 
 def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server:
-    """A server of the application behind the guard, which does not listen yet."""
     config = uvicorn.Config(
         RequestGuard(app, address, limits),
         loop="asyncio",
@@ -149,7 +147,6 @@ class WatchedProtocol(H11Protocol):
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
-        """A connection begins; where there are too many, another one ends."""
         super().connection_made(transport)
         self._moved = self.loop.time()  # when the client last sent or took something
         self._head_begun: float | None = None
@@ -163,12 +160,10 @@ class WatchedProtocol(H11Protocol):
         super().data_received(data)
 
     def on_response_complete(self) -> None:
-        """An answer is out; the time for the next request begins."""
         self._moved = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
         self._watching.cancel()
         super().connection_lost(exc)
 

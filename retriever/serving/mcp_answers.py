@@ -42,8 +42,6 @@ INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a tool answers."""
-
     text: str
     values: dict[str, Any] | None = None  # the structured content; None where the text is all
     # Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens.
@@ -74,7 +72,6 @@ class Pagination:
     snapshot: int
 
     def cursor(self, offset: int) -> str:
-        """The cursor of the page that begins at `offset`."""
         content = json.dumps([*self.call, self.snapshot, offset]).encode()
         return f"{self.snapshot}-{offset}-{hashlib.sha256(content).hexdigest()[:12]}"
 
@@ -143,7 +140,6 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
 
 
 def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
-    """The values of a search beside its hits."""
     # The first sentence of each stage, then a few of the others: many folders that are away hide no other stage.
     first = {item.stage: item for item in reversed(answer.degraded)}.values()
     others = [str(item) for item in answer.degraded if item not in first]
@@ -164,7 +160,6 @@ def _shorten(sentences: Sequence[str]) -> list[str]:
 
 
 def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]:
-    """The line of a hit, and its values with its text."""
     titles = code(cut(" > ".join((*hit.breadcrumb, hit.title)), REMARK_CHARS))
     snippet = f" {code(cut(hit.snippet, LINE_CHARS))}" if hit.snippet else ""
     state = "" if hit.citation_state == "exact" else f" ({hit.citation_state})"
@@ -205,7 +200,6 @@ def reply_outline(lines: Sequence[str], pages: Pagination, cursor: str, max_toke
 
 
 def reply_related(found: "Relations", place: "Callable[[Node], Anchor | None]", max_tokens: int) -> Reply:
-    """A node and a list for each kind of neighbour; `place` tells where they are by now."""
     kinds: dict[str, Sequence[Node]] = {
         "parent": [found.parent] if found.parent else [],
         "children": found.children,
@@ -230,7 +224,6 @@ def _node_line(node: "Node", anchor: "Anchor | None") -> str:
 
 
 def cite(citation: str, state: "CitationState") -> str:
-    """The citation in a code span, and what is said of its state."""
     return code(citation) + (f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else "")
 
 
@@ -263,7 +256,6 @@ def estimate_tokens(text: str) -> int:
 
 
 def compact_json(content: object) -> str:
-    """JSON as it is counted and sent."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -69,7 +69,6 @@ NEXT_STEPS: dict[type[Exception], str] = {
 
 
 def make_mcp_server(index: "ServedIndex") -> Server:
-    """A server over that index; nothing of it is opened before the first call."""
     limiter = anyio.CapacityLimiter(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
@@ -316,7 +315,6 @@ class BoundedLines(io.TextIOWrapper):
 
 
 def _refuse_line(error: Exception) -> types.JSONRPCError:
-    """The answer to a line that is no message, with its id if it has one."""
     mistakes = error.errors(include_url=False) if isinstance(error, ValidationError) else []
     if any(mistake["type"] == "json_invalid" for mistake in mistakes):
         code, reason = types.PARSE_ERROR, f"no JSON of at most {MAX_LINE_CHARS:,} characters, or nested too deeply"

@@ -68,7 +68,6 @@ class Tool(BaseModel):
 
     @classmethod
     def describe_mistake(cls, mistake: "ErrorDetails") -> str:
-        """What is wrong with an argument, and what may be given instead."""
         name = str(mistake["loc"][0])
         if mistake["type"] == "extra_forbidden":
             known = list(cls.model_fields)
@@ -114,7 +113,6 @@ class SearchTool(Tool):
     def answer(
         self, index: "ServedIndex", settings: Mapping[str, Any] | None = None, *, shows_passages: bool = False
     ) -> Reply:
-        """As `Tool.answer`, with settings over those of the profile."""
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         depth = DEEP_SEARCH if self.path else {"top_k": MAX_HITS}
         with index.retriever(self.profile, {**depth, **(settings or {})}) as retriever:
@@ -156,7 +154,6 @@ class OutlineTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         from retriever.browse import find_node, load_tree
 
         with index.retriever() as retriever, retriever.view() as view:
@@ -177,7 +174,6 @@ class ReadTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         from retriever.browse import read_excerpt
 
         with index.retriever() as retriever, retriever.view() as view:
@@ -199,7 +195,6 @@ class RelatedTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         from retriever.browse import find_relations, locate_relations
 
         with index.retriever() as retriever, retriever.view() as view:
@@ -215,7 +210,6 @@ class StatusTool(Tool):
     title = "Show the index's state"
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         with index.retriever() as retriever:
             return reply_status(retriever.status(), index.profile)
 
@@ -237,7 +231,6 @@ class HydeSearchTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         settings = {"use_llm": True, "hyde": {"gate": "always" if self.force_hyde else "auto"}}
         search = SearchTool(question=self.question, cursor=self.cursor)
         return search.answer(index, settings, shows_passages=self.return_hypothetical)
@@ -249,7 +242,6 @@ TOOLS: Mapping[str, type[Tool]] = {
 
 
 def describe_tool(tool: type[Tool]) -> str:
-    """What an agent reads about a tool: its docstring in one line."""
     return " ".join((tool.__doc__ or "").split())
 
 

@@ -27,8 +27,6 @@ MAX_OPEN = 8
 
 @dataclass(slots=True)
 class _Entry:
-    """A retriever that is open, or will be."""
-
     opened: "Future[Retriever]" = field(default_factory=Future)
     users: int = 0  # how many use it, or wait for it
     is_discarded: bool = False  # whether it is closed after its last user
@@ -171,15 +169,12 @@ class LastProgress:
         self._stage, self._total, self._unit, self._done = "", 0, "", 0
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """A stage begins."""
         self._stage, self._total, self._unit, self._done = stage, total, unit, 0
 
     def advance(self, stage: str, done: int) -> None:
-        """A part of it is done."""
         self._done = done
 
     def finish(self, stage: str) -> None:
-        """It is over."""
         self._done = self._total
 
     def __str__(self) -> str:

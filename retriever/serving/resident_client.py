@@ -122,7 +122,6 @@ def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, 
 
 
 def is_question(words: Sequence[str], commands: Collection[str]) -> bool:
-    """Whether a command line asks one question; `commands` are the names of all commands."""
     first = next((word for word in words if word not in VERBOSITY_FLAGS), "")
     is_ask = bool(first) and (first == "ask" or first not in commands)
     return is_ask and not any(word.split("=", 1)[0] in OWN_FLAGS for word in words)
@@ -160,7 +159,6 @@ def talk(paths: ResidentPaths, request: Message) -> Message:
 
 
 def send_message(connection: socket.socket, message: Message) -> None:
-    """Sends a message; ConversationError when the other side does not read it in time, or is gone."""
     try:
         connection.sendall(json.dumps(message).encode("ascii") + b"\n")
     except TimeoutError as error:

@@ -64,7 +64,6 @@ class StreamFacts:
     line_buffering: bool
 
     def open(self, raw: io.RawIOBase) -> TextIO:
-        """A stream of text that writes to `raw` in this way."""
         buffer = io.BufferedWriter(raw)
         return io.TextIOWrapper(
             buffer, encoding=self.encoding, errors="backslashreplace", line_buffering=self.line_buffering
@@ -85,7 +84,6 @@ class Call:
 
 
 def parse_call(message: Message) -> Call:
-    """The call in a client's message; ConversationError for what is missing, wrong or cannot be written."""
 
     def text(value: object) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -228,8 +226,6 @@ Outcome = tuple[int, Chunks] | str
 
 @dataclass
 class Job:
-    """A call on its way through the queue."""
-
     call: Call
     result: Future[Outcome] = field(default_factory=Future)
     queued: float = field(default_factory=time.monotonic)

@@ -120,7 +120,6 @@ def kept_aside(folder: Path) -> list[Path]:
 
 
 def remove_aside(folder: Path) -> None:
-    """Removes what repairs left, which holds texts; for the one writer."""
     for path in kept_aside(folder):
         if path.is_dir():
             shutil.rmtree(path)
@@ -159,7 +158,6 @@ def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """All or nothing: commits at the end, rolls back when an exception passes."""
     connection.execute(f"BEGIN {kind}")
     try:
         yield

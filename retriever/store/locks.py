@@ -77,7 +77,6 @@ def _blamed(index: Path) -> str:
 
 
 def writer_of(index: Path) -> str:
-    """The id of the process that writes to an index now; empty when none does."""
     with contextlib.suppress(OSError), FileIO(open_regular(index / LOCK_NAME), "r") as file:
         return "" if _flock(file, shared=False) else _holder(index)
     return ""
@@ -99,7 +98,6 @@ def share_snapshot(snapshot: Path) -> FileIO:
 
 
 def is_read(snapshot: Path) -> bool:
-    """Whether some process reads this snapshot."""
     try:
         with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
             return not _flock(file, shared=False)

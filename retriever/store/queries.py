@@ -14,8 +14,6 @@ MAX_QUERIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class StoredQuery:
-    """A question that was recorded."""
-
     key: int
     asked_at: str  # UTC, ISO 8601, in seconds
     question: str
@@ -41,7 +39,6 @@ def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[s
 
 
 def queries(connection: sqlite3.Connection) -> tuple[StoredQuery, ...]:
-    """Every recorded question, the youngest first."""
     rows = connection.execute(
         "SELECT query_id, asked_at, question, verdict, citation FROM queries ORDER BY query_id DESC"
     )
@@ -49,7 +46,6 @@ def queries(connection: sqlite3.Connection) -> tuple[StoredQuery, ...]:
 
 
 def query_record(connection: sqlite3.Connection, key: int) -> dict[str, Any] | None:
-    """All that was kept of a question; None when there is no such key."""
     row = connection.execute("SELECT record FROM queries WHERE query_id = ?", (key,)).fetchone()
     record: dict[str, Any] | None = None if row is None else json.loads(row[0])
     return record

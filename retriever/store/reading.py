@@ -13,8 +13,6 @@ from pageindex.tree import DocumentTree
 
 @dataclass(frozen=True, slots=True)
 class StoredFolder:
-    """An indexed folder."""
-
     key: int
     path: str  # absolute
     prefix: str  # before the path in the ids of its nodes; empty for the first folder of an index
@@ -22,7 +20,6 @@ class StoredFolder:
     forgotten: tuple[str, ...] = ()
 
     def forgets(self, path: str) -> bool:
-        """Whether the document of that path is not to be indexed."""
         return any(path.startswith(item) if item.endswith("/") else path == item for item in self.forgotten)
 
 
@@ -41,8 +38,6 @@ class StoredDocument:
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """A node and where it belongs."""
-
     key: int
     document_key: int
     parent_id: str | None  # none for the file's own node
@@ -62,8 +57,6 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much is in an index."""
-
     documents: int
     sections: int  # nodes with lines of their own
     chunks: int
@@ -71,7 +64,6 @@ class Counts:
 
 
 def meta(connection: sqlite3.Connection, key: str) -> str | None:
-    """A value that the index keeps about itself."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -87,7 +79,6 @@ def manifest_hash(connection: sqlite3.Connection) -> str:
 
 
 def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
-    """The settings that were given when the folders were indexed: a layer of a profile."""
     content: dict[str, object] = json.loads(meta(connection, "settings") or "{}")
     return content
 
@@ -130,13 +121,11 @@ def prefixes(connection: sqlite3.Connection) -> dict[int, str]:
 
 
 def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None:
-    """The key of the document that a node belongs to; None for no such node."""
     row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
 def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
-    """Document keys to the absolute paths of their folders."""
     rows = connection.execute(
         "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
         " WHERE document_key IN (SELECT value FROM json_each(?))",
@@ -146,17 +135,14 @@ def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> d
 
 
 def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """What could not be read, and why, by path."""
     return tuple(connection.execute("SELECT path, reason FROM skipped ORDER BY folder_key, path"))
 
 
 def skipped_count(connection: sqlite3.Connection) -> int:
-    """How many files could not be read; changes without a new snapshot."""
     return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
 
 
 def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """What of the documents could not be decoded or understood, by path."""
     rows = connection.execute(
         "SELECT documents.path, value FROM documents, json_each(warnings)"
         " ORDER BY folder_key, documents.path, json_each.key"
@@ -165,7 +151,6 @@ def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
 
 
 def counts(connection: sqlite3.Connection) -> Counts:
-    """How much there is of everything."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
         " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
@@ -195,7 +180,6 @@ def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | No
 
 
 def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) -> list[int]:
-    """The keys of these documents' nodes that have lines of their own."""
     rows = connection.execute(
         "SELECT node_key FROM nodes WHERE first_line IS NOT NULL"
         " AND document_key IN (SELECT value FROM json_each(?)) ORDER BY node_key",
@@ -205,7 +189,6 @@ def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) 
 
 
 def ids_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
-    """Node keys to node ids; keys that are not there are left out."""
     rows = connection.execute(
         "SELECT node_key, node_id FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
         (keys_as_json(node_keys),),
@@ -238,7 +221,6 @@ def link_targets_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str
 
 
 def chunks(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
-    """Chunks by key; keys that are not there are left out."""
     rows = connection.execute(
         f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
         " WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
@@ -296,7 +278,6 @@ def keys_as_json(keys: Iterable[int]) -> str:
 
 
 def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
-    """The documents of these keys."""
     rows = connection.execute(
         "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
         " WHERE document_key IN (SELECT value FROM json_each(?))",

@@ -17,7 +17,6 @@ NORM_TOLERANCE = 1e-3
 
 
 def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:
-    """Hashes of the texts whose vectors are there."""
     rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
     return {row[0] for row in rows}
 
@@ -36,7 +35,6 @@ def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int
 
 
 def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
-    """How many chunks have a vector."""
     row = connection.execute(
         "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
         (fingerprint,),

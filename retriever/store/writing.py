@@ -31,7 +31,6 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
 
 
 def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFolder:
-    """A folder that is not there yet, with its key."""
     return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
@@ -91,7 +90,6 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
 
 
 def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:
-    """The chunks of nodes that are there."""
     node_key = "SELECT node_key FROM nodes WHERE node_id = ?"
     for chunk in chunks:
         (node,) = connection.execute(node_key, (chunk.node_id,)).fetchone()
@@ -203,7 +201,6 @@ def put_tokens(
 
 
 def insert_row(connection: sqlite3.Connection, table: str, **values: object) -> int:
-    """One row, by the names of its columns; returns its number."""
     columns, marks = ", ".join(values), ", ".join("?" * len(values))
     cursor = connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
     assert cursor.lastrowid is not None
@@ -219,7 +216,6 @@ def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
 
 
 def put(connection: sqlite3.Connection, writer: str, text_hash: bytes, summary: str) -> None:
-    """What a language model wrote for a text that it had not read yet."""
     row = (writer, text_hash, summary)
     connection.execute("INSERT INTO summaries (writer, text_hash, summary) VALUES (?, ?, ?)", row)
 

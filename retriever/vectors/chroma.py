@@ -181,8 +181,6 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class ChromaManifest:
-    """What a whole folder holds."""
-
     snapshot: str  # the manifest hash of the snapshot whose chunks these are
     fingerprint: str  # of the encoder
     count: int  # how many vectors
@@ -210,7 +208,6 @@ class ChromaManifest:
         return found
 
     def check(self, folder: Path) -> None:
-        """Reads the vector files before ChromaDB does; SnapshotError when one is missing, too many or damaged."""
         try:
             for file in folder.rglob("*"):  # a pipe would block SQLite and ChromaDB, a link lead elsewhere
                 if file.is_symlink() or not file.is_dir():
@@ -268,7 +265,6 @@ class VectorIndex:
             raise
 
     def __len__(self) -> int:
-        """How many vectors it holds."""
         return self._manifest.count
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
@@ -309,7 +305,6 @@ class VectorIndex:
             raise SnapshotError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
 
     def close(self) -> None:
-        """Releases files and memory; a second call does nothing."""
         with _sharing:
             self._client.close()
 

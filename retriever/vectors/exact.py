@@ -49,7 +49,6 @@ class ChunkVectors:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector."""
         return int(self.matrix.shape[1])
 
 
@@ -83,7 +82,6 @@ class ExactIndex:
         return len(self._keys)
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """As `VectorSearch.search`."""
         if not len(self):
             return [[] for _ in queries]
         check_queries(queries, limit, self._matrix.shape[1])
@@ -123,6 +121,5 @@ def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
 
 
 def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
-    """(n,) float32: the length of each row, 1 for a row of zeros."""
     lengths = np.linalg.norm(matrix, axis=1)
     return np.where(lengths > 0, lengths, 1).astype(np.float32)

@@ -59,7 +59,6 @@ STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg"
 
 
 def web_app(library: "ServedIndex") -> Starlette:
-    """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
     handlers = Handlers(Site(library))
     pages = handlers.pages
     routes = [
@@ -85,8 +84,6 @@ class AsciiJson(JSONResponse):
 
 
 class Handlers:
-    """What answers the requests for the pages and the API of one site."""
-
     def __init__(self, site: Site) -> None:
         self.pages = Pages(site)
         self.endpoints = endpoints(site)
@@ -126,7 +123,6 @@ class Handlers:
         return AsciiJson(self._description)
 
     async def keep_preferences(self, request: Request) -> Response:
-        """Keeps what was chosen, and goes back to where it was chosen."""
         given = parse_qs((await request.body()).decode("latin-1"))
         back = given.get("back", ["/"])[0]
         # Two slashes, or a slash and a backslash, begin the address of another site.
@@ -174,8 +170,6 @@ def find_status(error: Exception) -> int:
 
 
 class _WithHeaders:
-    """Puts the headers on every answer."""
-
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
 

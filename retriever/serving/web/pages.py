@@ -100,7 +100,6 @@ class Pages:
         )
 
     def ask(self, query: bytes, preferences: Preferences) -> str:
-        """The answer to the question, or the page without one."""
         given = read_parameters(query, self._ask)
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
@@ -154,14 +153,12 @@ class Pages:
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
-        """A section, a file, a folder, or some lines."""
         given = read_parameters(query, self._read)
         visit = self._visit("/read", query, given, preferences)
         with self._site.library.retriever(visit.profile) as retriever:
             return self._read_node(retriever, given.node, visit)
 
     def _read_node(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
-        """What the reference names, in one state of the index after the other."""
         with retriever.view() as view:
             outline = self._site.outline(view)
             named = outline.find(reference)
@@ -223,7 +220,6 @@ class Pages:
         return self._list(outline, node, visit, given.first, given.count)
 
     def _list(self, outline: Outline, node: Node, visit: Visit, first: int, count: int) -> str:
-        """The page of what a node contains."""
         return self._render(
             "list.html",
             visit,
@@ -235,7 +231,6 @@ class Pages:
         )
 
     def failure(self, message: str, preferences: Preferences) -> str:
-        """What went wrong, and what to do."""
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:

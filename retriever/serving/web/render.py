@@ -91,7 +91,6 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
 
 
 def _text(value: str) -> str:
-    """The value as it may stand in an element or an attribute."""
     return escape(sanitize(value))
 
 
@@ -110,7 +109,6 @@ def _parser() -> MarkdownIt:
 
 
 def _limit_nesting(rule: "RuleFuncBlockType") -> "RuleFuncBlockType":
-    """The rule, but not deeper than MAX_NESTING."""
 
     def limited(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)

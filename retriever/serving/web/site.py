@@ -39,19 +39,15 @@ class Visit:
     path: str = "/"  # of this page with its query: a changed preference leads back to it
 
     def ask(self, view: str = "", question: str = "") -> str:
-        """The address of the answer, of another view of it, or of the answer to another question."""
         return address("/", question=question or self.question, profile=self.profile, view=view)
 
     def read(self, node_id: str) -> str:
-        """The address of a section, a file or a folder."""
         return address("/read", node=node_id, question=self.question, profile=self.profile)
 
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
-        """The address of the list of what a node contains, or of a part of the list."""
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
     def open_in_editor(self, place: Hit | Excerpt) -> str:
-        """The address that opens a file at a line in the reader's editor."""
         return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
 
 
@@ -69,8 +65,6 @@ def static_address(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """An answer, and how long its reader waited."""
-
     answer: Answer
     spent: Spent
 

@@ -25,7 +25,6 @@ class Outline:
     folder_names: Mapping[str, str]  # node ids of the indexed folders -> their own names
 
     def find(self, node_id: str) -> Node | None:
-        """The node; None when there is none."""
         return self.tree.node(node_id) if node_id in self.tree else None
 
     def label(self, node_id: str) -> str:
@@ -38,7 +37,6 @@ class Outline:
         return label if len(label) <= MAX_SHOWN_TITLE else f"{label[: MAX_SHOWN_TITLE - 1]}…"
 
     def path_to(self, node_id: str) -> list[Node]:
-        """The nodes from the indexed folder down to this one."""
         path = [self.tree.node(node_id)]
         while parent := self.tree.parent(path[-1].id):
             path.append(parent)
@@ -50,14 +48,11 @@ class Outline:
         return self.tree.children(parent.id) if parent else self.roots()
 
     def roots(self) -> list[Node]:
-        """The indexed folders."""
         return list(self.tree.walk(depth=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Children that are not shown."""
-
     parent_id: str
     first: int  # the place of the first of them, from 0
     count: int
