@@ -10,7 +10,6 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from retriever.indexing.consent import check_documents, check_folders, check_ser
 from retriever.indexing.request import IndexRequest, absolute, find_index, remember
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
-from retriever.store.database import damaged, is_index, open_database, translate_sqlite_errors
+from retriever.store.database import damaged, is_index, read_index
 from retriever.trace import NoProgress
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -266,7 +265,7 @@ def index_request(
     remembered: dict[str, object] = {}
     if is_index(place):
         try:
-            with translate_sqlite_errors(place), closing(open_database(place)) as connection:
+            with read_index(place) as connection:
                 content: object = reading.index_settings(connection)
         except RecursionError:  # somebody else may have made the index
             content = None

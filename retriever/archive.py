@@ -17,7 +17,7 @@ import shutil
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ from retriever.store.database import (
     INDEX_FORMAT,
     create_database,
     is_index,
-    open_database,
+    read_index,
     read_schema,
     transaction,
     translate_sqlite_errors,
@@ -63,9 +63,7 @@ MAX_RATIO = 100
 SLACK_BYTES = 10_000_000
 BLOCK_BYTES = 1 << 20
 DRAFT_NAME = "archive"
-DRAFT_ENDING = (
-    ".export"  # of the folder in which an export is made: always the same name, so that the next one finds it
-)
+DRAFT_ENDING = ".export"  # of the folder in which one is made: always the same name, so that the next one finds it
 ENCRYPTED = 1  # a flag of a ZIP's member
 SPACE_FACTOR = 3  # an import writes the database, its log, and the snapshot that is made of it
 
@@ -94,7 +92,7 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
         remove_dead_exports(file.parent)
         empty_draft(folder)
         try:
-            with translate_sqlite_errors(index), closing(open_database(index)) as connection:
+            with read_index(index) as connection:
                 # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
                 connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
             manifest = describe_database(folder)
@@ -117,7 +115,7 @@ def describe_database(folder: Path) -> Manifest:
     database = folder / FILE_NAME
     with database.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
+    with read_index(folder) as connection:
         return Manifest(
             archive_format=FORMAT,
             index_format=INDEX_FORMAT,
@@ -289,20 +287,28 @@ def name_drafts(index: Path) -> tuple[Path, Path]:
     return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
 
 
-def prepare_index(archive: Archive, folder: Path, options: ImportOptions) -> Mapping[str, Any]:
+def prepare_index(archive: Archive, draft: Path, options: ImportOptions) -> Mapping[str, Any]:
     """Checks the unpacked database, makes what searches need, and returns the settings of its documents."""
     try:
-        with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
+        with read_index(draft) as connection:
             check_schema(connection)
-        with translate_sqlite_errors(folder), closing(create_database(folder)) as connection:
+        with translate_sqlite_errors(draft), closing(create_database(draft)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
             given = check_settings(connection, options)
+            folders = reading.folders(connection)
+            if len(options.folders) not in {0, len(folders)}:
+                raise sqlite3.DatabaseError("its folders are not those of its manifest")
             with transaction(connection):
-                move_folders(connection, options.folders)
+                # The index looks for its folders where they are on this machine. Two steps: two may change places.
+                move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
+                for folder in folders if options.folders else ():
+                    connection.execute(move_folder, (f"\0{folder.key}", folder.key))
+                for folder, moved in zip(folders, options.folders, strict=False):
+                    connection.execute(move_folder, (str(moved), folder.key))
                 if reading.snapshot_number(connection):
-                    renew_snapshot(connection, folder)
+                    renew_snapshot(connection, draft)
             return dict(given.for_index().get("documents", {}))
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ArchiveError(f"{archive.file} holds no index that can be used: {error.__cause__ or error}") from error
@@ -330,19 +336,6 @@ def check_settings(connection: sqlite3.Connection, options: ImportOptions) -> Gi
     if options.folders:
         check_documents(options.index, settings, given, anew=True)
     return given
-
-
-def move_folders(connection: sqlite3.Connection, places: Sequence[Path]) -> None:
-    """Lets the index look for its folders where they are on this machine."""
-    folders = reading.folders(connection)
-    if len(places) not in {0, len(folders)}:
-        raise sqlite3.DatabaseError("its folders are not those of its manifest")
-    move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
-    # In two steps, so that two folders may change places.
-    for folder in folders if places else ():
-        connection.execute(move_folder, (f"\0{folder.key}", folder.key))
-    for folder, place in zip(folders, places, strict=False):
-        connection.execute(move_folder, (str(place), folder.key))
 
 
 def put_in_place(draft: Path, index: Path, replaced: Path) -> None:

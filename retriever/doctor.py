@@ -35,7 +35,7 @@ from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, folder_of
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
-from retriever.store.database import FILE_NAME, INDEX_FORMAT, kept_aside, open_database, translate_sqlite_errors
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, kept_aside, read_index
 from retriever.store.locks import is_read, writer_of
 
 if TYPE_CHECKING:
@@ -85,19 +85,18 @@ def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Fi
             yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
 
 
+def judge(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
+    """A finding that is well unless there is something to be done about it."""
+    return Finding(area, name, level if cure else "well", says, cure)
+
+
 def examine_software() -> Iterator[Finding]:
     """Python, SQLite, the packages and the bundled model."""
     says = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    if sys.version_info < OLDEST_PYTHON:
-        yield Finding("environment", "Python", "problem", says, "install Python 3.11 or newer")
-    else:
-        yield Finding("environment", "Python", "well", says)
-
-    says = f"SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        yield Finding("environment", "SQLite", "problem", says, "use a Python that comes with SQLite 3.37 or newer")
-    else:
-        yield Finding("environment", "SQLite", "well", says)
+    cure = "install Python 3.11 or newer" if sys.version_info < OLDEST_PYTHON else ""
+    yield judge("environment", "Python", says, cure)
+    cure = "use a Python that comes with SQLite 3.37 or newer" if sqlite3.sqlite_version_info < OLDEST_SQLITE else ""
+    yield judge("environment", "SQLite", f"SQLite {sqlite3.sqlite_version}", cure)
 
     installed = []
     for name in PACKAGES:
@@ -105,11 +104,8 @@ def examine_software() -> Iterator[Finding]:
             installed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             installed.append(f"{name} is missing")
-    if any(text.endswith(" is missing") for text in installed):
-        yield Finding("environment", "packages", "problem", ", ".join(installed), "install again: uv sync")
-    else:
-        yield Finding("environment", "packages", "well", ", ".join(installed))
-
+    cure = "install again: uv sync" if any(text.endswith(" is missing") for text in installed) else ""
+    yield judge("environment", "packages", ", ".join(installed), cure)
     try:
         read_card(BUNDLED_MODEL).verify(BUNDLED_MODEL)
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksum")
@@ -126,12 +122,9 @@ def examine_disk(index: Path) -> Iterator[Finding]:
     used = sum(path.stat().st_size for path in index.rglob("*") if path.is_file()) if index.is_dir() else 0
     # A new snapshot lies beside the old one until it is in force, and a vacuum writes the database twice.
     needed = max(LITTLE_SPACE, 2 * used)
-    if free < needed:
-        cure = f"free {size(needed - free)}, or keep the index on another disk (--index)"
-        yield Finding("environment", "disk", "problem", f"{size(free)} free; an update may need {size(needed)}", cure)
-    else:
-        yield Finding("environment", "disk", "well", f"{size(free)} free")
-
+    more = f"; an update may need {size(needed)}" if free < needed else ""
+    cure = f"free {size(needed - free)}, or keep the index on another disk (--index)" if more else ""
+    yield judge("environment", "disk", f"{size(free)} free{more}", cure)
     if os.access(existing, os.W_OK | os.X_OK):
         yield Finding("environment", "permissions", "well", f"{existing} can be written")
     else:
@@ -144,7 +137,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
     """The database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
     try:
-        with translate_sqlite_errors(index), closing(open_database(index)) as connection:
+        with read_index(index) as connection:
             damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
@@ -175,8 +168,7 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     fingerprint = reading.meta(connection, "fingerprint") or ""
     embedded = text_vectors.vector_count(connection, fingerprint) if fingerprint else 0
     if not fingerprint:
-        says = "made without an encoder: searched by words and structure alone"
-        yield Finding("index", "vectors", "note", says)
+        yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
     elif embedded < counts.chunks:
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector"
         yield Finding("index", "vectors", "problem", says, Command("index FOLDER").render())
@@ -188,19 +180,13 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
 
     rows = connection.execute("SELECT problem, count(*) FROM links WHERE problem IS NOT NULL GROUP BY problem")
     broken = ", ".join(f"{number:,} {problem}" for problem, number in rows)
-    if broken:
-        says = f"broken links in the documents: {broken}"
-        yield Finding("index", "links", "note", says, "mend the documents")
-    else:
-        yield Finding("index", "links", "well", "every link leads somewhere")
+    says = f"broken links in the documents: {broken}" if broken else "every link leads somewhere"
+    yield judge("index", "links", says, "mend the documents" if broken else "", "note")
 
     copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING n > 1"
     texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies})").fetchone()
-    if texts:
-        says = f"{documents:,} documents have only {texts:,} different texts"
-        yield Finding("index", "duplicates", "note", says, "leave copies out with --ignore")
-    else:
-        yield Finding("index", "duplicates", "well", "no two documents are the same")
+    says = f"{documents:,} documents have only {texts:,} different texts" if texts else "no two documents are the same"
+    yield judge("index", "duplicates", says, "leave copies out with --ignore" if texts else "", "note")
 
     if forgotten := list(forgotten_files(connection)):
         yield Finding("index", "forgotten", "note", f"{counted(len(forgotten), 'path')} kept out by `forget`")
@@ -266,10 +252,7 @@ def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Fin
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)
             continue
         says = f"{folder.path}: {counted(changed, 'file')} changed since it was indexed"
-        if changed:
-            yield Finding("index", "folder", "note", says, Command(f"index {folder.path}").render())
-        else:
-            yield Finding("index", "folder", "well", says)
+        yield judge("index", "folder", says, Command(f"index {folder.path}").render() if changed else "", "note")
 
 
 def examine_leftovers(index: Path) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
 """Whether the folders are still what the index knows, and the little that is done about it before an answer."""
 
 import time
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
-from retriever.store.database import create_database, translate_sqlite_errors
-from retriever.store.locks import writer_lock
+from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
 from retriever.vectors.exact import uses_chroma
@@ -78,14 +76,9 @@ class Watch:
         with index.view() as view:
             if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
                 return ()
-        request = self._request
         try:
-            with (
-                writer_lock(request.index, request.wait_s),
-                translate_sqlite_errors(request.index),
-                closing(create_database(request.index)) as connection,
-            ):
-                update_chroma(connection, request.index)
+            with write_index(self._request.index, self._request.wait_s) as (connection, _):
+                update_chroma(connection, self._request.index)
         except RetrieverError as error:
             reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
             return (Degradation(StageName.INDEX, reason),)

@@ -7,7 +7,7 @@ emptied, and the next snapshot is made from scratch. What was forgotten stays ou
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,15 +19,7 @@ from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
-from retriever.store.database import (
-    FILE_NAME,
-    create_database,
-    is_index,
-    remove_aside,
-    transaction,
-    translate_sqlite_errors,
-)
-from retriever.store.locks import writer_lock
+from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, write_index
 from retriever.store.reading import StoredFolder
 
 
@@ -58,8 +50,16 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
         targets = [_target(connection, reference) for reference in references]
         with transaction(connection):
             removed = sum(_remove(connection, target) for target in targets)
-            _remove_orphans(connection)
-            number = _renew(connection, request)
+            # What was made of texts that no document has any more: earlier versions of these may be among them.
+            for table in ("vectors", "tokens"):
+                connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
+            remove_unread_summaries(connection)
+            number = 0  # nothing was ever searched here
+            if reading.snapshot_number(connection):
+                with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
+                    encoder = request.encoder or open_encoder(request.profile.encoder)
+                    renew_background(connection, encoder)
+                number = renew_snapshot(connection, request.index)
         remaining = tuple(_purge(connection, request, number))
     names = tuple(target.name for target in targets)
     return ForgetReport(str(request.index), names, removed, remaining, time.perf_counter() - started)
@@ -91,11 +91,7 @@ def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]
 def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
     if not is_index(request.index):
         raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
-    with (
-        writer_lock(request.index, request.wait_s),
-        translate_sqlite_errors(request.index),
-        closing(create_database(request.index)) as connection,
-    ):
+    with write_index(request.index, request.wait_s) as (connection, _):
         yield connection
 
 
@@ -146,23 +142,6 @@ def _remove(connection: sqlite3.Connection, target: _Target) -> int:
     queries.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)
-
-
-def _remove_orphans(connection: sqlite3.Connection) -> None:
-    """What was made of texts that no document has any more: earlier versions of what is forgotten may be among them."""
-    for table in ("vectors", "tokens"):
-        connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
-    remove_unread_summaries(connection)
-
-
-def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
-    """The number of a new snapshot, made from scratch; 0 when nothing was ever searched here."""
-    if not reading.snapshot_number(connection):
-        return 0
-    with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
-        encoder = request.encoder or open_encoder(request.profile.encoder)
-        renew_background(connection, encoder)
-    return renew_snapshot(connection, request.index)
 
 
 def _purge(connection: sqlite3.Connection, request: IndexRequest, number: int) -> Iterator[str]:

@@ -7,7 +7,6 @@ where it speaks of the section in the section's words. Everything else keeps its
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -23,19 +22,14 @@ from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.settings.schema import SummarySettings
 from retriever.store import reading, writing
-from retriever.store import writing as written
-from retriever.store.database import create_database, transaction, translate_sqlite_errors
-from retriever.store.locks import writer_lock
+from retriever.store.database import transaction, write_index
 from retriever.text import cut
 from retriever.types import IndexReport, Progress, SummaryReport
 
-# The summaries that a language model writes for an index, each kept as soon as it is there.
-#
-# They are kept by the text that was read, the model and what it was asked, so that nothing is written twice: not after
-# an interruption, and not when a text moves. A section without one has its first sentences; the next `index` goes on.
+# The summaries that a language model writes for an index are kept by the text that was read, the model and what it was
+# asked, each as soon as it is there: so nothing is written twice, not after an interruption, and not when a text moves.
 
-# Sections that the model fails for, one after the other, before it is taken to be away.
-FAILURES_IN_A_ROW = 3
+FAILURES_IN_A_ROW = 3  # sections that the model fails for, one after the other, before it is taken to be away
 
 
 @dataclass(slots=True)
@@ -53,11 +47,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
 
     started = time.perf_counter()
     model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
-    with (
-        writer_lock(request.index, request.wait_s),
-        translate_sqlite_errors(request.index),
-        closing(create_database(request.index)) as connection,
-    ):
+    with write_index(request.index, request.wait_s) as (connection, _):
         summaries = write_summaries(connection, request.index, settings, lambda: open_generator(model), progress)
     seconds = report.seconds + time.perf_counter() - started
     return replace(report, seconds=seconds, snapshot=summaries.snapshot, summaries=summaries)
@@ -77,7 +67,7 @@ def write_summaries(
     generator = opened()
     writer = f"{generator.name} {VERSION}"
     wanted = {stored.key: text_read(stored.node) for stored in _deserving(connection, settings)}
-    known = written.known(connection, writer)
+    known = writing.known(connection, writer)
     missing = {text: key for key, text in wanted.items() if text not in known}
     new = _write(connection, missing, writer, opened, progress)
     _put_in_force(connection, index, wanted, known | new.summaries, writer)
@@ -99,9 +89,9 @@ def apply_known_summaries(
     writer = reading.meta(connection, "summaries")
     if writer is None or settings.kind != "llm":
         return
-    known = written.known(connection, writer)
+    known = writing.known(connection, writer)
     nodes = reading.rankable_nodes(connection, reading.rankable_keys(connection, document_keys))
-    written.set_of_nodes(connection, _different(nodes, known))
+    writing.set_of_nodes(connection, _different(nodes, known))
 
 
 def text_read(node: Node) -> bytes:
@@ -110,7 +100,7 @@ def text_read(node: Node) -> bytes:
 
 def remove_unread_summaries(connection: sqlite3.Connection) -> None:
     there = {text_read(stored.node) for stored in reading.rankable_nodes(connection)}
-    written.keep_only(connection, there)
+    writing.keep_only(connection, there)
 
 
 def _deserving(connection: sqlite3.Connection, settings: SummarySettings) -> Iterator[reading.StoredNode]:
@@ -132,7 +122,11 @@ def _write(
     progress.start("summaries", len(missing), "sections")
     for done, (text, key) in enumerate(missing.items(), start=1):
         try:
-            summary = _written(connection, key, generator)
+            (stored,) = reading.rankable_nodes(connection, [key])
+            try:
+                summary = written_summary(stored.node, generator)
+            except (WrongAnswerError, TaskTooLongError):  # the same model would fail in the same way the next time
+                summary = ""
         except LanguageModelError as error:
             found.reason, failures, generator = str(error), failures + 1, opened()
             if failures == FAILURES_IN_A_ROW or isinstance(error, NoGeneratorError | NoModelError):
@@ -140,19 +134,10 @@ def _write(
         else:
             failures, found.summaries[text] = 0, summary
             with transaction(connection):
-                written.put(connection, writer, text, summary)
+                writing.put(connection, writer, text, summary)
         progress.advance("summaries", done)
     progress.finish("summaries")
     return found
-
-
-def _written(connection: sqlite3.Connection, key: int, generator: "Generator") -> str:
-    """Empty also where the same model would fail in the same way the next time."""
-    (stored,) = reading.rankable_nodes(connection, [key])
-    try:
-        return written_summary(stored.node, generator)
-    except (WrongAnswerError, TaskTooLongError):
-        return ""
 
 
 def _put_in_force(
@@ -164,7 +149,7 @@ def _put_in_force(
         writing.set_meta(connection, "summaries", writer)
         if not changed:
             return
-        written.set_of_nodes(connection, changed)
+        writing.set_of_nodes(connection, changed)
         fingerprint = reading.meta(connection, "fingerprint") or ""
         number = build_snapshot(
             connection, index, fingerprint, Difference(list(changed), list(changed)), with_chroma=True
@@ -177,23 +162,12 @@ def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) 
     return {key: summary for key, old, summary in found if summary and summary != old}
 
 
-# Rises with the wording and with the rules: what was written under another one is written again.
-VERSION = 1
-
-# A summary has a hundred; the rest is room for a model that counts characters badly.
-MAX_TOKENS = 256
-
-# Of a section: what a summary is made of stands there, and a model on a CPU takes a minute for so much.
-MAX_CHARS = 12_000
-
-# Content words, different ones: fewer are a title.
-MIN_WORDS = 4
-
-# This share of a summary's different content words must stand in its section, titles included.
-SHARED_WORDS = 0.5
-
-# So many words of our instructions in a row are those instructions.
-ECHOED_WORDS = 6
+VERSION = 1  # rises with the wording and with the rules: what was written under another one is written again
+MAX_TOKENS = 256  # a summary has a hundred; the rest is room for a model that counts characters badly
+MAX_CHARS = 12_000  # of a section: it says there what it is about, and a model on a CPU takes a minute for so much
+MIN_WORDS = 4  # content words, different ones: fewer are a title
+SHARED_WORDS = 0.5  # this share of a summary's different content words must stand in its section, titles included
+ECHOED_WORDS = 6  # so many words of our instructions in a row are those instructions
 
 _INSTRUCTIONS = f"""\
 You summarise one section of a document for people and search engines that look for it.
@@ -238,17 +212,13 @@ def _material(node: Node, nonce: str, room: int) -> str:
 
 def usable(written: str, node: Node) -> str:
     """The first plain sentences of what was written, within a summary's length; empty unless they are on the node."""
-    if written.lstrip().startswith(("{", "[")) or _echoes(written):
+    ours = f" {' '.join(_INSTRUCTIONS.lower().split())} "
+    words = written.lower().split()
+    runs = (" ".join(words[start : start + ECHOED_WORDS]) for start in range(len(words) - ECHOED_WORDS + 1))
+    if written.lstrip().startswith(("{", "[")) or any(f" {run} " in ours for run in runs):
         return ""
     shown = "".join(sign if sign.isprintable() else " " if sign != "\n" else sign for sign in written)
     summary = extractive_summary(shown[:MAX_INLINE_CHARS], (), References())
     said = set(tokenize(summary))
     known = set(tokenize("\n".join((node.title, *node.breadcrumb, node.text))))
     return summary if len(said) >= MIN_WORDS and len(said & known) >= SHARED_WORDS * len(said) else ""
-
-
-def _echoes(written: str) -> bool:
-    ours = f" {' '.join(_INSTRUCTIONS.lower().split())} "
-    words = written.lower().split()
-    runs = (" ".join(words[start : start + ECHOED_WORDS]) for start in range(len(words) - ECHOED_WORDS + 1))
-    return any(f" {run} " in ours for run in runs)

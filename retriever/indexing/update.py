@@ -8,7 +8,6 @@ they come, so that an interruption loses a few seconds of work.
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -24,8 +23,7 @@ from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
 from retriever.indexing.summaries import apply_known_summaries
 from retriever.store import reading, writing
-from retriever.store.database import create_database, transaction, translate_sqlite_errors, verify_on_error
-from retriever.store.locks import writer_lock
+from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -43,12 +41,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
     """
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
-    with (
-        writer_lock(request.index, request.wait_s) as waited,
-        translate_sqlite_errors(request.index),
-        closing(create_database(request.index)) as connection,
-        verify_on_error(connection, request.index),
-    ):
+    with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
         if waited:  # what was seen of the folders is old by now
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:

@@ -5,19 +5,12 @@ import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from pageindex.files import require_regular
-from retriever.errors import (
-    Command,
-    IndexDamagedError,
-    IndexLockedError,
-    IndexUnusableError,
-    IndexVersionError,
-    NoIndexError,
-    StorageError,
-)
+from retriever.errors import Command, IndexDamagedError, IndexLockedError, IndexVersionError, NoIndexError, StorageError
+from retriever.store.locks import writer_lock
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
@@ -43,13 +36,31 @@ def create_database(folder: Path) -> sqlite3.Connection:
         return connection
 
 
+@contextmanager
+def write_index(folder: Path, wait_s: float) -> Iterator[tuple[sqlite3.Connection, bool]]:
+    """The one writer's connection, and whether there was another one to wait for: see `writer_lock`."""
+    with (
+        writer_lock(folder, wait_s) as waited,
+        translate_sqlite_errors(folder),
+        closing(create_database(folder)) as connection,
+    ):
+        yield connection, waited
+
+
+@contextmanager
+def read_index(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A reader's connection, and SQLite's errors as ours."""
+    with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
+        yield connection
+
+
 def make_schema(connection: sqlite3.Connection) -> None:
     """Makes the tables of an empty database, all or none."""
     connection.executescript(f"BEGIN IMMEDIATE;\n{read_schema()}\nPRAGMA user_version = {INDEX_FORMAT};\nCOMMIT;")
 
 
 def read_schema() -> str:
-    return (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
+    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
@@ -103,7 +114,7 @@ def is_index(folder: Path) -> bool:
 
 def _require_files(folder: Path) -> None:
     """StorageError, unless SQLite will open regular files: a pipe would block it, a link lead elsewhere."""
-    for name in (FILE_NAME, *(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))):
+    for name in (f"{FILE_NAME}{ending}" for ending in ("", "-wal", "-shm", "-journal")):
         try:
             require_regular(folder / name)
         except (FileNotFoundError, NotADirectoryError):
@@ -137,13 +148,10 @@ def identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _reading_modes(path: Path) -> Iterator[str]:
-    """Ways to open a WAL database. Only `immutable` reads it on a read-only disk, but not what is in the log."""
     yield from ("mode=rw", "mode=ro")
-    try:
-        unread = path.with_name(f"{path.name}-wal").stat().st_size
-    except FileNotFoundError:
-        unread = 0
-    if not unread:
+    # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists() or not log.stat().st_size:
         yield "mode=ro&immutable=1"
 
 
@@ -181,7 +189,14 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _translated(error, folder) from error
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            cure = "free some space or name another"
+            raise StorageError(f"the index {folder} cannot be read or written: {error}; {cure}") from error
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            cure = "try again when it has finished"
+            raise IndexLockedError(f"another process is writing to the index {folder}; {cure}") from error
+        raise damaged(folder, error) from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise damaged(folder, error) from error
 
@@ -192,7 +207,11 @@ def verify_on_error(connection: sqlite3.Connection, folder: Path) -> Iterator[No
     try:
         yield
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
-        _require_intact(connection, folder, error)
+        from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
+
+        found = next(find_damage(connection), None)  # seconds for a large index
+        if found is not None:
+            raise damaged(folder, found) from error
         raise
 
 
@@ -200,24 +219,6 @@ def damaged(folder: Path, what: object) -> IndexDamagedError:
     """What is said of an index whose truth cannot be believed."""
     repair = Command(f"doctor --repair --index {shlex.quote(str(folder))}")
     return IndexDamagedError(f"{folder / FILE_NAME} is damaged ({what})", hint=repair)
-
-
-def _require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
-    """Checks everything, seconds for a large index, after something made no sense; raises IndexDamagedError."""
-    from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
-
-    found = next(find_damage(connection), None)
-    if found is not None:
-        raise damaged(folder, found) from error
-
-
-def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return StorageError(f"the index {folder} cannot be read or written: {error}; free some space or name another")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return IndexLockedError(f"another process is writing to the index {folder}; try again when it has finished")
-    return damaged(folder, error)
 
 
 def _connect(uri: str) -> sqlite3.Connection:

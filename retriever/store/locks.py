@@ -6,15 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pageindex.files import open_regular, read_file, require_regular
 from retriever.errors import IndexLockedError, StorageError
 from retriever.files import make_private_folder
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
 
 LOCK_NAME = "writer.lock"
 HOLDER_NAME = "writer.pid"
@@ -29,15 +24,6 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
     Yields whether there was another writer to wait for: what was seen of the documents before is old by now. Raises
     IndexLockedError with the writer's pid; StorageError when the folder cannot be written.
     """
-    lock, waited = _acquired(index, wait_s)
-    try:
-        yield waited
-    finally:
-        lock.release()
-
-
-def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
-    """The lock, and whether another process had it."""
     from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
     lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
@@ -61,7 +47,10 @@ def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
         raise StorageError(
             f"the index {index} cannot be written: {_blamed(index)}{error.strerror}; name another with --index"
         ) from error
-    return lock, waited
+    try:
+        yield waited
+    finally:
+        lock.release()
 
 
 def _blamed(index: Path) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from retriever.store.reading import GIVEN, select
 from retriever.store.writing import insert_row
 
 # So many questions are kept, the youngest: with five hits each they take about 10 MB.
@@ -29,7 +30,7 @@ def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[s
         asked_at=query.asked_at,
         question=query.question,
         verdict=query.verdict,
-        citation=_storable(query.citation),
+        citation=query.citation and query.citation.encode("utf-8", "replace").decode("utf-8"),
         record=json.dumps(record),  # ASCII: names of files may hold lone surrogates, which SQLite cannot store
     )
     connection.execute(
@@ -73,11 +74,7 @@ def note_opened(connection: sqlite3.Connection, node_id: str) -> None:
 
 def opened_counts(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
     """Node ids to how often each was opened; those that never were are left out."""
-    rows = connection.execute(
-        "SELECT node_id, times FROM opened WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
+    return dict(select(connection, f"SELECT node_id, times FROM opened WHERE node_id {GIVEN}", node_ids))
 
 
 def remove_citing(connection: sqlite3.Connection, folder: str, is_gone: Callable[[str], bool]) -> None:
@@ -94,7 +91,3 @@ def remove_citing(connection: sqlite3.Connection, folder: str, is_gone: Callable
 def remove_gone(connection: sqlite3.Connection) -> None:
     """Forgets that sections were opened which no document has any more: their ids hold words of their headings."""
     connection.execute("DELETE FROM opened WHERE node_id NOT IN (SELECT node_id FROM nodes)")
-
-
-def _storable(text: str | None) -> str | None:
-    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")

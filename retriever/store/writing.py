@@ -13,7 +13,6 @@ from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-    from pageindex.links import LinkTargets
 
 
 def text_hash(text: str) -> bytes:
@@ -140,14 +139,15 @@ def set_skipped(
 
 def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
     """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
-    from pageindex.links import (  # 40 ms with what they import, when something has changed
-        Broken,
-        Link,
-        LinkKind,
-        resolve_link,
-    )
+    # 40 ms with what they import, when something has changed.
+    from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 
-    targets = _link_targets(connection, folder)
+    anchors: dict[str, dict[str, str]] = {}
+    query = "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
+    for path, anchor, node_id in connection.execute(f"{query} ORDER BY node_key", (folder.key,)):
+        anchors.setdefault(path, {}).setdefault(anchor, node_id)
+    aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
+    targets = LinkTargets(anchors, note_names((path, json.loads(names)) for path, names in aliases))
     rows = connection.execute(
         "SELECT path, line, target_path, target_anchor, links.kind, source_key, position FROM links"
         " JOIN nodes ON node_key = source_key JOIN documents USING (document_key) WHERE folder_key = ?",
@@ -163,21 +163,6 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
         " AND (target_id IS NOT ?1 OR problem IS NOT ?2)",
         resolved,
     )
-
-
-def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "LinkTargets":
-    from pageindex.links import LinkTargets, note_names
-
-    anchors: dict[str, dict[str, str]] = {}
-    rows = connection.execute(
-        "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key)"
-        " WHERE folder_key = ? ORDER BY node_key",
-        (folder.key,),
-    )
-    for path, anchor, node_id in rows:
-        anchors.setdefault(path, {}).setdefault(anchor, node_id)
-    aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
-    return LinkTargets(anchors, note_names((path, json.loads(names)) for path, names in aliases))
 
 
 def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
