@@ -43,8 +43,17 @@ class Watch:
         else:
             self._freshness = self._look(index)
             self._looked = time.monotonic()
-        problem = self._update_chroma(index)
-        return replace(self._freshness, degraded=(*self._freshness.degraded, *problem))
+        with index.view() as view:
+            if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
+                return self._freshness
+        try:  # ChromaDB should be asked, and cannot be
+            with write_index(self._request.index, self._request.wait_s) as (connection, _):
+                update_chroma(connection, self._request.index)
+        except RetrieverError as error:
+            reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
+            problem = Degradation(StageName.INDEX, reason)
+            return replace(self._freshness, degraded=(*self._freshness.degraded, problem))
+        return self._freshness
 
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
@@ -58,9 +67,8 @@ class Watch:
 
         try:
             if not can_index:  # a question does not make an index anew because it was asked with other settings
-                raise UsageError(
-                    "the index was made with other settings, or by another version; index the documents again"
-                )
+                reason = "the index was made with other settings, or by another version"
+                raise UsageError(f"{reason}; index the documents again")
             report = update_index(self._request, NoProgress())
         except RetrieverError as error:  # what was found is what is known
             trouble = Degradation(StageName.REFRESH, str(error))
@@ -70,19 +78,6 @@ class Watch:
             trouble = Degradation(StageName.INDEX, f"snapshot {number} was damaged; it was rebuilt")
             return replace(found, stale=0, degraded=(*found.degraded, trouble))
         return replace(found, refreshed=refreshed, stale=0)
-
-    def _update_chroma(self, index: OpenIndex) -> tuple[Degradation, ...]:
-        """Why ChromaDB cannot be asked, though it should be; nothing where it can, or need not be."""
-        with index.view() as view:
-            if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
-                return ()
-        try:
-            with write_index(self._request.index, self._request.wait_s) as (connection, _):
-                update_chroma(connection, self._request.index)
-        except RetrieverError as error:
-            reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
-            return (Degradation(StageName.INDEX, reason),)
-        return ()
 
     def look_again(self) -> None:
         """The next refresh looks, however young the last look is."""

@@ -24,7 +24,6 @@ from retriever.errors import UsageError
 from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
-    from retriever.context.gather import AnswerInContext
     from retriever.trace import Spent
     from retriever.types import Answer
 
@@ -155,10 +154,14 @@ def answer_question(
         found = retriever.context(question, **grounding) if in_context else None
         answer = found.answer if found else retriever.search(question, **grounding)
         spent = Spent(opened, milliseconds_since(begun))
-    if found is not None:
-        print_context(found, spent, as_json=form.as_json)
-    else:
+    if found is None:
         print_answer(answer, spent, form)
+    elif form.as_json:
+        from retriever.display.json import ContextJson, timings
+
+        print_json(ContextJson.dump(found) | {"timings_ms": timings(answer, spent)})
+    else:
+        print_line(found.context.markdown.rstrip("\n"))  # standard output holds nothing else
     sys.stdout.flush()  # results before notes, where both streams go to one place
     note_state(answer, console, spent, index=opening.index, footer=not form.as_json)
     if found is not None and found.context.left_out and not form.as_json:
@@ -189,16 +192,6 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
             show_hypothetical(page, answer)
 
 
-def print_context(found: "AnswerInContext", spent: "Spent", *, as_json: bool) -> None:
-    """Prints the page for a prompt, or its parts; standard output holds nothing else."""
-    if as_json:
-        from retriever.display.json import ContextJson, timings
-
-        print_json(ContextJson.dump(found) | {"timings_ms": timings(found.answer, spent)})
-    else:
-        print_line(found.context.markdown.rstrip("\n"))
-
-
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
     """Says on standard error what to know about an answer: what was left out, its age, what was searched.
 
@@ -213,10 +206,9 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     for sentence in answer.degraded:
         console.note(f"note: {sentence}")
     if report is not None and report.used:
-        texts = (
-            f"{counted(len(report.rewordings), 'rewording')}, {counted(len(report.passages), 'hypothetical passage')}"
-        )
-        console.note_dim(f"also searched with {texts} ({report.note})")
+        rewordings = counted(len(report.rewordings), "rewording")
+        passages = counted(len(report.passages), "hypothetical passage")
+        console.note_dim(f"also searched with {rewordings}, {passages} ({report.note})")
     if state.stale_files:
         changed = counted(state.stale_files, "file")
         console.note(f"note: {changed} changed, not in this answer; run: {refresh_command(state, index)}")
@@ -278,23 +270,22 @@ def read_questions(content: bytes, name: str) -> list[Question]:
     from retriever.evaluation.formats import Mistakes, id_in, json_object, text_in
 
     questions: list[Question] = []
-    mistakes = Mistakes()
-    lines_of_ids: dict[str | int, int] = {}
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            item = json_object(line.decode("utf-8"))
-            id_in(item)  # checked here; a number stays a number, as it comes back with the hits
-            question = Question(item["id"], text_in(item, "question"))
-            if question.id in lines_of_ids:
-                raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
-        except ValueError as error:
-            mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
-            continue
-        lines_of_ids[question.id] = number
-        questions.append(question)
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        lines_of_ids: dict[str | int, int] = {}
+        for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                item = json_object(line.decode("utf-8"))
+                id_in(item)  # checked here; a number stays a number, as it comes back with the hits
+                question = Question(item["id"], text_in(item, "question"))
+                if question.id in lines_of_ids:
+                    raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
+            except ValueError as error:
+                mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
+                continue
+            lines_of_ids[question.id] = number
+            questions.append(question)
     if not questions:
         raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
     return questions

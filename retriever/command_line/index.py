@@ -19,7 +19,6 @@ from retriever.settings.schema import INDEX_SECTIONS
 if TYPE_CHECKING:
     from types import FrameType
 
-    from retriever.types import IndexReport
     from retriever.watch import WatchEvent
 
 MAX_NAMED = 3  # changed files in a line of `watch`
@@ -49,12 +48,7 @@ def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> Ex
         from retriever.display.json import IndexReportJson
 
         print_json(IndexReportJson.dump(report))
-    else:
-        print_report(report)
-    return ExitCode.OK
-
-
-def print_report(report: "IndexReport") -> None:
+        return ExitCode.OK
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
     held = f"{counted(report.documents, 'file')}, {counted(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")
@@ -71,6 +65,7 @@ def print_report(report: "IndexReport") -> None:
     for folder in report.folders:
         print_line(f"  folder   {folder}")
     print_line(f"  index    {report.path}")
+    return ExitCode.OK
 
 
 # `watch`: an index that follows its folders, save by save.

@@ -15,7 +15,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 from retriever.files import writing_to
-from retriever.settings.layers import DEFAULT_PROFILE, Layer, given_settings, profile_names, profile_summary
+from retriever.settings.layers import DEFAULT_PROFILE, given_settings, profile_names, profile_summary
 from retriever.settings.schema import Setting, list_settings
 
 DEFAULT_FILE = "hybrid-retrieve.yaml"
@@ -54,7 +54,13 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
         return ExitCode.OK
     values = resolve_settings(name, os.environ)
     if as_json:
-        print_json({"name": name, "settings": [setting_object(item) for item in values]})
+        settings = []
+        for item in values:
+            setting = item.setting
+            value, default = (list(part) if isinstance(part, tuple) else part for part in (item.value, setting.default))
+            names = {"flag": setting.flag, "variable": setting.variable, "help": setting.help}
+            settings.append({"key": setting.key, "value": value, "default": default, "origin": item.origin, **names})
+        print_json({"name": name, "settings": settings})
     else:
         print_line(format_profile(name, values))
     return ExitCode.OK
@@ -99,26 +105,15 @@ def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingV
         value: Any = profile
         for key in item.path:
             value = getattr(value, key)
-        values.append(SettingValue(item, value, find_origin(item, given.layers)))
+        origin = "default"
+        for name, layer in given.layers:  # the last layer that sets it
+            inside: Any = layer
+            for section in item.path[:-1]:
+                inside = inside.get(section, {}) if isinstance(inside, Mapping) else {}
+            if isinstance(inside, Mapping) and item.path[-1] in inside:
+                origin = name
+        values.append(SettingValue(item, value, origin))
     return values
-
-
-def find_origin(setting: Setting, layers: Sequence[Layer]) -> str:
-    for name, layer in reversed(layers):
-        inside: Any = layer
-        *above, key = setting.path
-        for section in above:
-            inside = inside.get(section, {}) if isinstance(inside, Mapping) else {}
-        if isinstance(inside, Mapping) and key in inside:
-            return name
-    return "default"
-
-
-def setting_object(item: SettingValue) -> dict[str, Any]:
-    setting = item.setting
-    value, default = (list(part) if isinstance(part, tuple) else part for part in (item.value, setting.default))
-    names = {"flag": setting.flag, "variable": setting.variable, "help": setting.help}
-    return {"key": setting.key, "value": value, "default": default, "origin": item.origin, **names}
 
 
 def format_profile(name: str, values: Sequence[SettingValue]) -> str:

@@ -1,7 +1,6 @@
 """An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,7 +13,7 @@ from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.types import Answer, Evidence, Hit
+    from retriever.types import Answer, Hit
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -108,7 +107,11 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
-    page.paragraph(Text(page.dot.join(explain_evidence(hit.evidence)), QUIET), INDENT)
+    reasons = []  # why it was found, the largest share first
+    for item in hit.evidence:
+        via = f", {sanitize_line(str(item.via))}" if item.via else ""
+        reasons.append(f"{SOURCES[item.source]} #{item.rank} ({item.scale} {item.score:.3g}{via})")
+    page.paragraph(Text(page.dot.join(reasons), QUIET), INDENT)
 
 
 def highlight(text: str, stems: frozenset[str]) -> Text:
@@ -117,11 +120,3 @@ def highlight(text: str, stems: frozenset[str]) -> Text:
     for start, end in find_highlights(text, stems):
         result.stylize(MATCHED, start, end)
     return result
-
-
-def explain_evidence(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
-    """Why a hit was found: each source with its rank and score, the largest share first."""
-    for item in evidence:
-        score = f"{item.scale} {item.score:.3g}"
-        via = f", {sanitize_line(str(item.via))}" if item.via else ""
-        yield f"{SOURCES[item.source]} #{item.rank} ({score}{via})"

@@ -47,18 +47,14 @@ def choose_template(choice: str, environment: Mapping[str, str]) -> str:
         return EDITOR_TEMPLATES["vscode"]
     if environment.get("TERMINAL_EMULATOR", "").startswith("JetBrains"):
         return EDITOR_TEMPLATES["jetbrains"]
-    return FILE_TEMPLATE if understands_links(environment) else ""
-
-
-def understands_links(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is one of those that are known to show links (OSC 8)."""
     vte = environment.get("VTE_VERSION", "")
-    return (
+    shows_links = (
         environment.get("TERM_PROGRAM") in _LINKING_PROGRAMS
         or any(environment.get(name) for name in _LINKING_VARIABLES)
         or environment.get("TERM", "").startswith(_LINKING_TERMS)
         or (vte.isascii() and vte.isdecimal() and int(vte) >= _LINKING_VTE)
     )
+    return FILE_TEMPLATE if shows_links else ""
 
 
 def _find_template(name: str) -> str:

@@ -14,7 +14,7 @@ from retriever.evaluation.questions import (
     excluded_sections,
     right_sections,
 )
-from retriever.evaluation.runs import Found, Loss, Outcome, Run, loss_of
+from retriever.evaluation.runs import Found, Outcome, Run, loss_of
 from retriever.llm.check import check_llm
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
@@ -124,6 +124,12 @@ class Asker:
         found = tuple(
             Found(hit.node_id, hit.file, hit.span, hit.score, count) for hit, count in zip(hits, tokens, strict=True)
         )
+        right, loss = right_sections(question, self.sections), None
+        if right:
+            fused = fuse(answer.trace.rankings, self.profile.part(Fusion))
+            candidates = in_last_order([item for item in fused if item.node_id not in excluded], answer.trace)
+            cap = max(self.profile.candidate_cap, self.profile.top_k)
+            loss = loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
         return Outcome(
             question_id=question.id,
             found=found,
@@ -132,20 +138,9 @@ class Asker:
             failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             remarks=(*self.remark, *(str(item) for item in answer.degraded if item.stage in REMARK_STAGES)),
             milliseconds=milliseconds,
-            loss=self.find_loss(question, answer, excluded),
+            loss=loss,
             llm_calls=self.retriever.llm_calls - calls,
         )
-
-    def find_loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
-        right = right_sections(question, self.sections)
-        if not right:
-            return None
-        candidates = [
-            item for item in fuse(answer.trace.rankings, self.profile.part(Fusion)) if item.node_id not in excluded
-        ]
-        candidates = in_last_order(candidates, answer.trace)
-        cap = max(self.profile.candidate_cap, self.profile.top_k)
-        return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
 
 
 def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pageindex.files import read_file
 from pageindex.node import Span
@@ -27,15 +27,18 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Mistakes:
-    """Collected while a file is read; `raise_any` ends with all of them."""
+    """Collected while a file is read; the end of the block names them all, as UsageError."""
 
     found: list[str] = field(default_factory=list)  # `file:line: what is wrong`, or `file: ...`
 
     def note(self, place: str, what: str) -> None:
         self.found.append(f"{place}: {what}")
 
-    def raise_any(self) -> None:
-        if self.found:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.found and kind is None:
             more = [f"and {len(self.found) - MAX_NAMED:,} mistakes more"] if len(self.found) > MAX_NAMED else []
             raise UsageError("\n".join([*self.found[:MAX_NAMED], *more]))
 
@@ -174,11 +177,10 @@ def read_questions(path: Path) -> QuestionSet:
         )
         return question.id, question
 
-    mistakes = Mistakes()
-    questions = map_ids(read_lines(path, parse, mistakes), mistakes)
-    if not questions and not mistakes.found:
-        mistakes.note(str(path), 'holds no question; a line is {"id": "1", "question": "...", "gold": [...]}')
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        questions = map_ids(read_lines(path, parse, mistakes), mistakes)
+        if not questions and not mistakes.found:
+            mistakes.note(str(path), 'holds no question; a line is {"id": "1", "question": "...", "gold": [...]}')
     return QuestionSet(path.stem, tuple(questions.values()), has_lines=True)
 
 
@@ -196,10 +198,8 @@ def read_expansions(path: Path) -> dict[str, Expansion]:
         )
         return id_in(item), expansion
 
-    mistakes = Mistakes()
-    expansions = map_ids(read_lines(path, parse, mistakes), mistakes)
-    mistakes.raise_any()
-    return expansions
+    with Mistakes() as mistakes:
+        return map_ids(read_lines(path, parse, mistakes), mistakes)
 
 
 def check_expansions(expansions: dict[str, Expansion], questions: QuestionSet, path: Path) -> None:
@@ -225,13 +225,12 @@ def read_trec_judgements(path: Path) -> QuestionSet:
         query, _, document, gain = split_columns(line, "query 0 document gain")
         return query, document, read_gain(gain)
 
-    mistakes = Mistakes()
-    gold: dict[str, dict[str, int]] = {}
-    for place, (query, document, gain) in read_lines(path, parse, mistakes):
-        if document in gold.setdefault(query, {}):
-            mistakes.note(place, f"judges {document!r} for {query!r} a second time")
-        gold[query][document] = gain
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        gold: dict[str, dict[str, int]] = {}
+        for place, (query, document, gain) in read_lines(path, parse, mistakes):
+            if document in gold.setdefault(query, {}):
+                mistakes.note(place, f"judges {document!r} for {query!r} a second time")
+            gold[query][document] = gain
     questions = tuple(
         Question(query, query, gold=tuple(Gold(name, gain=gain) for name, gain in judged.items() if gain > 0))
         for query, judged in gold.items()
@@ -252,13 +251,12 @@ def read_trec_run(path: Path) -> dict[str, list[str]]:
             raise ValueError("the score is not a number")
         return query, document, score
 
-    mistakes = Mistakes()
-    scores: dict[str, dict[str, float]] = {}
-    for place, (query, document, score) in read_lines(path, parse, mistakes):
-        if document in scores.setdefault(query, {}):
-            mistakes.note(place, f"ranks {document!r} for {query!r} a second time")
-        scores[query][document] = score
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        scores: dict[str, dict[str, float]] = {}
+        for place, (query, document, score) in read_lines(path, parse, mistakes):
+            if document in scores.setdefault(query, {}):
+                mistakes.note(place, f"ranks {document!r} for {query!r} a second time")
+            scores[query][document] = score
     return {query: sorted(found, key=lambda name: -found[name]) for query, found in scores.items()}
 
 
@@ -283,15 +281,14 @@ def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
         mark = "\\" if text[:1] in "#>-+*=`~|<[" else ""
         return id_in(item, "_id"), f"{head}{mark}{text}\n"
 
-    mistakes = Mistakes()
-    files: dict[str, str] = {}
-    pages = map_ids(read_lines(folder / "corpus.jsonl", parse, mistakes), mistakes)
-    for number, (key, page) in enumerate(pages.items()):
-        files[key] = f"{number // FILES_IN_A_FOLDER:04}/{number:07}.md"
-        path = target / files[key]
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(page, encoding="utf-8", newline="\n")
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        files: dict[str, str] = {}
+        pages = map_ids(read_lines(folder / "corpus.jsonl", parse, mistakes), mistakes)
+        for number, (key, page) in enumerate(pages.items()):
+            files[key] = f"{number // FILES_IN_A_FOLDER:04}/{number:07}.md"
+            path = target / files[key]
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(page, encoding="utf-8", newline="\n")
     return files
 
 
@@ -306,20 +303,19 @@ def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
         query, document, gain = split_columns(line, "query-id corpus-id score", "\t")
         return query, document, read_gain(gain)
 
-    mistakes = Mistakes()
-    texts = map_ids(read_lines(folder / "queries.jsonl", parse_query, mistakes), mistakes)
-    tables = sorted((folder / "qrels").glob("*.tsv"))
-    if not tables:
-        raise UsageError(f"{folder / 'qrels'}: holds no .tsv file")
-    path = next((table for table in tables if table.name == BEIR_QRELS), tables[0])
-    gold: dict[str, list[Gold]] = {}
-    lines = list(split_lines(read_text(path), str(path)))[1:]  # the first one is the header
-    for place, (query, document, gain) in parse_items(lines, parse_judgement, mistakes):
-        if query not in texts or document not in files:
-            mistakes.note(place, "judges a query or a document that is not there")
-        elif gain > 0:
-            gold.setdefault(query, []).append(Gold(files[document], gain=gain))
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        texts = map_ids(read_lines(folder / "queries.jsonl", parse_query, mistakes), mistakes)
+        tables = sorted((folder / "qrels").glob("*.tsv"))
+        if not tables:
+            raise UsageError(f"{folder / 'qrels'}: holds no .tsv file")
+        path = next((table for table in tables if table.name == BEIR_QRELS), tables[0])
+        gold: dict[str, list[Gold]] = {}
+        lines = list(split_lines(read_text(path), str(path)))[1:]  # the first one is the header
+        for place, (query, document, gain) in parse_items(lines, parse_judgement, mistakes):
+            if query not in texts or document not in files:
+                mistakes.note(place, "judges a query or a document that is not there")
+            elif gain > 0:
+                gold.setdefault(query, []).append(Gold(files[document], gain=gain))
     questions = tuple(Question(key, texts[key], gold=tuple(golds)) for key, golds in gold.items())
     if not questions:
         raise UsageError(f"{path}: holds no judgement above 0")
@@ -352,11 +348,10 @@ def read_qmd_questions(path: Path) -> QuestionSet:
         question = Question(id_in(item), text_in(item, "query"), text_in(item, "type", NO_KIND), tuple(files))
         return question.id, question
 
-    mistakes = Mistakes()
-    items = enumerate(json_object(read_text(path))["queries"], start=1)
-    places = ((f"{path}: query {number}", item) for number, item in items)
-    questions = map_ids(parse_items(places, parse, mistakes), mistakes)
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        items = enumerate(json_object(read_text(path))["queries"], start=1)
+        places = ((f"{path}: query {number}", item) for number, item in items)
+        questions = map_ids(parse_items(places, parse, mistakes), mistakes)
     return QuestionSet(path.stem, tuple(questions.values()), has_lines=False)
 
 

@@ -76,7 +76,8 @@ class Judge:
             return FirstRight(None, NOT_RANKED)
         names = distinct(self._name(found) for found in outcome.found)
         rank = next((place for place, name in enumerate(names, start=1) if name in self._right[question.id]), None)
-        return FirstRight(rank, find_band(rank))
+        band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
+        return FirstRight(rank, band)
 
     def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, Found, bool]]:
         """(place from 1, section, whether it is right) of the first hits, and of the first right one."""
@@ -89,10 +90,6 @@ class Judge:
 
     def _name(self, found: Found) -> str:
         return found.node_id if self._by_lines else found.file
-
-
-def find_band(rank: int | None) -> Band:
-    return next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,14 +127,13 @@ def read_runs(path: Path) -> tuple[Run, ...]:
             outcomes[key] = Outcome(key, found, abstained=not found)
         return (Run(path.stem, outcomes),)
 
-    mistakes = Mistakes()
-    systems: dict[str, dict[str, Outcome]] = {}
-    for place, (system, outcome) in read_lines(path, parse_outcome, mistakes):
-        known = systems.setdefault(system or path.stem, {})
-        if outcome.question_id in known:
-            mistakes.note(place, f"the id {outcome.question_id!r} stands in an earlier line too")
-        known[outcome.question_id] = outcome
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        systems: dict[str, dict[str, Outcome]] = {}
+        for place, (system, outcome) in read_lines(path, parse_outcome, mistakes):
+            known = systems.setdefault(system or path.stem, {})
+            if outcome.question_id in known:
+                mistakes.note(place, f"the id {outcome.question_id!r} stands in an earlier line too")
+            known[outcome.question_id] = outcome
     if not systems:
         raise UsageError(f'{path}: holds no answer; a line is {{"id": "1", "hits": [...]}}')
     return tuple(Run(system, outcomes) for system, outcomes in systems.items())
@@ -162,9 +161,10 @@ def parse_outcome(line: str) -> tuple[str, Outcome]:
 
 def check_runs(runs: Iterable[Run], question_ids: Sequence[str]) -> None:
     """Refuses a run that lacks a question: it would silently count for nothing."""
-    mistakes = Mistakes()
-    for run in runs:
-        missing = [key for key in question_ids if key not in run.outcomes]
-        if missing:
-            mistakes.note(run.system, f"answers {len(missing):,} of the questions not: {', '.join(missing[:5])} ...")
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        for run in runs:
+            missing = [key for key in question_ids if key not in run.outcomes]
+            if missing:
+                mistakes.note(
+                    run.system, f"answers {len(missing):,} of the questions not: {', '.join(missing[:5])} ..."
+                )

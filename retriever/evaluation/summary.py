@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -344,15 +344,10 @@ def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
             continue
         if today[name].failed:
             problems.append(f"{name}: {today[name].failed} questions met a stage that failed")
-        changes += compare_questions(name, before, today[name].per_question)
+        after = today[name].per_question
+        shared = [key for key in before if key in after]
+        for measure in dict.fromkeys(item for key in shared for item in before[key] if item in after[key]):
+            old = [before[key][measure] for key in shared]
+            new = [round(after[key][measure], 6) for key in shared]
+            changes.append(Change(name, measure, sum(old) / len(old), sum(new) / len(new), difference(new, old)))
     return Verdict(tuple(changes), tuple(problems))
-
-
-def compare_questions(
-    system: str, before: Mapping[str, Mapping[str, float]], after: Mapping[str, Mapping[str, float]]
-) -> Iterator[Change]:
-    shared = [key for key in before if key in after]
-    for name in dict.fromkeys(name for key in shared for name in before[key] if name in after[key]):
-        old = [before[key][name] for key in shared]
-        new = [round(after[key][name], 6) for key in shared]
-        yield Change(system, name, sum(old) / len(old), sum(new) / len(new), difference(new, old))

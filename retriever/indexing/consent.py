@@ -20,10 +20,7 @@ from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
 
-# Kinds of encoders that send texts away.
-_SERVERS = frozenset({"ollama", "openai"})
-
-
+_SERVERS = frozenset({"ollama", "openai"})  # kinds of encoders that send texts away
 MAX_NAMED_BYTES = 10_000_000
 
 
@@ -147,9 +144,12 @@ def _widening(documents: Mapping[str, Any]) -> list[str]:
 
 def check_folders(folders: Sequence[Path]) -> None:
     """Refuses the user's home folder, and those that hold it: they are hardly ever meant."""
-    home = _user_home()
+    try:
+        home = Path.home().resolve()
+    except (RuntimeError, OSError):
+        return
     for folder in folders:
-        if home is not None and (folder == home or folder in home.parents):
+        if folder == home or folder in home.parents:
             raise UsageError(
                 f"{folder} holds everything that is yours: name the folder of documents",
                 hint=Command(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
@@ -173,10 +173,3 @@ def check_server(index: Path, given: GivenSettings) -> None:
             f"the index {index} names the server {encoder.url}, which would read questions and documents:"
             f" if that is meant, give it as well: --encoder-url {encoder.url}"
         )
-
-
-def _user_home() -> Path | None:
-    try:
-        return Path.home().resolve()
-    except (RuntimeError, OSError):
-        return None

@@ -259,14 +259,10 @@ def remove_old_snapshots(index: Path, current: int) -> None:
         if older == folder or is_read(older):
             continue
         if (older / CHROMA_NAME).exists() and folder.exists() and not (folder / CHROMA_NAME).exists():
-            take_over_chroma(older, folder)
+            from retriever.vectors.chroma import ChromaManifest
+
+            # The vectors of the same encoder go into the snapshot that has none, to be patched later.
+            with contextlib.suppress(OSError, SnapshotError):
+                if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
+                    (older / CHROMA_NAME).rename(folder / CHROMA_NAME)
         shutil.rmtree(older, ignore_errors=True)
-
-
-def take_over_chroma(older: Path, folder: Path) -> None:
-    """Moves an older snapshot's vectors of the same encoder into a snapshot that has none, to be patched later."""
-    from retriever.vectors.chroma import ChromaManifest
-
-    with contextlib.suppress(OSError, SnapshotError):
-        if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
-            (older / CHROMA_NAME).rename(folder / CHROMA_NAME)

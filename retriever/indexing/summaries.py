@@ -66,7 +66,10 @@ def write_summaries(
     """
     generator = opened()
     writer = f"{generator.name} {VERSION}"
-    wanted = {stored.key: text_read(stored.node) for stored in _deserving(connection, settings)}
+    # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
+    sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
+    keys = [key for size, key in sizes if size >= settings.min_chars]
+    wanted = {key: text_read(stored.node) for key in keys for stored in reading.rankable_nodes(connection, [key])}
     known = writing.known(connection, writer)
     missing = {text: key for key, text in wanted.items() if text not in known}
     new = _write(connection, missing, writer, opened, progress)
@@ -101,13 +104,6 @@ def text_read(node: Node) -> bytes:
 def remove_unread_summaries(connection: sqlite3.Connection) -> None:
     there = {text_read(stored.node) for stored in reading.rankable_nodes(connection)}
     writing.keep_only(connection, there)
-
-
-def _deserving(connection: sqlite3.Connection, settings: SummarySettings) -> Iterator[reading.StoredNode]:
-    """Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others."""
-    sizes = [(len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection)]
-    for _, key in sorted(pair for pair in sizes if pair[0] >= settings.min_chars):
-        yield from reading.rankable_nodes(connection, [key])
 
 
 def _write(
