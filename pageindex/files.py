@@ -29,11 +29,9 @@ Seen = tuple[int, int, int, int]
 
 
 def identify(status: os.stat_result) -> Seen:
-    """What tells one state of a file from another.
-
-    ctime is when a file last changed, and nobody can set it. Windows has the time of creation there and no inode in
-    listings: mtime and 0 stand for these.
-    """
+    """What tells one state of a file from another."""
+    # ctime is when a file last changed, and nobody can set it. Windows has the time of creation there and no inode in
+    # listings: mtime and 0 stand for these.
     if os.name == "nt":
         return status.st_size, status.st_mtime_ns, status.st_mtime_ns, 0
     inode = status.st_ino & (2**63 - 1)  # SQLite keeps no larger number; some file systems have larger ones
@@ -65,10 +63,7 @@ def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
 
 
 def read_file(path: str | os.PathLike[str], limit: int, *, follow_link: bool = False) -> bytes:
-    """A regular file's bytes, of a place that the caller chose; only with `follow_link` may it be a link itself.
-
-    Raises OSError as `read_regular`.
-    """
+    """A regular file's bytes, of a place that the caller chose; only with `follow_link` may it be a link itself."""
     return _read(open_regular(path, follow_link=follow_link), limit)[0]
 
 

@@ -53,10 +53,7 @@ class _BlockError(ValueError):
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """The block that `text` (LF line ends) begins with; never raises.
-
-    Without a closing line, over the size limit or no mapping, it is none: a document may begin with a thematic break.
-    """
+    """The block that `text` (LF line ends) begins with, if it is closed, short enough and a mapping; never raises."""
     found = _find_block(text)
     if found is None:
         return FrontMatter()

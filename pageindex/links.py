@@ -185,11 +185,9 @@ class LinkTargets:
 
 
 def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """The names that wikilinks use, case folded, for documents given as (path, aliases).
-
-    File names without their ending come before aliases; of several with one name the shortest path gets it, then the
-    first.
-    """
+    """The names that wikilinks use, case folded, for documents given as (path, aliases)."""
+    # File names without their ending come before aliases; of several with one name the shortest path gets it, then the
+    # first.
     ordered = sorted(documents, key=lambda document: (len(document[0]), document[0]))
     names: dict[str, str] = {}
     for path, _ in ordered:

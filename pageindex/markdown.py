@@ -147,12 +147,10 @@ def parse_markdown(text: str) -> Markdown:
 
 
 def blocks_between(markdown: Markdown, body: str, first: int) -> tuple[Block, ...]:
-    """The blocks of a node whose `body` begins in the line `first` of the document, tables among them.
-
-    They are slices of the one reading of the document, but where that may not serve: CommonMark, which decides what is
-    a heading, knows no tables; front matter that was not understood is text; and what is nested too deep for
-    markdown-it ends with the node. There the body is read by itself.
-    """
+    """The blocks of a node whose `body` begins in the line `first` of the document, tables among them."""
+    # Slices of the one reading of the document, where it may serve. But CommonMark, which decides what is a heading,
+    # knows no tables; front matter that was not understood is text; and what is nested too deep for markdown-it ends
+    # with the node. There the body is read by itself.
     if markdown.is_deep or first <= markdown.front_matter.lines or _may_hold_table(body):
         return read_blocks(body, first)
     end = first + count_lines(body)
@@ -310,10 +308,8 @@ def _may_hold_table(text: str) -> bool:
 
 
 def _list(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule of lists, without its look at each of the plain items that a list of the document begins with.
-
-    The last of them is left to the rule: what comes after it may belong to it.
-    """
+    """markdown-it's rule of lists, without its look at each of the plain items that a list begins with."""
+    # The last of them is left to the rule: what comes after it may belong to it.
     items = None if silent or state.level else _PLAIN_ITEMS.match(state.src, state.bMarks[first])
     if items is None:
         return list_block(state, first, end, silent)

@@ -30,10 +30,7 @@ def digest_of(raw: bytes) -> str:
 
 
 def decode(raw: bytes) -> DecodedText:
-    """UTF-8, or UTF-16 with a byte order mark; what is invalid becomes U+FFFD.
-
-    Raises NotTextError for a NUL in the first 8 KB, or more lines than a document has.
-    """
+    """UTF-8, or UTF-16 with a byte order mark; NotTextError for a NUL in the first 8 KB, or too many lines."""
     is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if is_utf16 else "utf-8"
     warnings: tuple[str, ...] = ()

@@ -280,10 +280,8 @@ def import_archive(archive: Archive, options: ImportOptions) -> None:
 
 
 def name_drafts(index: Path) -> tuple[Path, Path]:
-    """Where an import makes the index, and where it puts the one that was there.
-
-    The names are always the same, and the first has a writer's lock: so the next import knows what a killed one left.
-    """
+    """Where an import makes the index, and where it puts the one that was there."""
+    # The names are always the same, and the first has a writer's lock: so the next import knows what a killed one left.
     return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
 
 

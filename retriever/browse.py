@@ -103,10 +103,7 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[i
 
 
 def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
-    """The id of the file, section or folder of a tree that a reference names.
-
-    Raises UnknownReferenceError when there is none, UsageError when there are several of that short form.
-    """
+    """The id of the file, section or folder that a reference names; UnknownReferenceError, UsageError for several."""
     for node_id in possible_ids(connection, reference):
         for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
             if known in tree:

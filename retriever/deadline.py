@@ -74,10 +74,7 @@ class Deadline:
         return self.started + self.total_s - self.clock()
 
     def seconds_for(self, stage: StageName, needs: float = 0.0) -> float | None:
-        """How long an optional stage may take, so that those after it have their time; None without a limit.
-
-        Raises OutOfTimeError when it cannot finish: it takes `needs` seconds at least.
-        """
+        """How long an optional stage may take (None: no limit); OutOfTimeError where it `needs` more."""
         if self.total_s == math.inf:
             return None
         left, now = self.left(), self.clock()

@@ -43,11 +43,7 @@ class AnswerTooLargeError(httpx.TransportError):
 
 
 class RefusedError(Exception):
-    """The server says no.
-
-    Attributes:
-        status: of HTTP; -1 when it said so in the middle of an answer.
-    """
+    """The server says no; `status` is of HTTP, -1 when it said so in the middle of an answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -59,12 +55,7 @@ class StrangeAnswerError(Exception):
 
 
 class _LimitedStream(httpcore.NetworkStream):
-    """A connection whose reads and writes end at the deadline; httpx's own time limits are for each read.
-
-    Raises:
-        OverdueError: the time is over.
-        AnswerTooLargeError: more came than was agreed.
-    """
+    """A connection whose reads and writes end at the deadline; httpx's own time limits are for each read."""
 
     def __init__(self, stream: httpcore.NetworkStream, timeouts: Timeouts, deadline: float) -> None:
         self._stream = stream
@@ -154,10 +145,7 @@ def client_options(timeouts: Timeouts, url: str) -> dict[str, Any]:
 
 @contextmanager
 def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
-    """A client for one try; its connections are closed at the end, also by an interrupt.
-
-    Raises RefusedError, StrangeAnswerError, and httpx.HTTPError: OverdueError and AnswerTooLargeError are of it.
-    """
+    """A client for one try; its connections are closed at the end, also by an interrupt."""
     import ollama  # 335 ms
 
     def drop_key(request: httpx.Request) -> None:  # the client sends the environment's OLLAMA_API_KEY to any host
@@ -176,10 +164,7 @@ def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
 
 
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
-    """The server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
-
-    Raises ValueError for an address that `server_url` refuses, or of another machine that may not be asked.
-    """
+    """The server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine."""
     url = server_url(_complete_url(setting or os.environ.get("OLLAMA_HOST", "")) or DEFAULT_URL)
     if not allow_remote and not is_this_machine(url):
         raise ValueError(f"{url} is another machine, which would read questions and documents: set llm.allow_remote")

@@ -114,10 +114,7 @@ def repair_snapshot(index: Path) -> Iterator[str]:
 
 
 def empty_log(index: Path) -> None:
-    """Moves what SQLite's log holds into the damaged database, so that the swap may remove the log.
-
-    Raises IndexLockedError when a process reads the log for too long.
-    """
+    """Moves what SQLite's log holds into the damaged database, so that the swap may remove the log."""
     uri = f"{(index / FILE_NAME).as_uri()}?mode=rw"
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
         connection.execute("PRAGMA writable_schema = ON")  # passes over a definition that is damaged
@@ -143,10 +140,8 @@ def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Enc
 
 
 def swap(draft: Path, index: Path) -> None:
-    """Puts the draft in the place of the damaged database, which keeps its content under another name.
-
-    The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
-    """
+    """Puts the draft in the place of the damaged database, which keeps its content under another name."""
+    # The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
     with closing(create_database(draft)) as connection:
         number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -49,10 +49,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
-    """At most `max_chars` characters of a text, those from `start` to `end` in the middle; ellipses where it was cut.
-
-    What is cut, is cut at words. Where the text ends on one side, the other side has more.
-    """
+    """At most `max_chars` characters, `start` to `end` in the middle; cut at words, with ellipses."""
     if len(text) <= max_chars or start == 0:
         return cut(text, max_chars)
     beside = max(0, max_chars - (end - start))

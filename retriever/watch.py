@@ -53,10 +53,7 @@ class Watcher:
         self._retry_at = 0.0
 
     def follow(self) -> Iterator[WatchEvent | RetrieverError]:
-        """Indexes at once, then after every change, until it is interrupted.
-
-        Yields each run; a failure, which is tried again, once. Raises RetrieverError when the first run failed.
-        """
+        """Indexes at once, then after every change; yields each run, and each later failure, which is tried again."""
         yield self._update(self._look(), self._folders)
         reported = ""
         for is_notified in wait_for_changes(self._folders):

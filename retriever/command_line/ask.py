@@ -193,10 +193,7 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
 
 
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
-    """Says on standard error what to know about an answer: what was left out, its age, what was searched.
-
-    `index` is as it was given with --index; the `footer`, for people alone, says what was searched.
-    """
+    """Says on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
     from retriever.display.phrases import counted, freshness, refresh_command
 
     log.info("%8.1f ms  opening", spent.opening)

@@ -99,10 +99,7 @@ def json_line(content: dict[str, Any]) -> str:
 
 @contextmanager
 def write_whole(target: str) -> Iterator[IO[str]]:
-    """A file that appears under its name when all of it is written, and not at all when that fails.
-
-    Standard output (`-`) and what is no regular file (a pipe, /dev/null) are written as the text comes.
-    """
+    """A file that appears when all of it is written; `-`, a pipe or /dev/null is written as the text comes."""
     if target == STANDARD_STREAM:
         yield sys.stdout
         return

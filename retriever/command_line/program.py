@@ -157,11 +157,9 @@ def run(arguments: Sequence[str], program: str, opener: Opener | None = None) ->
 
 @contextmanager
 def note_interrupts() -> Iterator[list[int]]:
-    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt.
-
-    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is handled
-    otherwise, and in threads, nothing is noted.
-    """
+    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt."""
+    # A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is handled
+    # otherwise, and in threads, nothing is noted.
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:

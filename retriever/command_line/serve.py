@@ -209,16 +209,14 @@ class QuestionRunner(Closing):
         settings: Mapping[str, Any],
         _: "Progress | None" = None,
     ) -> "Iterator[Retriever]":
-        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble.
-
-        All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
-        index settings. Raises DeclinedError when there is something to index first.
-        """
+        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble."""
         from retriever.api import index_request
         from retriever.indexing.request import remember
         from retriever.indexing.update import update_index
         from retriever.retriever import Retriever
 
+        # All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
+        # index settings.
         request = index_request(docs, index, profile, settings)
         self.uses_model = request.profile.use_llm
         if request.docs:

@@ -29,10 +29,7 @@ def ask_for_context(
     max_tokens: int,
     access: FolderAccess,
 ) -> AnswerInContext:
-    """Searches, and builds the context of what was found, both from one state of the index.
-
-    Raises UsageError below LEAST_CONTEXT_TOKENS; IndexLockedError when the index changed again and again meanwhile.
-    """
+    """Searches, and builds the context of what was found, both from one state of the index."""
     # The index may change between the search and the reading of the texts; then both are done again.
     for _ in range(3):
         answer = ask()
@@ -107,12 +104,10 @@ class NodeTree(Protocol):
 
 
 def complete_families(found: Sequence[str], tree: NodeTree) -> tuple[str, ...]:
-    """The parents of which most children were found, and their children that were not, as node ids. Pure.
+    """The parents of which most children were found (best first), and their children that were not. Pure."""
 
-    So a parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as
-    found for the one above it. Those of the best hits come first, in document order; `found` is best first.
-    """
-
+    # A parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as
+    # found for the one above it. Those of the best hits come first, in document order.
     def is_to_complete(parent: str, known: Iterable[str]) -> bool:
         children = [child.id for child in tree.children(parent)]
         counts = Counter(child in known for child in children)

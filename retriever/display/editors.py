@@ -33,12 +33,7 @@ _LINKING_VTE = 5000  # version 0.50: 0.48 and 0.49 show links, and crash over th
 
 
 def choose_template(choice: str, environment: Mapping[str, str]) -> str:
-    """The template that a user's choice names; empty where no link is to be shown.
-
-    The choice is `auto`, `none`, a key of EDITOR_TEMPLATES, or a template. `auto` finds the editor whose terminal this
-    is, else lets the desktop open the file, if the terminal is known to show links. Raises UsageError for any other
-    choice.
-    """
+    """The template that `auto`, `none`, a key of EDITOR_TEMPLATES or a template names; empty for no link."""
     if choice == NO_EDITOR:
         return ""
     if choice != AUTOMATIC:
@@ -69,10 +64,7 @@ def _find_template(name: str) -> str:
 
 
 def make_editor_link(template_name: str, absolute_path: str, line: int) -> str:
-    """The address of a 1-based line of a file, by a key of EDITOR_TEMPLATES or a template of the caller's own.
-
-    Raises UsageError as `choose_template`. A name that is not UTF-8 is encoded byte by byte.
-    """
+    """The address of a 1-based line of a file, by a key of EDITOR_TEMPLATES or a template of the caller's own."""
     template = _find_template(template_name)
     path = os.fsencode(PurePath(absolute_path).as_posix())
     rooted = path if path.startswith(b"/") else b"/" + path  # C:/docs is /C:/docs in an address

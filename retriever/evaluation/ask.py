@@ -57,10 +57,7 @@ def sections_of(retriever: "Retriever") -> Sections:
 
 
 def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
-    """The answers of one system to all questions; raises as `Retriever.search`.
-
-    The first question is asked once before the clock runs: it opens the model and the index.
-    """
+    """The answers of one system to all questions; raises as `Retriever.search`."""
     questions = asked.questions.questions
     with open_system(system, asked, progress) as own:
         profile = own.profile
@@ -76,6 +73,7 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
         check_gold(questions, sections)
         texts = {node.id: node.text for node in retriever.nodes()}
         asker = Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
+        # Before the clock runs: the first question opens the model and the index.
         asker.answer(questions[0])
         if progress is not None:
             progress.start(system.name, len(questions), "questions")

@@ -265,10 +265,7 @@ def read_trec_run(path: Path) -> dict[str, list[str]]:
 
 
 def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
-    """Writes every document of a BEIR folder as a Markdown file of one section into the empty folder `target`.
-
-    Returns document ids to files, relative to `target`; an id may hold signs that no file name can.
-    """
+    """Writes every document of a BEIR folder as a file of one section; returns document ids to files."""
 
     def parse(line: str) -> tuple[str, str]:
         item = json_object(line)

@@ -45,10 +45,7 @@ class Loss:
 def loss_of(
     right: Collection[str], rankings: Sequence[Ranking], candidates: Sequence[Candidate], top_k: int, cap: int
 ) -> Loss:
-    """How far the best of the right sections, at least one, came.
-
-    `candidates` are all nodes of the rankings, fused, best first, without any cut; `cap` is at least `top_k`.
-    """
+    """How far the best of the right sections, at least one, came; `candidates` without any cut, best first."""
     ranks = {item.node_id: rank for rank, item in enumerate(candidates, start=1) if item.node_id in right}
     node_id = min(ranks, key=lambda name: (ranks[name], name)) if ranks else min(right)
     rank = ranks.get(node_id)

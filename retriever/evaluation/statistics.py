@@ -60,13 +60,10 @@ def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """The paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test.
-
-    Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
-    Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
-    Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
-    Both have one value for each question, in the same order.
-    """
+    """The paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test."""
+    # Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
+    # Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
+    # Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
     array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     array[np.abs(array) < EQUAL] = 0.0
     low, high = find_interval(resample_means(array, 0))

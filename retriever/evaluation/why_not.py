@@ -74,10 +74,7 @@ def limitless(sections: int, chunks: int) -> dict[str, Any]:
 def why_not(
     retriever: "Retriever", deep: "Retriever", question: str, reference: str, expansion: "Expansion | None" = None
 ) -> WhyNot:
-    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `limitless`.
-
-    Raises UsageError when there is no such section, or several.
-    """
+    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `limitless`."""
     listed = retriever.nodes(reference)
     named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]
     if not named:

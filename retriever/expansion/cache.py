@@ -58,10 +58,7 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class ExpansionMetrics:
-    """How the stage did with one index, in the last 10,000 questions of this user.
-
-    Shares are 0 to 1, and None where nothing was counted.
-    """
+    """How the stage did in the last 10,000 questions; shares are 0 to 1, None where nothing was counted."""
 
     questions: int  # asked with a language model switched on
     usage_rate: float | None  # questions that were searched with other texts

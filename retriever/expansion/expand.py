@@ -68,10 +68,7 @@ class Expander:
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        """The question with the texts that pass the screening; the recorder has the reason where there are none.
-
-        `open_view` opens the index in one state, which is not held while the model writes.
-        """
+        """The question with the texts that pass the screening; the recorder has the reason where there are none."""
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
@@ -172,11 +169,7 @@ def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) ->
 def drop_unrelated(
     queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
 ) -> tuple[tuple[Query, ...], list[bool]]:
-    """The queries that are about the question, with their new weights; and which of all they are.
-
-    The question comes first, and is always kept. `vectors`: (n, d) float32 of the queries, or None. The recorder's
-    report of the expansion learns what was kept and dropped.
-    """
+    """The queries that are about the question, which stays first, newly weighted; and which of all they are."""
     with recorder.stage(StageName.EXPAND) as note:
         try:
             are_kept = [True, *find_related(queries, vectors, view, encoder)]

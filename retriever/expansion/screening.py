@@ -89,12 +89,10 @@ def _script(letter: str) -> str:
 def find_related(
     queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None
 ) -> list[bool]:
-    """Which of the queries behind the first are about the question: a model may drift away.
+    """Which of the queries behind the first are about the question: a model may drift away."""
 
-    By their vectors, (n, d) float32 with unit rows; a query that is not embedded, or all without vectors, by whether
-    BM25 finds a section for it that it finds for the question, each among its first 20.
-    """
-
+    # By their vectors, (n, d) float32 with unit rows; a query that is not embedded, or all without vectors, by whether
+    # BM25 finds a section for it that it finds for the question, each among its first 20.
     def find_hits(text: str) -> frozenset[int]:
         tokens = tokenize(text)
         return frozenset(key for key, _ in view.lexical.search(tokens, 20).ranking) if tokens else frozenset()
@@ -110,11 +108,9 @@ def find_related(
 
 
 def z_scores(vectors: "FloatMatrix", encoder: Encoder) -> list[float]:
-    """How near each text is to the question, the first row of (n, d) unit `vectors`: n - 1 numbers, higher is nearer.
-
-    The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so that
-    one limit holds for every model.
-    """
+    """How near each text is to the question, the first of (n, d) unit `vectors`: n - 1 numbers, higher is nearer."""
+    # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
+    # that one limit holds for every model.
     unrelated = _unrelated_vectors.get(encoder.fingerprint)
     if unrelated is None:  # 50 ms with the bundled model
         rows = encoder.encode_queries(UNRELATED_QUESTIONS)

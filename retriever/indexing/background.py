@@ -97,15 +97,7 @@ def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) ->
 
 
 def measure_background(encoder: Encoder, chunks: FloatMatrix) -> Background | None:
-    """Asks the questions.
-
-    Args:
-        encoder: of the chunks.
-        chunks: (n, d) float32, unit rows.
-
-    Returns:
-        None without chunks, and for an encoder to which all texts are one.
-    """
+    """Asks them of (n, d) float32 unit rows; None without chunks, or for an encoder to which all texts are one."""
     if not len(chunks):
         return None
     questions = encoder.encode_queries(UNRELATED_QUESTIONS)

@@ -136,10 +136,7 @@ Digests = dict[str, tuple[SourceFile, str]]
 
 
 def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None = None) -> StatDiff:
-    """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is.
-
-    Files above `max_file_bytes` are not read; what is read and cannot change unseen is added to `digests`.
-    """
+    """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is."""
     digests = {} if digests is None else digests
     different: list[tuple[StoredDocument, SourceFile]] = []
     same: list[tuple[StoredDocument, SourceFile]] = []

@@ -228,12 +228,9 @@ _PLACES = {
 
 
 def split(text: str, piece: Piece) -> list[Piece]:
-    """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows.
-
-    A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
-    has no such place, at a finer one, in the end between two words or inside one. Raises ValueError when the piece is a
-    single character.
-    """
+    """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows."""
+    # A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
+    # has no such place, at a finer one, in the end between two words or inside one.
     inside = text[piece.start : piece.end]
     if len(inside) < 2:
         raise ValueError(f"a single character cannot be cut: {inside!r}")

@@ -91,13 +91,11 @@ def forget_named(index: Path) -> None:
 
 
 def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an index remembers, without those on its documents that would open other files to it.
-
-    What this user said when naming folders holds; before that, only what opens less than the defaults.
-    """
+    """The settings that an index remembers, without those on its documents that would open other files to it."""
     documents = settings.get("documents")
     if not isinstance(documents, dict):
         return dict(settings)
+    # What this user said when naming folders holds; before that, only what opens less than the defaults.
     known = named_folders(index).documents
     if known is None:
         known = {key: value for key, value in documents.items() if key not in _widening(documents)}
@@ -105,11 +103,7 @@ def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
-    """UsageError where an index alone names endings, patterns or sizes that would open other files than usual.
-
-    `given` is what is in force and was said by others than the index. `anew`: what this user has said was said of
-    another index at that place.
-    """
+    """UsageError where an index alone (a new one: `anew`) opens other files than usual; `given` is in force."""
     documents = settings.get("documents")
     if not isinstance(documents, dict) or (not anew and named_folders(index).documents is not None):
         return
@@ -157,11 +151,9 @@ def check_folders(folders: Sequence[Path]) -> None:
 
 
 def check_server(index: Path, given: GivenSettings) -> None:
-    """Refuses a server on another machine that the index alone names, unless it is in the user's data folder.
-
-    An index may have come with somebody's documents, and the server that it names would read the questions, and what
-    changes in the documents.
-    """
+    """Refuses a server on another machine that the index alone names, unless it is in the user's data folder."""
+    # An index may have come with somebody's documents, and the server that it names would read the questions, and what
+    # changes in the documents.
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
         return

@@ -217,10 +217,7 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
 
 
 def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
-    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction.
-
-    Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
-    """
+    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or has_chroma(index, number, manifest_hash):
@@ -229,6 +226,7 @@ def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
     draft = folder.with_name("chroma.draft")
     shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
     make_chroma(connection, folder, draft, fingerprint, manifest_hash)
+    # Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
     with writing_to(folder):
         settle(draft)
         shutil.rmtree(folder, ignore_errors=True)

@@ -60,10 +60,7 @@ def write_summaries(
     opened: "Callable[[], Generator]",
     progress: Progress,
 ) -> SummaryReport:
-    """Has the missing summaries written, and puts a snapshot in force that has them; for the one writer.
-
-    The connection is in no transaction; `opened` is asked for anew after a failure, so that it does not rest.
-    """
+    """Has the missing summaries written, and puts a snapshot in force that has them; for the one writer."""
     generator = opened()
     writer = f"{generator.name} {VERSION}"
     # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.

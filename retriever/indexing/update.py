@@ -32,13 +32,7 @@ if TYPE_CHECKING:
 
 
 def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
-    """Brings an index up to date with its folders.
-
-    Raises DocumentsError when a folder is missing, unreadable or without documents, nothing was written;
-    IndexUnusableError when the index is locked, damaged, of another format, or the disk is full or read-only;
-    EncoderError when the embedding model failed, what it had done is kept, and the index is as it was; SnapshotError
-    when ChromaDB failed otherwise.
-    """
+    """Brings an index up to date with its folders; raises as `retriever.api.index_folders`."""
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
     with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
@@ -89,11 +83,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
 def find_changes(
     connection: sqlite3.Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
 ) -> list[Changes]:
-    """What changed in each folder: in those of the index, then in the new ones, which have the key 0.
-
-    `listings` are of the folders that were named; with `is_anew`, every document counts as changed, and DocumentsError
-    is raised when a folder is away.
-    """
+    """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
     folders = list(reading.folders(connection))
     for path in listings:
         if path not in {folder.path for folder in folders}:

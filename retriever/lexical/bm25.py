@@ -119,10 +119,7 @@ class LexicalIndex:
             raise SnapshotError("the lexical index is damaged; index the documents again") from error
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
-        """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words.
-
-        Repeated tokens count once; unknown keys cover nothing, and so does every node a question without tokens.
-        """
+        """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words."""
         wanted = np.array(node_keys, np.int64)
         there, rows = _locate(wanted, self._postings.keys)
         covered = np.zeros(len(rows))
@@ -136,12 +133,10 @@ class LexicalIndex:
         return shares
 
     def resembles(self, term: str) -> bool:
-        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms.
-
-        A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
-        changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
-        `serial`). Below five letters everything is near something.
-        """
+        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
+        # A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
+        # changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
+        # `serial`). Below five letters everything is near something.
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
         if any(self._number(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
@@ -198,11 +193,9 @@ class LexicalIndex:
         return QuestionTerm(token, documents, rarity)
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
-        """Rows among which the `limit` best are, ascending; each holds a word of the question.
-
-        The scores are laid out in stripes. The limit-th best maximum of a stripe is reached by at least `limit` rows,
-        so all of the best reach it, and hardly any others: 0.05 ms at 100,000 rows, a partition of them all takes 1 ms.
-        """
+        """Rows among which the `limit` best are, ascending; each holds a word of the question."""
+        # The scores are laid out in stripes. The limit-th best maximum of a stripe is reached by at least `limit` rows,
+        # so all of the best reach it, and hardly any others: 0.05 ms at 100,000 rows, where a partition takes 1 ms.
         stripes = scores.reshape(_STRIPES, -1).max(axis=0)
         if len(stripes) >= limit:
             floor = np.partition(stripes, len(stripes) - limit)[len(stripes) - limit]
@@ -266,11 +259,9 @@ def _version() -> IntArray:
 
 
 def compute_weights(postings: Postings) -> FloatArray:
-    """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question.
-
-    The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,
-    with their floor for words that most nodes hold, come from an instance that is fed counts instead of texts.
-    """
+    """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question."""
+    # The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,
+    # with their floor for words that most nodes hold, come from an instance that is fed counts instead of texts.
     if not len(postings.rows):
         return np.empty(0)
     from rank_bm25 import BM25Okapi

@@ -106,10 +106,7 @@ class OllamaServer:
                 raise StrangeAnswerError(str(error)) from error
 
     def look_up(self, seconds: float = LOOK_UP_S) -> ModelInfo:
-        """What the server says of the model, without running it.
-
-        Raises NoGeneratorError; NoModelError; LanguageModelTimeoutError when `seconds` are fewer than LOOK_UP_S.
-        """
+        """What the server says of the model, without running it; waits for LOOK_UP_S, or fewer `seconds`."""
         with self._as_unhealthy(seconds), ollama_client(self.url, Timeouts(CONNECT_S, seconds)) as client:
             present = [model.model or "" for model in client.list().models]
             name = next((name for name in (self.model, f"{self.model}:latest") if name in present), None)
@@ -268,12 +265,10 @@ def _may_pass(error: Exception) -> bool:
 
 
 class OllamaGenerator:
-    """Writes with a model of Ollama.
+    """Writes with a model of Ollama."""
 
-    After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
-    works, nor is a task that allowed less time than the settings do.
-    """
-
+    # After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
+    # works, nor is a task that allowed less time than the settings do.
     def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
         self._breaker = CircuitBreaker()

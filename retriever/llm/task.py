@@ -72,10 +72,8 @@ def fence_lines(lines: Iterable[str], nonce: str) -> str:
 
 
 def read_answer(text: str, kind: type[Written]) -> Written:
-    """The first JSON object of a text, as the type that was asked for; WrongAnswerError says what is wrong with it.
-
-    Models think aloud, put code fences around an object, and talk before and after it.
-    """
+    """The first JSON object of a text, as the type that was asked for; WrongAnswerError says what is wrong with it."""
+    # Models think aloud, put code fences around an object, and talk before and after it.
     found = find_object(drop_thoughts(text))
     if found is None:
         raise WrongAnswerError("no JSON object" if text.strip() else "nothing")

@@ -195,12 +195,10 @@ def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], boo
 def rank_in_windows(
     items: Sequence[int], fits: Callable[[Sequence[int]], bool], compare: Callable[[Sequence[int]], Sequence[int]]
 ) -> list[int]:
-    """The items, best first: the better half of each window meets again until one window holds them.
-
-    Items that are out stand behind those that are in, by their places in their windows. The `items` come as rising
-    numbers, best first as far as is known, which decides where windows do not; any two of them fit a window. `compare`
-    puts the best of a window first.
-    """
+    """The items, best first: the better half of each window meets again until one window holds them."""
+    # Items that are out stand behind those that are in, by their places in their windows. The `items` come as rising
+    # numbers, best first as far as is known, which decides where windows do not; any two of them fit a window.
+    # `compare` puts the best of a window first.
     windows = split_into_windows(items, fits)
     ranked = [list(compare(window)) for window in windows]
     if len(ranked) == 1:

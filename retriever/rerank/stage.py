@@ -51,17 +51,7 @@ class Reranker(Protocol):
         """Seconds that it takes before it can score: a model that is not loaded yet takes some to load."""
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """A score for each candidate.
-
-        Args:
-            question: in its asker's own words.
-            candidates: best first by the fusion.
-            seconds: the longest wait; None for the reranker's own limits.
-
-        Raises:
-            LanguageModelError: the language model gave nothing that can be used.
-            RerankerError: the cross-encoder cannot be used, or took longer.
-        """
+        """A score for each candidate, which come best first; `seconds` is the longest wait, None for its own limits."""
 
 
 def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Generator]) -> Reranker | None:
@@ -205,13 +195,11 @@ def rank_value(rank: int) -> float:
 
 
 def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
-    """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
-
-    Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
-    first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
-    from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one that
-    was before it. The reranker joins each candidate's evidence, under this scale.
-    """
+    """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first."""
+    # Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
+    # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
+    # from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one
+    # that was before it.
     in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
     rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
     reranked = []
@@ -241,10 +229,8 @@ def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None
 
 
 def count_named(entities: Iterable[str], text: str) -> int:
-    """How many of the entities a text names: those whose words all follow one another in it.
-
-    Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
-    """
+    """How many of the entities a text names: those whose words all follow one another in it."""
+    # Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
     words = f" {' '.join(tokenize(text))} "
     named = {" ".join(tokenize(entity)) for entity in entities}
     return sum(f" {entity} " in words for entity in named if entity)

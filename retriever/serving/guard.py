@@ -105,12 +105,10 @@ FAILED = Refusal(500, "this is a bug; the server's standard error says more")
 
 
 class RequestGuard:
-    """An ASGI application that lets in what may come in, and bounds what it costs.
+    """An ASGI application that lets in what may come in, and bounds what it costs."""
 
-    A request takes one of the `at_once` places only from the end of its body to the end of the application's work: a
-    client that is slow to send or to read keeps no other one out.
-    """
-
+    # A request takes one of the `at_once` places only from the end of its body to the end of the application's work: a
+    # client that is slow to send or to read keeps no other one out.
     def __init__(self, app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.app = app
         self.address = address
@@ -250,11 +248,9 @@ def refuse_host(hosts: list[str], address: ServerAddress) -> Refusal | None:
 
 
 def refuse_origin(headers: Headers, method: str) -> Refusal | None:
-    """An Origin must be the place that Host names; programs send none.
-
-    A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody follows
-    from another page is let in: the page that it stands on does not see the answer.
-    """
+    """An Origin must be the place that Host names; programs send none."""
+    # A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody
+    # follows from another page is let in: the page that it stands on does not see the answer.
     origins = read_header(headers, b"origin")
     if origins:
         own = [f"http://{host}".lower() for host in read_header(headers, b"host")]

@@ -141,11 +141,9 @@ def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT
 
 
 class WatchedProtocol(H11Protocol):
-    """HTTP/1.1 by uvicorn and h11; closes a connection whose client keeps it waiting, which uvicorn does not.
+    """HTTP/1.1 by uvicorn and h11; closes a connection whose client keeps it waiting, which uvicorn does not."""
 
-    The body of a request is the guard's concern: it knows what is still to come, and answers 408.
-    """
-
+    # The body of a request is the guard's concern: it knows what is still to come, and answers 408.
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         super().connection_made(transport)
         self._moved = self.loop.time()  # when the client last sent or took something

@@ -63,11 +63,9 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Pagination:
-    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index.
+    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index."""
 
-    It needs no secret: it only says where to go on in what the same caller may read anyway.
-    """
-
+    # It needs no secret: it only says where to go on in what the same caller may read anyway.
     call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
     snapshot: int
 
@@ -246,11 +244,9 @@ def reply_status(status: "Status", profile: str) -> Reply:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a language model reads in a text.
-
-    Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
-    and a half, which is more than most models need for prose (English has four to five characters to a token).
-    """
+    """About how many tokens a language model reads in a text."""
+    # Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
+    # and a half, which is more than most models need for prose (English has four to five characters to a token).
     ascii_count = len(text) if text.isascii() else sum(map(str.isascii, text))
     return math.ceil(ascii_count / 3 + (len(text) - ascii_count) * 1.5)
 

@@ -251,11 +251,9 @@ def serve_stdio(index: "ServedIndex") -> None:
 
 
 async def _serve_stdio(server: Server) -> None:
-    """The SDK's transport, with an answer to each line that is no message, and to each request before the input ends.
-
-    The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
-    While it serves, what others print goes to standard error, and their standard input is empty.
-    """
+    """The SDK's transport, with an answer to each line that is no message, and to each request before the end."""
+    # The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
+    # While it serves, what others print goes to standard error, and their standard input is empty.
     waiting: set[object] = set()
     to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     server_writes, from_server = anyio.create_memory_object_stream[SessionMessage](0)

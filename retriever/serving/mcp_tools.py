@@ -60,10 +60,7 @@ class Tool(BaseModel):
     title: ClassVar[str]
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """The answer to the call.
-
-        Raises UsageError when an argument names nothing that there is; RetrieverError when the index cannot answer.
-        """
+        """The answer to the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
 
     @classmethod

@@ -41,10 +41,7 @@ class _Entry:
 
 
 class RetrieverPool(Closing):
-    """Keeps `max_open` retrievers open, those used last; safe to share between threads.
-
-    `borrow` waits `wait_s` for one that is being opened; None: as long as it takes.
-    """
+    """Keeps `max_open` retrievers open, those used last; safe to share between threads."""
 
     def __init__(self, max_open: int = MAX_OPEN, wait_s: float | None = None) -> None:
         self.progress = LastProgress()
@@ -58,11 +55,7 @@ class RetrieverPool(Closing):
 
     @contextmanager
     def borrow(self, key: Hashable, open_retriever: "Callable[[], Retriever]") -> "Iterator[Retriever]":
-        """The retriever of a key, everything that it depends on; it stays open for the block, at least.
-
-        Where none is open, `open_retriever` is called, one at a time, in a thread of its own. Raises NotReadyError when
-        that goes on; else what it raised, and the next call tries again.
-        """
+        """The retriever of a key, everything that it depends on; NotReadyError if it is not open after `wait_s`."""
         self._freed_memory.give_back()
         with self._lock:
             entry = self._entries.get(key)
@@ -114,10 +107,7 @@ class RetrieverPool(Closing):
 
 
 class ServedIndex(Closing):
-    """One index under every profile that clients may name; each is opened when it is first asked for.
-
-    The arguments are those of `open_retriever`; `wait_s` is how long `retriever` waits for one that is being opened.
-    """
+    """One index under every profile that clients may name; each is opened when it is first asked for."""
 
     def __init__(
         self,
@@ -135,11 +125,7 @@ class ServedIndex(Closing):
 
     @contextmanager
     def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Iterator[Retriever]":
-        """The retriever of a profile, open for the block; the first one loads what it needs, and indexes `docs`.
-
-        The profile, a name and never a file, comes from a client; empty for the index's own. UsageError when there is
-        none; NotReadyError while the documents are being indexed; else the errors of `open_retriever`.
-        """
+        """The open retriever of a profile (a name, never a file; empty: the index's own), or NotReadyError."""
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         name, given = profile or self.profile, settings or {}
@@ -183,12 +169,10 @@ class LastProgress:
 
 
 class _FreedMemory:
-    """Memory that was freed goes back to the system, also where many threads took it.
+    """Memory that was freed goes back to the system, also where many threads took it."""
 
-    glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came to
-    hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
-    """
-
+    # glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came
+    # to hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
     def __init__(self) -> None:
         self._given_back = time.monotonic()
         self._lock = threading.Lock()

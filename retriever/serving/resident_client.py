@@ -52,12 +52,10 @@ class GoneError(ConversationError):
 
 
 class ResidentPaths:
-    """The files of the resident process of one user and one installation of the program.
+    """The files of the resident process of one user and one installation of the program."""
 
-    They are in `hybrid-retrieve/` below XDG_RUNTIME_DIR; without it, or where that path is too long for a socket, in a
-    folder of /tmp that is named by the user's number.
-    """
-
+    # They are in `hybrid-retrieve/` below XDG_RUNTIME_DIR; without it, or where that path is too long for a socket, in
+    # a folder of /tmp that is named by the user's number.
     def __init__(self, environment: Mapping[str, str]) -> None:
         # The name is new with each incompatible change of the messages, so that no old process is asked.
         name = f"resident-2-{zlib.crc32(os.fsencode(PACKAGE + sys.prefix)):08x}"

@@ -134,12 +134,9 @@ class _RecordedStream(io.RawIOBase):
 
 @contextmanager
 def impersonate(call: Call) -> Iterator[Chunks]:
-    """Gives this process the folder, the environment and the streams of the call, until the block ends.
-
-    One block at a time; yields what the two streams wrote, in the order in which it would have left the process.
-    Afterwards the process is in the root folder, so that no other one is kept in use, and it keeps the environment,
-    which the next call changes to its own. Raises OSError when the folder cannot be entered.
-    """
+    """Gives this process a call's folder, environment and streams; yields what the streams wrote, in its order."""
+    # One block at a time. Afterwards the process is in the root folder, so that no other one is kept in use, and it
+    # keeps the environment, which the next call changes to its own.
     os.chdir(call.folder)
     columns = call.environment.get("COLUMNS", "")  # as `shutil.get_terminal_size`, which would ask our terminal
     if not (columns.isdecimal() and int(columns) > 0):
@@ -166,11 +163,7 @@ def impersonate(call: Call) -> Iterator[Chunks]:
 
 
 class Listener:
-    """A Unix socket that listens, and the lock that makes it the only one of its user and installation.
-
-    Raises:
-        ServingError: another process listens already, the folder is open to others, or there are no Unix sockets.
-    """
+    """A Unix socket that listens, and the lock that makes it the only one of its user and installation."""
 
     def __init__(self, paths: ResidentPaths) -> None:
         from filelock import FileLock, Timeout
@@ -233,10 +226,7 @@ class Job:
 
 
 class ResidentServer:
-    """Answers until it is told to leave, or no question has come for `idle_s`; ServingError as `Listener`.
-
-    `answer` runs a call; `answer_seconds`, asked again and again, says how long the answer of now may take.
-    """
+    """Answers until it is told to leave, or no question has come for `idle_s`; ServingError as `Listener`."""
 
     def __init__(
         self,

@@ -56,17 +56,7 @@ def given_settings(
     index_settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> GivenSettings:
-    """The layers of a profile of that name or file.
-
-    Args:
-        name: a name in configs/, or the path of a YAML file.
-        flags: nested settings that were given by the caller.
-        index_settings: what the index remembers; only the defaults are below it.
-        environment: os.environ when None.
-
-    Raises:
-        ProfileError: there is no such profile, it is no mapping, or a variable names no setting.
-    """
+    """The layers of a profile, by its name in configs/ or its file; ProfileError when one of them cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
     layers = (("index", index_settings or {}), profile_layer(name), *variables, ("settings", flags or {}))
     return GivenSettings(layers)
@@ -75,10 +65,7 @@ def given_settings(
 def load_profile(
     name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Profile:
-    """The profile of that name or file under the environment's (os.environ when None) and the given settings.
-
-    Raises ProfileError with every mistake of every layer.
-    """
+    """The profile of that name or file under the environment's and the given settings; ProfileError."""
     return given_settings(name, flags, environment=environment).profile()
 
 
@@ -152,10 +139,7 @@ def profile_folder() -> Path:
 
 
 def validate(layers: Sequence[Layer]) -> Profile:
-    """The layers as one profile; each mistake is blamed on the last layer that set the key.
-
-    Raises ProfileError with every mistake of every layer.
-    """
+    """The layers as one profile; each mistake is blamed on the last layer that set the key."""
     from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 
     content: dict[str, Any] = {}

@@ -19,11 +19,7 @@ MAX_HOLDER_BYTES = 100
 
 @contextmanager
 def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
-    """Only one process writes to an index, whose folder is made, at a time; others wait for `wait_s` seconds.
-
-    Yields whether there was another writer to wait for: what was seen of the documents before is old by now. Raises
-    IndexLockedError with the writer's pid; StorageError when the folder cannot be written.
-    """
+    """Only one process writes to an index, whose folder is made; yields whether it had to wait for another one."""
     from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
     lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
@@ -48,6 +44,7 @@ def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
             f"the index {index} cannot be written: {_blamed(index)}{error.strerror}; name another with --index"
         ) from error
     try:
+        # What was seen of the documents before is old by now, if there was another writer to wait for.
         yield waited
     finally:
         lock.release()

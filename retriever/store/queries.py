@@ -78,10 +78,7 @@ def opened_counts(connection: sqlite3.Connection, node_ids: Iterable[str]) -> di
 
 
 def remove_citing(connection: sqlite3.Connection, folder: str, is_gone: Callable[[str], bool]) -> None:
-    """Removes the questions whose hits quote documents of a folder that are to be forgotten. Inside a transaction.
-
-    The documents are removed already. `is_gone` takes a path relative to the folder, which is absolute.
-    """
+    """Removes the questions whose hits quote documents that left; `is_gone` takes a path in the absolute folder."""
     for key, record in connection.execute("SELECT query_id, record FROM queries").fetchall():
         if any(hit["folder"] == folder and is_gone(hit["file"]) for hit in json.loads(record)["hits"]):
             remove_query(connection, key)

@@ -46,10 +46,7 @@ def embedded_share(connection: sqlite3.Connection) -> float:
 def chunk_vectors(
     connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
-    """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None.
-
-    Raises sqlite3.DatabaseError for a damaged vector, whose length is not 1.
-    """
+    """Keys, node ids and unit vectors (n, d) of the chunks whose vector is there, by key; of all when None."""
     if chunk_keys is None:
         return _as_matrix(connection.execute(f"{_VECTORS} ORDER BY chunk_key", (fingerprint,)))
     query = f"{_VECTORS} WHERE chunk_key {GIVEN} ORDER BY chunk_key"

@@ -127,11 +127,9 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
 
 
 def run_in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing: bool = True) -> Result:
-    """What ChromaDB returns, or an error when it takes longer: StorageError when `writing`, else SnapshotError.
-
-    On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
-    that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
-    """
+    """What ChromaDB returns, or an error when it takes longer: StorageError when `writing`, else SnapshotError."""
+    # On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
+    # that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
     done: list[Result] = []
     failed: list[BaseException] = []
 
@@ -222,11 +220,9 @@ class ChromaManifest:
 
 
 def find_vector_files(folder: Path) -> list[Path]:
-    """The vector files that count.
-
-    Below `sync_threshold` vectors nothing has been flushed, and there is no metadata file: each opening then makes the
-    other files anew, with whatever was in memory.
-    """
+    """The vector files that count."""
+    # Below `sync_threshold` vectors nothing has been flushed, and there is no metadata file: each opening then makes
+    # the other files anew, with whatever was in memory.
     flushed = [metadata.parent for metadata in folder.glob("*/index_metadata.pickle")]
     return sorted(file for segment in flushed for file in segment.iterdir())
 
@@ -321,11 +317,7 @@ def check_collection(collection: "ChromaCollection", manifest: ChromaManifest, f
 
 
 def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot: str = "") -> None:
-    """Makes a collection of these vectors in a folder that does not exist yet: 0.35 ms each, on two cores.
-
-    A folder that an error leaves behind has no manifest: it opens as nothing, and can be removed. Raises StorageError;
-    SnapshotError when ChromaDB failed otherwise.
-    """
+    """Makes a collection of these vectors, 0.35 ms each; a folder that an error leaves opens as nothing."""
     require_space(folder, estimate_size(chunks))
     with writing_to(folder):
         folder.mkdir(parents=True)
@@ -413,11 +405,9 @@ def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
 
 
 def estimate_size(chunks: ChunkVectors) -> int:
-    """Bytes that ChromaDB takes for these vectors, at most.
-
-    Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
-    journal may take as much once more.
-    """
+    """Bytes that ChromaDB takes for these vectors, at most."""
+    # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
+    # journal may take as much once more.
     return 2_000_000 + 2 * len(chunks) * (8 * chunks.dimension + 1_200)
 
 

@@ -28,12 +28,7 @@ def uses_chroma(vector_search: Literal["auto", "exact", "chroma"], chunks: int) 
 
 @dataclass(frozen=True, slots=True)
 class ChunkVectors:
-    """Vectors on their way into an index.
-
-    Raises:
-        ValueError: the three are not of one length, or a key comes twice.
-        EncoderError: a number is not finite.
-    """
+    """Vectors on their way into an index; ValueError for keys that do not fit, EncoderError for odd numbers."""
 
     keys: Sequence[int]  # of the chunks, distinct
     node_ids: Sequence[str]  # the node of each chunk

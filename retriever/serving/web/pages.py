@@ -70,10 +70,7 @@ class TreePageParameters(ReadPageParameters):
 
 
 class Pages:
-    """Of one site.
-
-    Every method raises RetrieverError; a ParametersError or UsageError when the query asks for what cannot be.
-    """
+    """The pages of one site; every method raises RetrieverError: ParametersError for a wrong query."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -264,10 +261,7 @@ def _cut(passage: Excerpt) -> Excerpt:
 
 
 def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:
-    """A node with its text, and where the links of its document lead on this page: exactly where the index says.
-
-    None when it is not, or no longer, in the index, and for a folder.
-    """
+    """A node with its text, and where the links of its document lead; None for a folder, or one not in the index."""
     view.tree.load_nodes([node_id])
     try:
         node = view.tree.node(node_id)
