@@ -32,17 +32,9 @@ if TYPE_CHECKING:
 SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'self'",
-        "script-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -136,8 +128,13 @@ class Handlers:
 
     async def answer_failure(self, request: Request, error: Exception) -> Response:
         """What went wrong, as JSON below /api and as a page elsewhere."""
-        status, message = find_status(error), str(error)
-        headers: dict[str, str] = {}
+        if isinstance(error, HTTPException):
+            status = error.status_code
+        elif isinstance(error, ParametersError | QuestionError):
+            status = 422
+        else:
+            status = 404 if isinstance(error, UsageError) else 503
+        message, headers = str(error), dict[str, str]()
         if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
             headers = dict(error.headers or {})
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
@@ -158,15 +155,6 @@ def read_preferences(request: Request) -> Preferences:
     return Preferences(
         theme if theme in THEMES else known.theme, editor if editor in EDITOR_TEMPLATES else known.editor
     )
-
-
-def find_status(error: Exception) -> int:
-    """The HTTP status that an error is answered with."""
-    if isinstance(error, HTTPException):
-        return error.status_code
-    if isinstance(error, ParametersError | QuestionError):
-        return 422
-    return 404 if isinstance(error, UsageError) else 503
 
 
 class _WithHeaders:
