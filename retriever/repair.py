@@ -18,15 +18,15 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.doctor import examine_snapshot
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
-from retriever.indexing.consent import forget_named, name_folders, named_folders, own_documents
+from retriever.indexing.consent import drop_widening_settings, forget_named, name_folders, read_named_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
-from retriever.indexing.snapshot import folder_of, remove_old_snapshots, renew_snapshot
+from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, writing
 from retriever.store.checking import find_damage
 from retriever.store.database import (
@@ -34,7 +34,7 @@ from retriever.store.database import (
     FILE_NAME,
     create_database,
     is_index,
-    kept_aside,
+    list_aside,
     open_database,
     transaction,
     translate_sqlite_errors,
@@ -99,7 +99,7 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         yield f"which folders it held cannot be read; {command.render()}"
         return
     texts = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
-    yield f"{counted(report.documents, 'document')} indexed again: {texts}"
+    yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
 
 
 def repair_snapshot(index: Path) -> Iterator[str]:
@@ -126,15 +126,15 @@ def empty_log(index: Path) -> None:
 def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Encoder | None) -> IndexReport:
     """Indexes the folders that a draft was given, with the settings and the consent of the damaged index."""
     with closing(create_database(draft)) as connection, transaction(connection):
-        own = own_documents(index, reading.index_settings(connection))
-        given = given_settings(DEFAULT_PROFILE, None, own)
+        own = drop_widening_settings(index, reading.index_settings(connection))
+        given = collect_settings(DEFAULT_PROFILE, None, own)
         # The new snapshot takes a higher number than those that are there, so that no folder stands in its way.
         numbers = [folder.name.removeprefix("snapshot-") for folder in index.glob("snapshot-*")]
         highest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         writing.set_meta(connection, "snapshot", str(highest))
     request = IndexRequest(draft, (), given.profile(), given.for_index(), encoder)
     # The draft may look at what this user has named for the index, not at all that its database names.
-    known = named_folders(index)
+    known = read_named_folders(index)
     name_folders(draft, [Path(folder) for folder in known.folders], known.documents or {})
     return update_index(request, progress or NoProgress())
 
@@ -146,8 +146,8 @@ def swap(draft: Path, index: Path) -> None:
         number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     if number:
-        folder_of(draft, number).rename(folder_of(index, number))
-    for path in kept_aside(index):
+        locate_snapshot(draft, number).rename(locate_snapshot(index, number))
+    for path in list_aside(index):
         if path != draft:
             path.unlink()
     for log in LOGS:  # or SQLite would take them for the new database's
@@ -186,7 +186,7 @@ def salvage(damaged: Path, draft: Path) -> Salvaged:
             settings = "{}"
             try:
                 (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
-                given_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
+                collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
             except (*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
                 settings = "{}"
                 broken.append("settings")
@@ -199,7 +199,7 @@ def salvage(damaged: Path, draft: Path) -> Salvaged:
             remove_odd_vectors(target)
             target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
         folders = tuple(path for (path,) in target.execute("SELECT path FROM folders ORDER BY folder_key"))
-    counts = ", ".join(counted(count, name) for name, count in saved.items() if count) or "nothing"
+    counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
     lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
     return Salvaged(folders, f"saved of the damaged one: {counts}{lost}")
 

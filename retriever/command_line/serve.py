@@ -17,7 +17,7 @@ import click
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import counted, size
+from retriever.display.phrases import format_size, pluralize
 from retriever.errors import IndexLockedError, ServingError
 from retriever.files import Closing
 from retriever.serving.resident_client import (
@@ -305,7 +305,7 @@ class ResidentState:
     bytes: int  # its memory
 
 
-def resident_state() -> ResidentState | ServingError | None:
+def read_resident_state() -> ResidentState | ServingError | None:
     """The state of this user's resident process; None when there is none, the error when it hangs."""
     try:
         reply = talk(ResidentPaths(os.environ), {"kind": "status"})
@@ -322,11 +322,11 @@ def describe_resident(state: ResidentState | ServingError | None) -> str:
         return "not running"
     if isinstance(state, ServingError):
         return str(state)
-    asked = counted(state.questions, "question")
-    return f"process {state.pid} since {state.since}, {asked}, {size(state.bytes)}"
+    asked = pluralize(state.questions, "question")
+    return f"process {state.pid} since {state.since}, {asked}, {format_size(state.bytes)}"
 
 
-def resident_object(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
+def dump_resident(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
     if state is None:
         return None
     return {"trouble": str(state)} if isinstance(state, ServingError) else asdict(state)

@@ -66,7 +66,7 @@ def write_summaries(
     # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
     sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
     keys = [key for size, key in sizes if size >= settings.min_chars]
-    wanted = {key: text_read(stored.node) for key in keys for stored in reading.rankable_nodes(connection, [key])}
+    wanted = {key: hash_text_read(stored.node) for key in keys for stored in reading.rankable_nodes(connection, [key])}
     known = writing.known(connection, writer)
     missing = {text: key for key, text in wanted.items() if text not in known}
     new = _write(connection, missing, writer, opened, progress)
@@ -94,12 +94,12 @@ def apply_known_summaries(
     writing.set_of_nodes(connection, _different(nodes, known))
 
 
-def text_read(node: Node) -> bytes:
+def hash_text_read(node: Node) -> bytes:
     return writing.text_hash("\x00".join((*node.breadcrumb, node.title, node.body)))
 
 
 def remove_unread_summaries(connection: sqlite3.Connection) -> None:
-    there = {text_read(stored.node) for stored in reading.rankable_nodes(connection)}
+    there = {hash_text_read(stored.node) for stored in reading.rankable_nodes(connection)}
     writing.keep_only(connection, there)
 
 
@@ -117,7 +117,7 @@ def _write(
         try:
             (stored,) = reading.rankable_nodes(connection, [key])
             try:
-                summary = written_summary(stored.node, generator)
+                summary = write_summary(stored.node, generator)
             except (WrongAnswerError, TaskTooLongError):  # the same model would fail in the same way the next time
                 summary = ""
         except LanguageModelError as error:
@@ -151,7 +151,7 @@ def _put_in_force(
 
 
 def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:
-    found = ((stored.key, stored.node.summary, known.get(text_read(stored.node))) for stored in nodes)
+    found = ((stored.key, stored.node.summary, known.get(hash_text_read(stored.node))) for stored in nodes)
     return {key: summary for key, old, summary in found if summary and summary != old}
 
 
@@ -180,7 +180,7 @@ class WrittenSummary(BaseModel):
     summary: str
 
 
-def written_summary(node: Node, generator: Generator) -> str:
+def write_summary(node: Node, generator: Generator) -> str:
     """What the model says of a node's own text; empty when it cannot be used."""
     nonce = new_nonce()
     instructions = _INSTRUCTIONS.format(nonce=nonce)

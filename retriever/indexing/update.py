@@ -17,7 +17,7 @@ from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
-from retriever.indexing.consent import name_folders, named_folders, refusal
+from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
@@ -99,8 +99,8 @@ def find_changes(
         try:
             listing = listings.get(folder.path)
             if listing is None:
-                if folder.path not in named_folders(request.index).folders:
-                    raise DocumentsError(refusal([folder.path]))
+                if folder.path not in read_named_folders(request.index).folders:
+                    raise DocumentsError(explain_refusal([folder.path]))
                 listing = list_documents(Path(folder.path), request.profile.documents)
         except DocumentsError as error:
             if is_anew:

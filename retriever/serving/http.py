@@ -96,14 +96,14 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     routes: list[BaseRoute] = []
     parts: list[Starlette] = []
     if mcp:
-        from retriever.serving.mcp_server import mcp_app
+        from retriever.serving.mcp_server import make_mcp_app
 
-        parts.append(mcp_app(index))
+        parts.append(make_mcp_app(index))
         routes.extend(parts[-1].routes)
     if web:
-        from retriever.serving.web import web_app
+        from retriever.serving.web import make_web_app
 
-        parts.append(web_app(index))
+        parts.append(make_web_app(index))
         routes.append(Mount("/", parts[-1]))
 
     @asynccontextmanager

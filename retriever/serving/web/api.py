@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidati
 from pydantic.json_schema import models_json_schema
 
 from retriever.browse import find_node
-from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, answer_object
+from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, dump_answer
 from retriever.errors import ParametersError
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
@@ -190,12 +190,12 @@ class Endpoint(Generic[Query]):
         }
 
 
-def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
+def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
     """All that need the index."""
 
     def search(given: SearchParameters) -> dict[str, Any]:
         timed = site.search(given.question, given.profile)
-        return answer_object(
+        return dump_answer(
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 

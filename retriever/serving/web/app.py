@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
-from retriever.serving.web.api import Endpoint, Parameters, describe_api, endpoints, read_parameters
+from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 
@@ -50,7 +50,7 @@ NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describe
 STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
-def web_app(library: "ServedIndex") -> Starlette:
+def make_web_app(library: "ServedIndex") -> Starlette:
     handlers = Handlers(Site(library))
     pages = handlers.pages
     routes = [
@@ -78,7 +78,7 @@ class AsciiJson(JSONResponse):
 class Handlers:
     def __init__(self, site: Site) -> None:
         self.pages = Pages(site)
-        self.endpoints = endpoints(site)
+        self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints)
         # Threads of their own for searches: what needs no index is answered beside them.
         self._limiter = CapacityLimiter(SEARCHES_AT_ONCE)

@@ -83,7 +83,7 @@ class Pages:
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             phrases=phrases,
-            counted=phrases.counted,
+            pluralize=phrases.pluralize,
             static=static_address,
             themes=THEMES,
             editors=EDITOR_NAMES,
