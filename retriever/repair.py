@@ -15,7 +15,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
@@ -86,14 +85,14 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         empty_log(index)
         draft.mkdir(mode=0o700)
         try:
-            salvaged = salvage(index / FILE_NAME, draft)
-            report = fill_draft(draft, index, progress, encoder) if salvaged.folders else None
+            has_folders, saved = salvage(index / FILE_NAME, draft)
+            report = fill_draft(draft, index, progress, encoder) if has_folders else None
             swap(draft, index)
         finally:
             forget_named(draft)
             shutil.rmtree(draft, ignore_errors=True)
     yield f"a new index took the place of the damaged one, which was kept as {index / DAMAGED_NAME}"
-    yield salvaged.summary
+    yield saved
     if report is None:
         command = Command(f"index FOLDER --index {shlex.quote(str(index))}")
         yield f"which folders it held cannot be read; {command.render()}"
@@ -166,16 +165,11 @@ def swap(draft: Path, index: Path) -> None:
 # Out of a damaged index.sqlite, what no document can give back, and the vectors.
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
-    """What could be read of a damaged index."""
+def salvage(damaged: Path, draft: Path) -> tuple[bool, str]:
+    """Fills the database of a new index in the empty folder `draft`; nothing is written to the damaged one.
 
-    folders: tuple[str, ...]  # the indexed folders; empty when they cannot be read
-    summary: str  # how much was saved, and of what not everything could be read: a sentence for people
-
-
-def salvage(damaged: Path, draft: Path) -> Salvaged:
-    """Fills the database of a new index in the empty folder `draft`; nothing is written to the damaged one."""
+    Returns whether it names folders, and how much was saved: a sentence for people.
+    """
     saved, broken = {}, []
     uri = f"{damaged.as_uri()}?mode=ro"
     with closing(create_database(draft)) as target, closing(sqlite3.connect(uri, uri=True)) as source:
@@ -198,10 +192,10 @@ def salvage(damaged: Path, draft: Path) -> Salvaged:
                 saved[name] = target.total_changes - before
             remove_odd_vectors(target)
             target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
-        folders = tuple(path for (path,) in target.execute("SELECT path FROM folders ORDER BY folder_key"))
+        has_folders = bool(reading.folders(target))
     counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
     lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
-    return Salvaged(folders, f"saved of the damaged one: {counts}{lost}")
+    return has_folders, f"saved of the damaged one: {counts}{lost}"
 
 
 def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:

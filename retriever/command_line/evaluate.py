@@ -13,7 +13,7 @@ from rich.text import Text
 
 from retriever.command_line import options
 from retriever.command_line.console import STANDARD_STREAM, Console, print_json, write_whole
-from retriever.command_line.options import ExitCode
+from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import QUIET, Page
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
@@ -38,10 +38,8 @@ NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    docs: tuple[str, ...]
-    index: str | None
+    opening: Opening  # its settings are over those of every profile
     profiles: tuple[str, ...]
-    settings: dict[str, Any]  # over those of every profile
     expansions: str | None
     ablate: bool
     scored: tuple[str, ...]  # files of runs, which are measured instead of asking
@@ -57,8 +55,7 @@ class Request:
     settings=(),
 )
 @click.argument("questions", metavar="QUESTIONS")
-@options.docs
-@options.index
+@options.opening(options.docs, options.index)
 @click.option(
     "--profiles",
     default=DEFAULT_PROFILE,
@@ -86,10 +83,8 @@ class Request:
 @click.option("--save-baseline", metavar="FILE", help="Write the file that --baseline reads.")
 def evaluate(
     console: Console,
-    settings: dict[str, Any],
+    opening: Opening,
     questions: str,
-    docs: tuple[str, ...],
-    index: str | None,
     profiles: str,
     expansions: str | None,
     score: tuple[str, ...],
@@ -108,7 +103,7 @@ def evaluate(
     bench, or TREC judgements (with --score). docs/evaluation.md describes the formats and the measures.
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
-    request = Request(docs, index, names, settings, expansions, ablate, score, depth)
+    request = Request(opening, names, expansions, ablate, score, depth)
     summary = measure(Path(questions), request, console)
     write_files(summary, run, report, save_baseline)
     if as_json:
@@ -131,16 +126,17 @@ def measure(questions: Path, request: Request, console: Console) -> "Summary":
     """Asks every profile every question, or reads what was found before, and measures it."""
     from retriever.evaluation.formats import open_source
 
+    opening = request.opening
     with open_source(questions) as source, console.show_progress() as progress:
         if not source.can_be_asked and not request.scored:
             raise click.UsageError("TREC judgements hold no questions to ask: name a run with --score")
-        if source.documents and (request.docs or request.index):
+        if source.documents and (opening.docs or opening.index):
             raise click.UsageError("a BEIR folder brings its own documents: leave out --docs and --index")
-        if request.scored and (request.ablate or request.expansions or request.settings):
+        if request.scored and (request.ablate or request.expansions or opening.settings):
             raise click.UsageError(
                 "--score measures what was found before: leave out --ablate, --expansions and settings"
             )
-        if "top_k" in request.settings:
+        if "top_k" in opening.settings:
             raise click.UsageError("--depth says how many sections are measured; leave out --top-k")
         if not request.profiles:
             raise click.UsageError("--profiles names none")
@@ -160,7 +156,7 @@ def open_questions(request: Request, source: "Source") -> "Iterator[Asked]":
         expansions = read_expansions(path)
         check_expansions(expansions, source.questions, path)
     if source.documents is None:
-        yield Asked(source.questions, request.docs, request.index, expansions, request.depth)
+        yield Asked(source.questions, request.opening.docs, request.opening.index, expansions, request.depth)
         return
     with TemporaryDirectory(prefix="hybrid-retrieve-index-") as index:
         yield Asked(source.questions, (str(source.documents),), index, expansions, request.depth)
@@ -171,7 +167,7 @@ def ask_systems(request: Request, asked: "Asked", progress: "Progress | None") -
     from retriever.evaluation.ask import System, ask_all, list_sections, open_system, without_each_part
     from retriever.evaluation.summary import summarize
 
-    systems = [System(name, name, request.settings) for name in request.profiles]
+    systems = [System(name, name, request.opening.settings) for name in request.profiles]
     if request.ablate:
         parts: list[System] = []
         for system in systems:

@@ -133,10 +133,6 @@ def collect_setting(context: click.Context, option: click.Parameter, value: obje
         context.params["settings"] = merge(below, nest(option.setting.path, value))
 
 
-def setting_options(*sections: str) -> list[click.Parameter]:
-    return [SettingOption(item) for item in list_settings() if not sections or item.path[0] in sections]
-
-
 def setting_flags(setting: Setting) -> tuple[str, ...]:
     """The flags of a setting, the shortest first; a switch has two words in one."""
     if setting.type is bool:
@@ -272,7 +268,10 @@ def command(
             console.follow_logging()
             return function(console=console, **parameters)
 
-        flags = [] if settings is None else setting_options(*settings)
+        wanted = (
+            [] if settings is None else [item for item in list_settings() if item.path[0] in (settings or item.path)]
+        )
+        flags: list[click.Parameter] = [SettingOption(item) for item in wanted]
         made = click.command(cls=cls or WithExamples, examples=examples, params=flags, **attributes)(run)
         made.params += [
             click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),

@@ -46,7 +46,7 @@ class Asked:
 
     questions: QuestionSet
     # Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`.
-    docs: tuple[str, ...] = ()
+    docs: Sequence[str] = ()
     index: str | None = None  # as for `open_retriever`
     expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
     depth: int = DEPTH

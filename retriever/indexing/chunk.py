@@ -75,7 +75,8 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
             runs = pack(plan, tokens, settings.target_tokens)
             chunks.append(tuple(build_chunks(plan, runs)))
             for run, chunk in zip(runs, chunks[place], strict=True):
-                if tokens.limit - plan.room + run_tokens(run) > tokens.limit // 2:
+                added_up = sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
+                if tokens.limit - plan.room + added_up > tokens.limit // 2:
                     near.append((place, chunk.embedded_text))
         # Tokens do not quite add up with every tokenizer: what comes near the limit is counted again, as it will be
         # embedded, and a node with a chunk that is too long is packed again with less room.
@@ -144,10 +145,6 @@ def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]
             runs.append([piece])
             length = piece.header_tokens + piece.tokens
     return runs or [[]]
-
-
-def run_tokens(run: Sequence[Piece]) -> int:
-    return sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
 
 
 def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:

@@ -269,6 +269,7 @@ class OllamaGenerator:
 
     # After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
     # works, nor is a task that allowed less time than the settings do.
+
     def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
         self._breaker = CircuitBreaker()

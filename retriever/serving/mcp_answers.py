@@ -66,6 +66,7 @@ class Pagination:
     """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index."""
 
     # It needs no secret: it only says where to go on in what the same caller may read anyway.
+
     call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
     snapshot: int
 

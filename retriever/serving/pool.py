@@ -173,6 +173,7 @@ class _FreedMemory:
 
     # glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came
     # to hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
+
     def __init__(self) -> None:
         self._given_back = time.monotonic()
         self._lock = threading.Lock()
