@@ -313,8 +313,7 @@ OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
 class WithExamples(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
         super().__init__(*args, **{"context_settings": {"max_content_width": HELP_WIDTH}, **kwargs})
-        self.examples = examples
-        """Command lines without the program's name."""
+        self.examples = examples  # command lines without the program's name
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)

@@ -177,8 +177,7 @@ class QuestionRunner(Closing):
     def __init__(self) -> None:
         from retriever.serving.pool import RetrieverPool
 
-        self.uses_model = False
-        """Whether the question of now may wait for a language model."""
+        self.uses_model = False  # whether the question of now may wait for a language model
         self._pool = RetrieverPool(MAX_OPEN)
 
     def close(self) -> None:

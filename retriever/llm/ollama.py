@@ -275,8 +275,7 @@ class OllamaGenerator:
         self._breaker = CircuitBreaker()
         self._model: ModelInfo | None = None
         self._looked_up_at = 0.0
-        self.answers = 0
-        """How many tasks were answered; those that failed do not count."""
+        self.answers = 0  # how many tasks were answered; those that failed do not count
 
     @property
     def name(self) -> str:

@@ -334,13 +334,11 @@ class Profile:
 class Setting:
     """One leaf of the profile."""
 
-    path: tuple[str, ...]
-    """Its keys from the top, such as `("encoder", "kind")`."""
+    path: tuple[str, ...]  # its keys from the top, such as `("encoder", "kind")`
     type: Any
     default: Any
     help: str
-    short_flag: str
-    """Beside `flag`; empty when there is none."""
+    short_flag: str  # beside `flag`; empty when there is none
 
     @property
     def key(self) -> str:

@@ -3,14 +3,7 @@
     chroma.sqlite3, UUID/    ChromaDB's own
     manifest.json            ours, written last: which snapshot the vectors are of, how many, and checksums
 
-`import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
-documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
-two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
-can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
-
-ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a changed
-byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees it: 50 ms at
-100,000 vectors, and ChromaDB then finds them in the system's cache. Everything else is checked by opening it.
+Neither the current folder nor the environment configures it, and no vector file reaches it unread.
 """
 
 import json
@@ -45,6 +38,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# `import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
+# documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
+# two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
+# can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
 UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}  # no variable has a "="
 RUST_API = "chromadb.api.rust.RustBindingsAPI"
 DATABASE_NAME = "chroma.sqlite3"
@@ -206,6 +203,9 @@ class ChromaManifest:
         return found
 
     def check(self, folder: Path) -> None:
+        # ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a
+        # changed byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees
+        # it: 50 ms at 100,000 vectors, and ChromaDB then finds them in the system's cache.
         try:
             for file in folder.rglob("*"):  # a pipe would block SQLite and ChromaDB, a link lead elsewhere
                 if file.is_symlink() or not file.is_dir():

@@ -159,10 +159,8 @@ class Endpoint(Generic[Query]):
     path: str
     summary: str
     parameters: type[Query]
-    answer: Callable[[Query], dict[str, Any]]
-    """Called in a thread."""
-    schema: str
-    """What it gives, by its name in openapi.json."""
+    answer: Callable[[Query], dict[str, Any]]  # called in a thread
+    schema: str  # what it gives, by its name in openapi.json
 
     def describe(self) -> dict[str, Any]:
         """It as an operation of OpenAPI."""
