@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -10,20 +9,12 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.program import PROJECT, run_python
+
 HEAVY = (
-    "chromadb",
-    "numpy",
-    "networkx",
-    "onnxruntime",
-    "ollama",
-    "rank_bm25",
-    "pydantic",
-    "rich",
-    "tokenizers",
-    "httpx",
+    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich", "tokenizers", "httpx",
     "jinja2",
-)
+)  # fmt: skip
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
@@ -57,13 +48,13 @@ DISTRIBUTIONS = {
         "import retriever.display.phrases, retriever.display.sanitize, retriever.evaluation.runs",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['ask', '--help']) == 0",
+        "import hybrid_retrieve; assert hybrid_retrieve.main(['index', '--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--version']) in (0, 2)",
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     script = f"import sys\n{code}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}), file=sys.stderr)"
-    finished = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True)
-    loaded = set(finished.stderr.splitlines()[-1].split())
+    loaded = set(run_python(script).stderr.splitlines()[-1].split())
     assert "pageindex" in loaded or "retriever" in loaded or "hybrid_retrieve" in loaded
     assert loaded & set(HEAVY) == set()
 
@@ -177,9 +168,6 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/expansion/cache.py",
-        "retriever/repair.py",
-        "retriever/store/checking.py",
-        "retriever/store/database.py",
-        "retriever/vectors/chroma.py",
-    ]
+        "retriever/expansion/cache.py", "retriever/repair.py", "retriever/store/checking.py",
+        "retriever/store/database.py", "retriever/vectors/chroma.py",
+    ]  # fmt: skip
