@@ -267,12 +267,14 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
         index: as it was given with --index.
         footer: whether the last line, for people alone, says what was searched.
     """
-    from retriever.display.phrases import counted, freshness, refresh_command
+    from retriever.display.phrases import counted, freshness, mended, refresh_command
 
     log.info("%8.1f ms  opening", spent.opening)
     for stage in answer.trace.stages:
         log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
     state, report = answer.index, answer.expansion
+    if answer.corrections:
+        console.note(f"{mended(answer.corrections)}; --exact searches for the words as they stand")
     for sentence in answer.degraded:
         console.note(f"note: {sentence}")
     if report is not None and report.used:

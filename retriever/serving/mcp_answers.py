@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.json import StatusJson, expansion_object, hit_object
-from retriever.display.phrases import CITATION_STATES, VERDICTS, counted
+from retriever.display.phrases import CITATION_STATES, VERDICTS, counted, mended
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -150,6 +150,8 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     verdict = f"verdict {answer.verdict} ({answer.confidence:.2f}). {VERDICTS[answer.verdict].sentence}"
     how = "read(citation or node id) gives the full text."
     lines = [f"{counted(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
+    if answer.corrections:
+        lines.append(f"{mended(answer.corrections)}; a word in double quotes is searched for as it is written")
     if report := values.get("expansion"):
         took = "" if report["milliseconds"] is None else f", {report['milliseconds']:,.0f} ms"
         facts = f"{took}{', from the cache' if report['cached'] else ''}; {len(report['dropped'])} texts dropped"

@@ -55,6 +55,8 @@ class StoredNode:
     parent_id: str | None
     """None for the file's own node."""
     node: Node
+    holder_id: str | None = None
+    """Of a node without text of its own: the one that is shown in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +215,30 @@ def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) 
     return [row[0] for row in rows]
 
 
-def ids_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
-    """Node keys to node ids; keys that are not there are left out."""
+def shown_ids(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
+    """Node keys to the ids of the nodes that a search shows for them; keys that are not there are left out."""
     rows = connection.execute(
-        "SELECT node_key, node_id FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
+        "SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
         (keys_as_json(node_keys),),
+    )
+    return dict(rows)
+
+
+def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[tuple[str, int]]:
+    """(the id that a search shows, heading level) of the nodes with this name, the highest headings first."""
+    rows = connection.execute(
+        "SELECT coalesce(holder_id, node_id), level FROM names JOIN nodes USING (node_key) WHERE name = ?"
+        " ORDER BY level, node_key LIMIT ?",
+        (name, limit),
+    )
+    return list(rows)
+
+
+def texts_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+    """Node ids to title and own text; ids that are not there are left out."""
+    rows = connection.execute(
+        "SELECT node_id, title || char(10) || text FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
     )
     return dict(rows)
 
@@ -268,7 +289,7 @@ def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> 
 
 NODE_COLUMNS = (
     "node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line,"
-    " text, front_matter_lines, anchor, summary"
+    " text, front_matter_lines, anchor, summary, holder_id"
 )
 _LINK_TARGETS = (
     "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
@@ -279,10 +300,10 @@ CHUNK_COLUMNS = "chunk_key, node_id, document_key, chunks.first_line, chunks.las
 
 
 def _stored_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder = row
     span = None if first is None else Span(first, last)
     node = Node(node_id, NodeKind(kind), path, title, level, _titles(breadcrumb), span, *rest)
-    return StoredNode(key, document_key, parent_id, node)
+    return StoredNode(key, document_key, parent_id, node, holder)
 
 
 @lru_cache(maxsize=1024)

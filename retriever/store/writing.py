@@ -38,6 +38,8 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
 def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.boilerplate import boilerplate  # a question writes no document
+    from pageindex.document import find_holders
+    from retriever.lexical.names import names_of_nodes
 
     document_key = insert_row(
         connection,
@@ -56,6 +58,7 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
         dated=document.front_matter.dated,
     )
     node_keys = {}
+    holders = find_holders(document.nodes)
     for placed in document.nodes:
         node = placed.node
         first, last = (node.span.first, node.span.last) if node.span else (None, None)
@@ -75,7 +78,10 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
             front_matter_lines=node.front_matter_lines,
             anchor=node.anchor,
             summary=node.summary,
+            holder_id=holders.get(node.id),
         )
+    rows = [(name, node_keys[node_id]) for node_id, names in names_of_nodes(document).items() for name in names]
+    connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     for position, (node_id, link) in enumerate(document.links):
         insert_row(
             connection,

@@ -21,7 +21,7 @@ READS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "documents_of_nodes": lambda connection: reading.documents_of_nodes(connection, ["a"]),
     "dates": lambda connection: priors.dates(connection, ["a"]),
     "folder_of": lambda connection: reading.folder_of(connection, [1]),
-    "ids_of_nodes": lambda connection: reading.ids_of_nodes(connection, [1]),
+    "shown_ids": lambda connection: reading.shown_ids(connection, [1]),
     "link_targets_of_nodes": lambda connection: reading.link_targets_of_nodes(connection, ["a"]),
     "opened_counts": lambda connection: queries.opened_counts(connection, ["a"]),
     "nodes_of_documents": lambda connection: list(reading.nodes_of_documents(connection, [1])),
