@@ -6,8 +6,8 @@ a longer word. Of several such words the likelier slip is meant, then the word o
 holds is never taken for a slip.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -34,6 +34,8 @@ MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more a
 
 # What an edit of a kind weighs against a plain one: hands and ears make these more often.
 SWAPPED, DOUBLED, NEAR_KEY, SAME_SOUND, FIRST_LETTER = 0.7, 0.6, 0.8, 0.6, 1.4
+
+_TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
 
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 _SOUNDS = ("aeiouy", "ckqs", "sz", "gj", "fv", "td", "mn", "bp")
@@ -101,46 +103,27 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
     _save(target, merge_postings(load_postings(source), removed, _words(added)))
 
 
-def correct(question: str, spellings: Spellings, known: Collection[str] = ()) -> tuple[str, tuple[Correction, ...]]:
+def correct(question: str, spellings: Spellings) -> tuple[str, tuple[Correction, ...]]:
     """The question with its slips mended, and what was mended; all else in it stays as it is.
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
             as it is written.
         spellings: of the documents.
-        known: words that are right whatever the documents hold, in lower case.
     """
     corrections = []
     mended = question
-    for word in reversed(list(_typed_words(question))):
-        lower = word.text.lower()
+    for typed in reversed(list(_TYPED.finditer(question))):
+        wrote, lower = typed[0], typed[0].lower()
+        if not wrote.isalpha() or any(sign.isupper() for sign in wrote[1:]):
+            continue
         plain = remove_accents(lower)
-        if len(plain) < SHORTEST or lower in known or spellings.holds(lower) or _other_form(plain, spellings):
+        if len(plain) < SHORTEST or spellings.holds(lower) or _other_form(plain, spellings):
             continue
         if meant := spellings.nearest(plain):
-            mended = mended[: word.start] + meant + mended[word.start + len(word.text) :]
-            corrections.append(Correction(word.text, meant))
+            mended = mended[: typed.start()] + meant + mended[typed.end() :]
+            corrections.append(Correction(wrote, meant))
     return mended, tuple(reversed(corrections))
-
-
-@dataclass(frozen=True, slots=True)
-class _Typed:
-    start: int
-    text: str
-
-
-def _typed_words(question: str) -> Iterator[_Typed]:
-    quoted = False
-    start = 0
-    for place, letter in enumerate([*question, " "]):
-        if letter == '"':
-            quoted = not quoted and '"' in question[place + 1 :]
-        if letter.isalpha() or letter.isdigit() or letter in "_-./#$@":
-            continue
-        text = question[start:place]
-        if text.isalpha() and not quoted and not any(sign.isupper() for sign in text[1:]):
-            yield _Typed(start, text)
-        start = place + 1
 
 
 def _other_form(word: str, spellings: Spellings) -> bool:
