@@ -91,12 +91,7 @@ class Retriever(Closing):
             self._lock.release()
 
     def search(
-        self,
-        question: str,
-        expansion: Expansion | None = None,
-        *,
-        recent_context: str = "",
-        focus: Sequence[str] = (),
+        self, question: str, expansion: Expansion | None = None, *, recent_context: str = "", focus: Sequence[str] = ()
     ) -> Answer:
         """The sections that answer the question, best first.
 
@@ -247,13 +242,14 @@ class Retriever(Closing):
         """The request with the typing mistakes of its question mended, and these."""
         if self.profile.exact:
             return request, ()
+        from retriever.embedding import is_english_word
         from retriever.lexical.spelling import correct
 
         with self.view() as view:
             spellings = view.spellings if view.number else None
             if spellings is None:
                 return request, ()
-            question, corrections = correct(request.question, spellings)
+            question, corrections = correct(request.question, spellings, is_english_word)
         return replace(request, question=question), corrections
 
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:

@@ -7,7 +7,7 @@ holds is never taken for a slip.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -28,7 +28,8 @@ from retriever.lexical.postings import (
 from retriever.lexical.tokens import plain_words, remove_accents
 from retriever.query import Correction
 
-SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
+SHORTEST, LONGEST = 5, 40  # letters of a word that may be a slip; below that everything is near something
+SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 TWO_EDITS_FROM = 8  # letters of a word that may be two edits away
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
 
@@ -103,13 +104,15 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
     _save(target, merge_postings(load_postings(source), removed, _words(added)))
 
 
-def correct(question: str, spellings: Spellings) -> tuple[str, tuple[Correction, ...]]:
+def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool]) -> tuple[str, tuple[Correction, ...]]:
     """The question with its slips mended, and what was mended; all else in it stays as it is.
 
     Args:
         question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
             as it is written.
         spellings: of the documents.
+        is_word: whether a word in lower case is one of the language: who asks for a `padlock` means no `paddock`,
+            whatever the documents are about.
     """
     corrections = []
     mended = question
@@ -118,7 +121,9 @@ def correct(question: str, spellings: Spellings) -> tuple[str, tuple[Correction,
         if not wrote.isalpha() or any(sign.isupper() for sign in wrote[1:]):
             continue
         plain = remove_accents(lower)
-        if len(plain) < SHORTEST or spellings.holds(lower) or _other_form(plain, spellings):
+        if len(plain) < SHORTEST or spellings.holds(lower):
+            continue
+        if any(spellings.holds(form) or is_word(form) for form in find_forms(plain)):
             continue
         if meant := spellings.nearest(plain):
             mended = mended[: typed.start()] + meant + mended[typed.end() :]
@@ -126,11 +131,56 @@ def correct(question: str, spellings: Spellings) -> tuple[str, tuple[Correction,
     return mended, tuple(reversed(corrections))
 
 
-def _other_form(word: str, spellings: Spellings) -> bool:
-    """Whether the documents hold the word with another English ending: no slip, and BM25 finds it by its stem."""
-    stems = [word.removesuffix(ending) for ending in ("s", "es", "d", "ed", "ing", "ly") if word.endswith(ending)]
-    forms = [stem + ending for stem in (word, *stems) for ending in ("", "s", "es", "e", "d", "ed", "ing", "ly")]
-    return any(spellings.holds(form) for form in forms if len(form) >= SHORTEST)
+_PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
+_ENDINGS = [
+    "s",
+    "es",
+    "d",
+    "ed",
+    "r",
+    "er",
+    "ers",
+    "or",
+    "ors",
+    "n",
+    "en",
+    "y",
+    "ly",
+    "ing",
+    "ings",
+    "able",
+    "ible",
+    "ment",
+    "ments",
+    "ation",
+    "ations",
+    "ion",
+    "ions",
+    "ness",
+    "less",
+    "ful",
+    "ish",
+    "ize",
+    "ise",
+    "izing",
+    "ising",
+    "ized",
+    "ised",
+    "ic",
+    "al",
+    "nt",
+]
+
+
+def find_forms(word: str) -> set[str]:
+    """The word, and what is left of it without an English prefix or ending, a dropped `e` or doubled letter restored."""
+    found = {word}
+    for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
+        for ending in ("", *_ENDINGS):
+            if whole.endswith(ending):
+                stem = whole.removesuffix(ending)
+                found |= {stem, stem + "e"} | ({stem[:-1]} if stem[-1:] == stem[-2:-1] else set())
+    return {form for form in found if len(form) >= SHORTEST_FORM}
 
 
 def slip_cost(wrote: str, meant: str, most: int) -> float | None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retriever.embedding import is_english_word
 from retriever.errors import SnapshotError
 from retriever.lexical.spelling import Spellings, build_spellings, correct, letters_of, patch_spellings, slip_cost
 
@@ -39,7 +40,7 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
     ],
 )
 def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
-    mended, corrections = correct(question, spellings)
+    mended, corrections = correct(question, spellings, is_english_word)
     assert mended == meant
     assert [item.wrote for item in corrections] == [
         own for own, other in zip(question.strip("?").split(), meant.strip("?").split(), strict=True) if own != other
@@ -59,11 +60,14 @@ def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str
         "FooBaar",
         "rollbakc2",
         "quantum chromodynamics",  # nothing is near
+        "vocation",  # another word of the language
+        "packaged",  # a form of one
+        "doesnt",
         "退房时间是几点",
     ],
 )
 def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
-    assert correct(question, spellings) == (question, ())
+    assert correct(question, spellings, is_english_word) == (question, ())
 
 
 def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
