@@ -132,53 +132,18 @@ def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool])
 
 
 _PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
-_ENDINGS = [
-    "s",
-    "es",
-    "d",
-    "ed",
-    "r",
-    "er",
-    "ers",
-    "or",
-    "ors",
-    "n",
-    "en",
-    "y",
-    "ly",
-    "ing",
-    "ings",
-    "able",
-    "ible",
-    "ment",
-    "ments",
-    "ation",
-    "ations",
-    "ion",
-    "ions",
-    "ness",
-    "less",
-    "ful",
-    "ish",
-    "ize",
-    "ise",
-    "izing",
-    "ising",
-    "ized",
-    "ised",
-    "ic",
-    "al",
-    "nt",
-]
+_ENDINGS = re.compile(
+    "(s|es|d|ed|r|ers?|ors?|n|en|y|ly|ings?|able|ible|ments?|ations?|ions?|ness|less|ful|ish|i[sz](e|ed|ing)|ic|al|nt)$"
+)
 
 
 def find_forms(word: str) -> set[str]:
-    """The word, and what is left of it without an English prefix or ending, a dropped `e` or doubled letter restored."""
-    found = {word}
+    """The word, its plural, and what is left of it without a prefix or ending, dropped and doubled letters mended."""
+    found = {word, word + "s"}
     for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
-        for ending in ("", *_ENDINGS):
-            if whole.endswith(ending):
-                stem = whole.removesuffix(ending)
+        for length in range(SHORTEST_FORM - 1, len(whole) + 1):
+            if length == len(whole) or _ENDINGS.fullmatch(whole, length):
+                stem = whole[:length]
                 found |= {stem, stem + "e"} | ({stem[:-1]} if stem[-1:] == stem[-2:-1] else set())
     return {form for form in found if len(form) >= SHORTEST_FORM}
 

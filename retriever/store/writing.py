@@ -33,11 +33,16 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
     return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
-def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
+def put_document(
+    connection: sqlite3.Connection,
+    folder_key: int,
+    stat: StoredDocument,
+    document: "Document",
+    names: Mapping[str, Iterable[str]],
+) -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.boilerplate import boilerplate  # a question writes no document
     from pageindex.document import find_holders
-    from retriever.lexical.names import names_of_nodes
 
     document_key = insert_row(
         connection,
@@ -78,7 +83,7 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
             summary=node.summary,
             holder_id=holders.get(node.id),
         )
-    rows = [(name, node_keys[node_id]) for node_id, names in names_of_nodes(document).items() for name in names]
+    rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
     connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     for position, (node_id, link) in enumerate(document.links):
         insert_row(

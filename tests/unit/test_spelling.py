@@ -60,7 +60,7 @@ def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str
         "FooBaar",
         "rollbakc2",
         "quantum chromodynamics",  # nothing is near
-        "vocation",  # another word of the language
+        "location",  # another word of the language
         "packaged",  # a form of one
         "doesnt",
         "退房时间是几点",
