@@ -15,15 +15,16 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from pageindex.files import read_file
-from pageindex.node import Node
+from pageindex.node import Node, NodeKind
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.store import reading, text_vectors, writing
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from retriever.vectors.chroma import VectorIndex
 
 CHROMA_NAME = "chroma"
+SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
 
@@ -147,14 +149,42 @@ def hash_manifest(folder: Path) -> str:
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def read_lexical_tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
-    """What BM25 reads of each node, by its key: title, breadcrumb, summary and own text."""
+def read_lexical_tokens(
+    connection: sqlite3.Connection, node_keys: Sequence[int] | None = None
+) -> dict[int, list[str]]:
+    """What BM25 reads of each node that has lines, by its key: title, breadcrumb, summary and own text.
+
+    The front matter is no text: the file's other names and tags are read with its first node that has text.
+
+    Args:
+        connection: to the index.
+        node_keys: of which nodes; None for all.
+    """
     from retriever.lexical.tokens import tokenize
 
-    def join(node: Node) -> str:
-        return "\n".join((node.title, *node.breadcrumb, node.summary, node.text))
+    documents, of_documents, wanted = None, None, None
+    if node_keys is not None:
+        wanted = set(node_keys)
+        documents = reading.documents_of_keys(connection, wanted)
+        of_documents = reading.rankable_keys(connection, documents)
+    fields = reading.fields(connection, documents)
+    tokens = {}
+    nodes = reading.rankable_nodes(connection, of_documents)
+    for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
+        document = list(group)
+        names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
+        reader = next((stored for stored in document if has_text(stored.node)), document[0])
+        for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
+            node = stored.node
+            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
+            tokens[stored.key] = tokenize("\n".join(read))
+    return tokens
 
-    return {stored.key: tokenize(join(stored.node)) for stored in nodes}
+
+def has_text(node: Node) -> bool:
+    """Whether a node has text of its own, beside its front matter or its heading."""
+    body = node.body if node.kind is NodeKind.FILE else node.text.partition("\n")[2]
+    return bool(body.strip("=- \t\n"))
 
 
 def build_snapshot(
@@ -191,11 +221,11 @@ def build_snapshot(
         if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
             raise SnapshotError("too much has changed")
         check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
-        added = read_lexical_tokens(reading.rankable_nodes(connection, difference.added))
+        added = read_lexical_tokens(connection, difference.added)
         patch_lexical(previous / "lexical", folder / "lexical", difference.removed, added)
     except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
         shutil.rmtree(folder / "lexical", ignore_errors=True)
-        build_lexical(folder / "lexical", read_lexical_tokens(reading.rankable_nodes(connection)))
+        build_lexical(folder / "lexical", read_lexical_tokens(connection))
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
         files = describe_files(folder, (folder / "lexical").iterdir())

@@ -270,7 +270,7 @@ class View:
         from retriever.lexical.bm25 import LexicalIndex, build_lexical
 
         with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
-            tokens = read_lexical_tokens(reading.rankable_nodes(self.connection))
+            tokens = read_lexical_tokens(self.connection)
             build_lexical(Path(folder) / "lexical", tokens)
             return LexicalIndex.open(Path(folder) / "lexical")
 

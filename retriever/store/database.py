@@ -1,6 +1,7 @@
 """The connection to index.sqlite: opening, transactions, and SQLite's errors as our own."""
 
 import json
+import re
 import shlex
 import shutil
 import sqlite3
@@ -44,6 +45,9 @@ def create_database(folder: Path) -> sqlite3.Connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 make_schema(connection)
             _check_format(connection, folder)
+            # The first indexes of this format have no such table; what fills it is the next reading of the documents.
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone():
+                connection.execute(re.findall(r"^CREATE TABLE fields .*?;$", read_schema(), re.MULTILINE | re.DOTALL)[0])
         return connection
 
 

@@ -231,6 +231,15 @@ def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) 
     return sorted(row[0] for row in rows)
 
 
+def documents_of_keys(connection: sqlite3.Connection, node_keys: Iterable[int]) -> list[int]:
+    """The keys of the documents of the nodes with these keys, each once."""
+    rows = connection.execute(
+        "SELECT DISTINCT document_key FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
+        (keys_as_json(node_keys),),
+    )
+    return sorted(row[0] for row in rows)
+
+
 def link_targets(connection: sqlite3.Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
     rows = connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,))
@@ -376,6 +385,22 @@ def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[s
 
 
 # What documents say of themselves before a question is asked, by the nodes that a search found.
+
+
+def fields(connection: sqlite3.Connection, document_keys: Iterable[int] | None = None) -> dict[int, list[tuple[str, str]]]:
+    """Document keys to (key, value) of their front matter and tags, in its order; of all documents when None.
+
+    Documents without any are left out; so are all of an index from before they were kept.
+    """
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone():
+        return {}
+    query, given = "SELECT document_key, key, value FROM fields", ()
+    if document_keys is not None:
+        query, given = f"{query} WHERE document_key IN (SELECT value FROM json_each(?))", (keys_as_json(document_keys),)
+    found: dict[int, list[tuple[str, str]]] = {}
+    for document_key, key, value in connection.execute(f"{query} ORDER BY document_key, position", given):
+        found.setdefault(document_key, []).append((key, value))
+    return found
 
 
 def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:

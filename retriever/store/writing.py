@@ -55,6 +55,8 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
         warnings=json.dumps(document.warnings, ensure_ascii=False),
         dated=document.front_matter.dated,
     )
+    for position, (key, value) in enumerate(document.fields):
+        insert_row(connection, "fields", document_key=document_key, position=position, key=key, value=value)
     node_keys = {}
     for placed in document.nodes:
         node = placed.node
