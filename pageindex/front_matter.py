@@ -46,8 +46,8 @@ class FrontMatter:
     tags: tuple[str, ...] = ()
     """`tags` or `tag`, without `#`; a single string is split at commas, one without any at blanks."""
     fields: tuple[tuple[str, str], ...] = ()
-    """(key, value) of everything in it, in its order: keys in lower case, with dots where they are nested (`author.name`),
-    one row for each item of a list, values on one line, empty for null; at most MAX_FIELDS."""
+    """(key, value) of everything in it, in its order, at most MAX_FIELDS: keys in lower case, with dots where they are
+    nested (`author.name`), one for each item of a list; values on one line, empty for null."""
     warning: str = ""
     """Why it was not understood, as a clause; empty when it was, and when there is none."""
 

@@ -1,4 +1,4 @@
-"""A document's Markdown, read once: its headings, its blocks, the text that may hold links or tags, and text without markup.
+"""A document's Markdown, read once: headings, blocks, text that may hold links or tags, and text without markup.
 
 markdown-it-py's block rules do the work. Four things are changed around them:
 
@@ -282,7 +282,7 @@ class _Reader(StateBlock):
         self._note_definitions(self.lineMax)
 
     def _keep_content(self) -> None:
-        """Keep the text of a heading, and one that may hold links or tags; MDX components do, comments and scripts do not."""
+        """Keep the text of a heading, and one that may hold links or tags: MDX components, not comments and scripts."""
         content = self._content
         assert content is not None
         is_raw = content.type == "html_block" and content.content.lstrip().lower().startswith(_RAW_HTML)

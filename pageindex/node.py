@@ -86,6 +86,13 @@ class Node:
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
+    def body_span(self) -> Span | None:
+        """The lines of `body`; those of `text` where that is front matter alone."""
+        if self.span is None or not self.front_matter_lines or not self.body:
+            return self.span
+        return Span(self.span.first + self.front_matter_lines, self.span.last)
+
+    @property
     def citation(self) -> str:
         """`path:first-last`; the path alone when the node has no line of its own. Not escaped for a terminal."""
         return f"{self.path}:{self.span}" if self.span else self.path

@@ -1,6 +1,7 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
@@ -65,6 +66,7 @@ def search(
     direct = [*semantic.rankings, *keyword.rankings]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
+    direct = [replace(ranking, items=view.keep(ranking.items)) for ranking in direct] if view.part else direct
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
         note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])

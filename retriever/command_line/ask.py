@@ -32,10 +32,12 @@ from retriever.command_line.options import (
     profile_option,
     question_argument,
     refuse_misplaced_command,
+    scope_options,
     setting_options,
 )
 from retriever.display.editors import choose_template
 from retriever.errors import UsageError
+from retriever.query import Scope
 from retriever.serving.resident_client import MODE_VARIABLE
 from retriever.settings.layers import DEFAULT_PROFILE
 
@@ -60,7 +62,7 @@ class AskCommand(WithExamples):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            hint = "A question that begins with a dash comes after --."
+            hint = "A question that begins with a dash comes after --; a -word, in the quotes of the question."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
 
 
@@ -70,6 +72,7 @@ class AskCommand(WithExamples):
         '"send an email after the response" --top-k 3 --full',
         'ask --json --profile recall "ownership rules"',
         '--context --max-tokens 2000 "how are the two rankings fused?"',
+        "'oven -microwave \"first week\"' --in daily --tag kitchen --since 2024-05",
         "--batch questions.jsonl --run hits.jsonl --top-k 30",
     ),
     cls=AskCommand,
@@ -80,6 +83,7 @@ class AskCommand(WithExamples):
 @docs_option
 @index_option
 @profile_option
+@scope_options
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
@@ -111,6 +115,7 @@ class AskCommand(WithExamples):
 @console_option
 def ask(
     console: Console,
+    scope: Scope,
     settings: dict[str, Any],
     words: tuple[str, ...],
     docs: tuple[str, ...],
@@ -133,6 +138,10 @@ def ask(
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
 
     Words without quotes are one question. A question that is the name of a command needs `ask` before it.
+
+    A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE, -word (not with it),
+    "a phrase" (word for word). A -word that documents write so, as -xzf of a command, is searched for; -"word" leaves
+    it out all the same.
     """
     refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
@@ -142,14 +151,15 @@ def ask(
     if batch is not None:
         if excluded:
             raise click.UsageError(f"--batch answers the questions of its file; leave out {excluded}")
-        return answer_batch(batch, run or STANDARD_STREAM, opening, console, fail_on_none=fail_on_none)
+        return answer_batch(batch, run or STANDARD_STREAM, opening, console, scope, fail_on_none=fail_on_none)
     if run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
     question = join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
     form = Form(as_json, full, explain, show_hypothetical, editor)
-    answer = answer_question(question, recent_context, focus, opening, form, console, in_context=context)
+    grounding = {"recent_context": recent_context, "focus": focus, "scope": scope}
+    answer = answer_question(question, grounding, opening, form, console, in_context=context)
     if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
         from retriever.command_line.serve import start_in_background
 
@@ -194,21 +204,22 @@ class Form:
 
 def answer_question(
     question: str,
-    recent_context: str,
-    focus: tuple[str, ...],
+    grounding: Mapping[str, Any],
     opening: Opening,
     form: Form,
     console: Console,
     *,
     in_context: bool,
 ) -> "Answer":
-    """Searches, and prints the answer with what is to be known of it; `in_context`: as Markdown for a prompt."""
+    """Searches, and prints the answer with what is to be known of it; `in_context`: as Markdown for a prompt.
+
+    `grounding` has the other arguments of `Retriever.search`.
+    """
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
     from retriever.trace import Spent, milliseconds_since
 
     with opening.open(console) as retriever:
         opened = milliseconds_since(begun)
-        grounding: dict[str, Any] = {"recent_context": recent_context, "focus": focus}
         found = retriever.context(question, **grounding) if in_context else None
         answer = found.answer if found else retriever.search(question, **grounding)
         spent = Spent(opened, milliseconds_since(begun))
@@ -273,8 +284,8 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     for stage in answer.trace.stages:
         log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
     state, report = answer.index, answer.expansion
-    for sentence in answer.degraded:
-        console.note(f"note: {sentence}")
+    for note in (*answer.degraded, *answer.notes):
+        console.note(f"note: {note}")
     if report is not None and report.used:
         texts = (
             f"{counted(len(report.rewordings), 'rewording')}, {counted(len(report.passages), 'hypothetical passage')}"
@@ -285,10 +296,13 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
         console.note(f"note: {changed} changed, not in this answer; run: {refresh_command(state, index)}")
     if state.skipped_files:
         console.note(f"note: {counted(state.skipped_files, 'file')} could not be read; `status` names them")
-    if not answer.hits:
+    if not answer.hits and (answer.scope is None or answer.scope.sections):
         console.note("nothing found: try other words, or --profile recall")
     if footer:
-        amount = f"{counted(state.sections, 'section')} of {counted(state.documents, 'file')}"
+        part = answer.scope or state
+        amount = f"{counted(part.sections, 'section')} of {counted(part.documents, 'file')}"
+        if answer.scope is not None:
+            amount += f" ({' '.join(answer.scope.scope.terms)})"
         folders = ", ".join(openable(folder, ".") for folder in state.folders)
         console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {freshness(state)}")
 
@@ -305,7 +319,9 @@ class Question:
     text: str
 
 
-def answer_batch(source: str, target: str, opening: Opening, console: Console, *, fail_on_none: bool) -> ExitCode:
+def answer_batch(
+    source: str, target: str, opening: Opening, console: Console, scope: Scope, *, fail_on_none: bool
+) -> ExitCode:
     """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams.
 
     Raises:
@@ -326,7 +342,7 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
         if progress is not None:
             progress.start("answering", len(questions), "questions")
         for number, question in enumerate(questions, start=1):
-            answer = retriever.search(question.text)
+            answer = retriever.search(question.text, scope=scope)
             hits = [FoundJson.dump(hit) for hit in answer.hits]
             line = {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
             out.write(f"{json_line(line)}\n")

@@ -74,7 +74,7 @@ def explain(
     question = join_question(words, 'explain "how ...?"')
     if reference is None:
         form = Form(as_json, full=False, explain=True, hypothetical=False, editor=NO_EDITOR, hits=False)
-        answer_question(question, "", (), Opening(docs, index, profile, settings), form, console, in_context=False)
+        answer_question(question, {}, Opening(docs, index, profile, settings), form, console, in_context=False)
         return ExitCode.OK
     from retriever.evaluation.why_not import limitless, why_not
 

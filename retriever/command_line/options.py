@@ -16,6 +16,7 @@ from retriever.command_line import COMMANDS
 from retriever.command_line.console import Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import QuestionError, RetrieverError
+from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import Bounds, Setting, list_settings, merge, nest
 
@@ -217,6 +218,35 @@ editor_option = click.option(
     help=f"What citations open on a terminal: {', '.join(EDITOR_TEMPLATES)}, none, or a URL with {{path}} and "
     f"{{line}}; auto: the editor whose terminal it is, else what opens the file. Otherwise {EDITOR_VARIABLE}.",
 )
+
+
+SCOPE_OPTIONS = (
+    ("--in", "folders", "FOLDER", "Only in this folder or file. Repeatable: in any of them."),
+    ("--tag", "tags", "TAG", "Only in documents with this tag, or one below it. Repeatable: with all of them."),
+    (
+        "--since",
+        "since",
+        "DAY",
+        "Only in documents of this day or later: 2024, 2024-05, 2024-05-01, today, 7d, 2w, 3m, 1y.",
+    ),
+    ("--until", "until", "DAY", "Only in documents of this day or earlier."),
+    ("--where", "where", "KEY=VALUE", "Only in documents whose front matter says so, as in status=draft. Repeatable."),
+)
+
+
+def scope_options(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
+
+    @functools.wraps(function)
+    def command(**parameters: Any) -> ExitCode:  # noqa: ANN401 - what click gives
+        given = {name: parameters.pop(f"scope_{name}") for _, name, _, _ in SCOPE_OPTIONS}
+        return function(scope=Scope(**{name: value for name, value in given.items() if value}), **parameters)
+
+    for flag, name, metavar, text in reversed(SCOPE_OPTIONS):
+        multiple = name not in ("since", "until")
+        option = click.option(flag, f"scope_{name}", metavar=metavar, multiple=multiple, help=text)
+        command = option(command)
+    return command
 
 
 def profile_option(command: Command) -> Command:

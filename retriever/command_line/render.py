@@ -10,7 +10,7 @@ from rich.text import Text
 
 from retriever.command_line.console import is_unicode, openable, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
+from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights, name_fields
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -121,6 +121,8 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
+    if hit.matched_fields:
+        page.paragraph(highlight(sanitize_line(name_fields(hit.matched_fields)), stems), INDENT)
     page.paragraph(Text(page.dot.join(explain_evidence(hit.evidence)), QUIET), INDENT)
 
 

@@ -149,9 +149,7 @@ def hash_manifest(folder: Path) -> str:
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def read_lexical_tokens(
-    connection: sqlite3.Connection, node_keys: Sequence[int] | None = None
-) -> dict[int, list[str]]:
+def read_lexical_tokens(connection: sqlite3.Connection, node_keys: Sequence[int] | None = None) -> dict[int, list[str]]:
     """What BM25 reads of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
     The front matter is no text: the file's other names and tags are read with its first node that has text.
@@ -173,12 +171,21 @@ def read_lexical_tokens(
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
         document = list(group)
         names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
-        reader = next((stored for stored in document if has_text(stored.node)), document[0])
+        reader = find_reader([stored.node for stored in document])
         for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
             node = stored.node
-            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
+            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if node is reader else ()))
             tokens[stored.key] = tokenize("\n".join(read))
     return tokens
+
+
+def find_reader(nodes: Sequence[Node]) -> Node:
+    """The node of a document that is searched by its other names and tags: the first with text, else the first.
+
+    Args:
+        nodes: those that have lines, in document order; at least one.
+    """
+    return next(filter(has_text, nodes), nodes[0])
 
 
 def has_text(node: Node) -> bool:

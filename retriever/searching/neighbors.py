@@ -75,7 +75,8 @@ def add_neighbors(
         view.tree.load_nodes(hit.node_id for hit in hits)
         view.tree.load_links(hit.node_id for hit in hits)
         roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
-        return merge([find_neighbors(hits, view.tree, settings), roots])
+        around = merge([find_neighbors(hits, view.tree, settings), roots])
+        return view.keep(around)
 
     if settings.neighbors == "merged":
         return [

@@ -4,7 +4,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from pageindex.tree import DocumentTree
 from retriever.errors import SnapshotError
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_lexical_tokens
+from retriever.query import Scope
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
 from retriever.store.database import (
@@ -25,10 +26,15 @@ from retriever.store.database import (
     verify_on_error,
 )
 from retriever.store.reading import link_sources
+from retriever.types import Ranked
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
-    from retriever.vectors.exact import VectorSearch
+    from retriever.searching.scope import Part, ScopeTables
+    from retriever.vectors.exact import ExactIndex, VectorSearch
+
+
+MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -206,7 +212,44 @@ class View:
     """The snapshot in force; 0 before the first."""
     substitute: bool
     """Whether index.sqlite stands in for the snapshot."""
+    whole: "View | None" = None
+    """The whole index, where this is a part of it."""
+    part: "Part | None" = None
+    """What of the index may be found; None for all of it."""
     _opened: list[Snapshot] = field(default_factory=list)
+    _parts: "dict[Scope, View]" = field(default_factory=dict)
+
+    def within(self, scope: Scope) -> "View":
+        """The part of this state that a scope leaves; the last few are kept.
+
+        Raises:
+            ScopeError: it names what is not there.
+        """
+        if scope not in self._parts:
+            from retriever.searching.scope import find_part
+
+            part = find_part(self, scope)
+            view = replace(self, whole=self, part=part)
+            # What all parts share; what a part finds is less.
+            view.__dict__ |= {"tree": self.tree, "fingerprint": self.fingerprint, "background": self.background}
+            view.__dict__["counts"] = replace(self.counts, documents=part.documents, sections=len(part.node_keys))
+            view.__dict__["lexical"] = self.lexical.restrict(part.node_keys)
+            self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
+        return self._parts[scope]
+
+    @cached_property
+    def scope_tables(self) -> "ScopeTables":
+        """What scopes are decided by."""
+        from retriever.searching.scope import ScopeTables
+
+        return ScopeTables(self.connection)
+
+    def keep(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
+        """Those of the nodes that may be found."""
+        if self.part is None:
+            return tuple(items)
+        kept = self.part.keep(self.connection, (item.node_id for item in items))
+        return tuple(item for item in items if item.node_id in kept)
 
     @cached_property
     def tree(self) -> StoredTree:
@@ -249,13 +292,17 @@ class View:
     @property
     def chroma(self) -> "VectorSearch":
         """The chunks' vectors in ChromaDB, or what stands in for it."""
-        return self.scan if self.substitute or not self.can_ask_chroma else self._snapshot.vectors
+        # Of a part, its graph would find too few: those that lie on the way to others are left out.
+        is_scan = self.substitute or self.part is not None or not self.can_ask_chroma
+        return self.scan if is_scan else self._snapshot.vectors
 
     @cached_property
-    def scan(self) -> "VectorSearch":
+    def scan(self) -> "ExactIndex":
         """The exact scan over the vectors of all texts."""
         from retriever.vectors.exact import ExactIndex
 
+        if self.whole is not None and self.part is not None:
+            return self.whole.scan.restrict(self.whole.scope_tables.texts_of(self.part.node_keys))
         keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
         return ExactIndex(keys, matrix)
 

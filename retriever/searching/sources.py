@@ -141,6 +141,9 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
     stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
     view.tree.load(chunk.document_key for chunk in stored.values())
     found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
+    if view.part is not None:
+        kept = view.part.keep(view.connection, {chunk.node_id for chunk in stored.values()})
+        found = [item for item in found if item[1].node_id in kept]
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
     hits = []
     for similarity, chunk in found[:limit]:

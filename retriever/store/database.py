@@ -47,7 +47,7 @@ def create_database(folder: Path) -> sqlite3.Connection:
             _check_format(connection, folder)
             # The first indexes of this format have no such table; what fills it is the next reading of the documents.
             if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone():
-                connection.execute(re.findall(r"^CREATE TABLE fields .*?;$", read_schema(), re.MULTILINE | re.DOTALL)[0])
+                connection.execute(re.findall(r"^CREATE TABLE fields .*?;$", read_schema(), re.M | re.S)[0])
         return connection
 
 

@@ -231,6 +231,15 @@ def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) 
     return sorted(row[0] for row in rows)
 
 
+def keys_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
+    """Node ids to node keys; ids that are not there are left out."""
+    rows = connection.execute(
+        "SELECT node_id, node_key FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(node_ids)),),
+    )
+    return dict(rows)
+
+
 def documents_of_keys(connection: sqlite3.Connection, node_keys: Iterable[int]) -> list[int]:
     """The keys of the documents of the nodes with these keys, each once."""
     rows = connection.execute(
@@ -387,18 +396,20 @@ def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[s
 # What documents say of themselves before a question is asked, by the nodes that a search found.
 
 
-def fields(connection: sqlite3.Connection, document_keys: Iterable[int] | None = None) -> dict[int, list[tuple[str, str]]]:
+def fields(
+    connection: sqlite3.Connection, document_keys: Iterable[int] | None = None
+) -> dict[int, list[tuple[str, str]]]:
     """Document keys to (key, value) of their front matter and tags, in its order; of all documents when None.
 
     Documents without any are left out; so are all of an index from before they were kept.
     """
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone():
         return {}
-    query, given = "SELECT document_key, key, value FROM fields", ()
-    if document_keys is not None:
-        query, given = f"{query} WHERE document_key IN (SELECT value FROM json_each(?))", (keys_as_json(document_keys),)
+    wanted = None if document_keys is None else keys_as_json(document_keys)
+    some = "" if wanted is None else "WHERE document_key IN (SELECT value FROM json_each(:wanted))"
+    query = f"SELECT document_key, key, value FROM fields {some} ORDER BY document_key, position"
     found: dict[int, list[tuple[str, str]]] = {}
-    for document_key, key, value in connection.execute(f"{query} ORDER BY document_key, position", given):
+    for document_key, key, value in connection.execute(query, {"wanted": wanted}):
         found.setdefault(document_key, []).append((key, value))
     return found
 
