@@ -69,7 +69,11 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
     tree = view.tree
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
-    ids = [*hits, *complete_families(list(hits), tree)]
+    family = complete_families(list(hits), tree)
+    if answer.scope is not None and (part := view.within(answer.scope.scope).part) is not None:
+        kept = part.keep(view.connection, family)
+        family = tuple(node_id for node_id in family if node_id in kept)
+    ids = [*hits, *family]
     anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)
 

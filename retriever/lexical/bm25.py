@@ -109,10 +109,14 @@ class LexicalIndex:
         """The keys of all nodes, ascending."""
         return self._postings.keys
 
-    def restrict(self, node_keys: IntArray) -> Self:
-        """The same index, in which only these nodes are found; how rare a word is stays that of all nodes."""
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same index, in which only some nodes are found; how rare a word is stays that of all nodes.
+
+        Args:
+            rows: of `keys`, which are found.
+        """
         part = copy(self)
-        part._allowed = np.isin(self._postings.keys, node_keys)
+        part._allowed = rows
         return part
 
     def find_holding(self, terms: Collection[str]) -> IntArray:

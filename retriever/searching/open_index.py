@@ -233,7 +233,7 @@ class View:
             # What all parts share; what a part finds is less.
             view.__dict__ |= {"tree": self.tree, "fingerprint": self.fingerprint, "background": self.background}
             view.__dict__["counts"] = replace(self.counts, documents=part.documents, sections=len(part.node_keys))
-            view.__dict__["lexical"] = self.lexical.restrict(part.node_keys)
+            view.__dict__["lexical"] = self.lexical.restrict(part.rows)
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
 
@@ -242,7 +242,7 @@ class View:
         """What scopes are decided by."""
         from retriever.searching.scope import ScopeTables
 
-        return ScopeTables(self.connection)
+        return ScopeTables(self.connection, self.lexical.keys)
 
     def keep(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
         """Those of the nodes that may be found."""
@@ -302,7 +302,8 @@ class View:
         from retriever.vectors.exact import ExactIndex
 
         if self.whole is not None and self.part is not None:
-            return self.whole.scan.restrict(self.whole.scope_tables.texts_of(self.part.node_keys))
+            scan = self.whole.scan
+            return scan.restrict(self.whole.scope_tables.texts_of(self.part.rows, scan.keys))
         keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
         return ExactIndex(keys, matrix)
 

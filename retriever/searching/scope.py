@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -29,8 +29,12 @@ from retriever.store import reading
 from retriever.text import cut
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from retriever.lexical.postings import IntArray
     from retriever.searching.open_index import View
+
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 MAX_NAMED = 8  # of what there is, in a message
 MAX_NAME_CHARS = 60
@@ -48,8 +52,10 @@ class Part:
     """What a scope leaves of an index."""
 
     scope: Scope
+    rows: "Mask"
+    """Of all sections, in the order of their keys, which are left."""
     node_keys: "IntArray"
-    """Of the sections that are left, ascending."""
+    """Of those, ascending."""
     documents: int
     """How many documents have them."""
     reason: str = ""
@@ -57,10 +63,9 @@ class Part:
 
     def names_field(self, key: str, value: str) -> bool:
         """Whether the scope asks for a tag or a field of front matter that this is."""
-        if key == "tags" and any(is_tag(value, tag) for tag in self.scope.tags):
+        if key == "tags" and any(fold_tag(tag) in tag_and_above(value) for tag in self.scope.tags):
             return True
-        names = (condition.partition("=")[0].strip().lower() for condition in self.scope.where)
-        return key in names
+        return key in (condition.partition("=")[0].strip().lower() for condition in self.scope.where)
 
     def keep(self, connection: sqlite3.Connection, node_ids: Iterable[str]) -> set[str]:
         """Those of the nodes that are left."""
@@ -76,74 +81,107 @@ class ScopedDocument:
 
     key: int
     path: str
-    paths: tuple[str, ...]
-    """What may name it, each with the folders above: as it is indexed, as its ids have it, with its folder's name."""
-    day: str
-    """`2024-05-01`: the date in its front matter, else the one that its name begins with, else its file's time."""
-    fields: tuple[tuple[str, str], ...]
-    """(key, value) of its front matter and tags."""
+    names: tuple[str, ...]
+    """Paths that mean it: as it is indexed, as its ids have it, below the name of its folder."""
+    dated: int | None
+    """Seconds since 1970: the date in its front matter."""
+    mtime_ns: int
+    """Of its file; 0 when it could not be trusted."""
+
+    @property
+    def day(self) -> str:
+        """`2024-05-01`: the date in its front matter, else the one that its name begins with, else its file's time."""
+        if self.dated is not None:
+            with suppress(ValueError, OverflowError, OSError):
+                return datetime.fromtimestamp(self.dated, UTC).date().isoformat()
+        written = _DAY_IN_NAME.match(PurePosixPath(self.path).name)
+        if written and _parse_day(written[0]):
+            return written[0]
+        # A time that cannot be trusted was too young, or too old, when the file was read.
+        return (date.fromtimestamp(self.mtime_ns / 1e9) if self.mtime_ns else date.today()).isoformat()
 
 
 class ScopeTables:
-    """What is the same for every scope of one state of an index, read once."""
+    """What is the same for every scope of one state of an index, each part read when it is first asked for."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.documents = read_documents(connection)
-        self.node_documents, self.node_keys = _columns(connection, "SELECT document_key, node_key FROM nodes", 2)
+    def __init__(self, connection: sqlite3.Connection, node_keys: "IntArray") -> None:
+        """Of the index, and the keys of all its sections, ascending."""
         self._connection = connection
-        self._chunks: tuple[IntArray, IntArray] | None = None
+        self._node_keys = node_keys
+        self._texts: tuple[IntArray, IntArray] | None = None  # row of a section, and of a chunk that has its text
+        rows = connection.execute(
+            "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns,"
+            " (SELECT min(node_key) FROM nodes WHERE nodes.document_key = documents.document_key)"
+            " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
+        ).fetchall()
+        self.documents = tuple(
+            ScopedDocument(key, path, (path, prefix + path, f"{PurePosixPath(folder).name}/{path}"), dated, mtime_ns)
+            for key, prefix, folder, path, dated, mtime_ns, _ in rows
+        )
+        # A document is written in one go: its nodes have the keys from its first one to that of the next document.
+        first = np.array([row[-1] or 0 for row in rows], np.int64)
+        order = np.argsort(first)
+        places = np.searchsorted(first[order], node_keys, side="right") - 1
+        self.documents_of_rows: IntArray = order[places] if len(rows) else places
 
-    def nodes_of(self, documents: Collection[ScopedDocument]) -> "IntArray":
-        """The keys of all their nodes, ascending."""
-        keys = np.fromiter((document.key for document in documents), np.int64, len(documents))
-        return np.sort(self.node_keys[np.isin(self.node_documents, keys)])
+    @cached_property
+    def fields(self) -> dict[int, list[tuple[str, str]]]:
+        """(key, value) of front matter and tags, by the document's key."""
+        return reading.fields(self._connection)
 
-    def texts_of(self, node_keys: "IntArray") -> "IntArray":
-        """The chunks that stand for the texts of these nodes where vectors are searched (`text_vectors`)."""
-        if self._chunks is None:
-            nodes, chunks = _columns(self._connection, "SELECT node_key, chunk_key FROM chunks", 2)
-            # The first chunk of each text; of a text that comes once it is the chunk itself.
-            again, first = _columns(
-                self._connection,
-                "SELECT chunk_key, first FROM (SELECT chunk_key, min(chunk_key) OVER (PARTITION BY text_hash) AS first"
-                " FROM chunks) WHERE chunk_key <> first",
-                2,
-            )
-            order = np.argsort(again)
-            firsts = chunks.copy()
-            is_again = np.isin(chunks, again)
-            firsts[is_again] = first[order][np.searchsorted(again[order], chunks[is_again])]
-            self._chunks = nodes, firsts
-        nodes, firsts = self._chunks
-        return firsts[np.isin(nodes, node_keys)]
+    @cached_property
+    def days(self) -> list[str]:
+        """The day of each document."""
+        return [document.day for document in self.documents]
 
+    @cached_property
+    def tags(self) -> dict[str, set[int]]:
+        """The documents with each tag, by its case-folded name: a tag below another counts for both."""
+        found: dict[str, set[int]] = {}
+        for key, pairs in self.fields.items():
+            for tag in {tag for name, value in pairs if name == "tags" for tag in tag_and_above(value)}:
+                found.setdefault(tag, set()).add(key)
+        return found
 
-def _columns(connection: sqlite3.Connection, query: str, count: int) -> "tuple[IntArray, ...]":
-    rows = np.array(connection.execute(query).fetchall(), np.int64).reshape(-1, count)
-    return tuple(np.ascontiguousarray(rows[:, place]) for place in range(count))
+    def find(self, is_met: Callable[[ScopedDocument], bool]) -> set[int]:
+        """The keys of the documents that meet a condition."""
+        return {document.key for document in self.documents if is_met(document)}
 
+    @cached_property
+    def _chunks(self) -> "tuple[IntArray, IntArray]":
+        """Of each chunk the row of its section, and the first chunk with its text."""
+        nodes, chunks = (
+            np.array((listed or "").split(",") if listed else [], np.int64)
+            for listed in self._connection.execute(
+                "SELECT group_concat(node_key), group_concat(chunk_key) FROM chunks INDEXED BY chunks_of_node"
+            ).fetchone()
+        )
+        again = self._connection.execute(
+            "SELECT chunk_key, first FROM chunks JOIN (SELECT text_hash, min(chunk_key) AS first FROM chunks"
+            " GROUP BY text_hash HAVING count(*) > 1) USING (text_hash) ORDER BY chunk_key"
+        )
+        first = chunks.copy()
+        pairs = np.array(again.fetchall(), np.int64).reshape(-1, 2)
+        order = np.argsort(chunks)
+        first[order[np.searchsorted(chunks[order], pairs[:, 0])]] = pairs[:, 1]
+        return np.searchsorted(self._node_keys, nodes), first
 
-def read_documents(connection: sqlite3.Connection) -> tuple[ScopedDocument, ...]:
-    """Every document of an index, by folder and path."""
-    fields = reading.fields(connection)
-    today = date.today().isoformat()
-    rows = connection.execute(
-        "SELECT document_key, prefix, folders.path, documents.path, dated, mtime_ns"
-        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-    )
-    found = []
-    for key, prefix, folder, path, dated, mtime_ns in rows:
-        name = PurePosixPath(path).name
-        if dated is not None:
-            with suppress(ValueError, OverflowError, OSError):
-                dated = datetime.fromtimestamp(dated, UTC).date().isoformat()
-        elif (written := _DAY_IN_NAME.match(name)) and _parse_day(written[0]):
-            dated = written[0]
-        else:  # without a time that can be trusted it was too young, or too old, when it was read
-            dated = date.fromtimestamp(mtime_ns / 1e9).isoformat() if mtime_ns else today
-        paths = tuple(dict.fromkeys((path, prefix + path, f"{PurePosixPath(folder).name}/{path}")))
-        found.append(ScopedDocument(key, path, paths, str(dated), tuple(fields.get(key, ()))))
-    return tuple(found)
+    def texts_of(self, rows: "Mask", keys: "IntArray") -> "Mask":
+        """Which of the chunks that are searched stand for the texts of these sections (`text_vectors`).
+
+        Args:
+            rows: of all sections, which are left.
+            keys: of the chunks, ascending; the same at every call.
+        """
+        if self._texts is None:
+            sections, first = self._chunks
+            places = np.minimum(np.searchsorted(keys, first), max(0, len(keys) - 1))
+            there = keys[places] == first if len(keys) else np.zeros(len(first), np.bool_)  # others have no vector
+            self._texts = sections[there], places[there]
+        sections, places = self._texts
+        texts = np.zeros(len(keys), np.bool_)
+        texts[places[rows[sections]]] = True
+        return texts
 
 
 def find_part(view: "View", scope: Scope) -> Part:
@@ -152,66 +190,60 @@ def find_part(view: "View", scope: Scope) -> Part:
     Raises:
         ScopeError: a folder, a tag or a field is not there, or a day is none.
     """
-    tables = view.scope_tables
-    documents, reason, met = tables.documents, "", ""
-    for term, meeting in read_filters(view.connection, scope, documents):
-        left = tuple(document for document in documents if document.key in meeting)
-        if documents and not left:
-            days = sorted(document.day for document in documents)
+    tables, keys = view.scope_tables, view.lexical.keys
+    left = {document.key for document in tables.documents}
+    reason, met = "", ""
+    for term, meeting in read_filters(view.connection, scope, tables):
+        if left and not left & meeting:
+            days = sorted(document.day for document in tables.documents if document.key in left)
             dated = f"; the days are {days[0]} to {days[-1]}" if term.startswith(("since:", "until:")) else ""
             reason = f"{met + ': ' if met else ''}no document meets {term}{dated}"
         met = f"{met} {term}".strip()
-        documents = left
-    keys = np.intersect1d(tables.nodes_of(documents), view.lexical.keys)
+        left &= meeting
+    are_left = np.fromiter((document.key in left for document in tables.documents), np.bool_, len(tables.documents))
+    rows = are_left[tables.documents_of_rows] if len(are_left) else np.zeros(len(keys), np.bool_)
     for phrase in scope.phrases:
-        if len(keys):
-            keys = find_phrase(view, phrase, keys)
-            if not len(keys):
+        if rows.any():
+            rows = rows & np.isin(keys, find_phrase(view, phrase, keys[rows]))
+            if not rows.any():
                 words = "without the quotation marks its words are searched for"
                 reason = f'{met + ": " if met else ""}no section holds "{phrase}"; {words}'
     for word in scope.without:
-        if len(keys):
-            keys = np.setdiff1d(keys, find_word(view, word, keys))
-            if not len(keys):
+        if rows.any():
+            rows = rows & ~np.isin(keys, find_word(view, word, keys[rows]))
+            if not rows.any():
                 reason = f"{met + ': ' if met else ''}every section holds {word!r}, which is to be left out"
-    if not len(keys):
-        return Part(scope, keys, 0, reason or "there is no section")
-    return Part(scope, keys, len(np.unique(tables.node_documents[np.isin(tables.node_keys, keys)])))
+    if not rows.any():
+        return Part(scope, rows, keys[rows], 0, reason or "there is no section")
+    return Part(scope, rows, keys[rows], int(np.count_nonzero(np.bincount(tables.documents_of_rows[rows]))))
 
 
 # Documents: folders, tags, days, fields.
 
 
-def read_filters(
-    connection: sqlite3.Connection, scope: Scope, documents: Sequence[ScopedDocument]
-) -> Iterator[tuple[str, Collection[int]]]:
+def read_filters(connection: sqlite3.Connection, scope: Scope, tables: ScopeTables) -> Iterator[tuple[str, set[int]]]:
     """(a filter as a question writes it, the keys of the documents that meet it) of what a scope asks of documents."""
-
-    def those(is_met: Callable[[ScopedDocument], bool]) -> frozenset[int]:
-        return frozenset(document.key for document in documents if is_met(document))
-
+    documents = tables.documents
+    everything = {document.key for document in documents}
     if scope.folders:
         found = (find_folder(connection, f"in:{name}", name, documents) for name in scope.folders)
-        yield " ".join(f"in:{name}" for name in scope.folders), frozenset(chain.from_iterable(found))
+        yield " ".join(f"in:{name}" for name in scope.folders), set(chain.from_iterable(found))
     for name in scope.not_folders:
-        inside = find_folder(connection, f"-in:{name}", name, documents)
-        yield f"-in:{name}", {document.key for document in documents} - inside
+        yield f"-in:{name}", everything - find_folder(connection, f"-in:{name}", name, documents)
     for name in scope.tags:
-        check_tag(f"tag:{name}", name, documents)
-        yield f"tag:{name}", those(partial(has_tag, name=name))
+        yield f"tag:{name}", find_tag(f"tag:{name}", name, tables)
     for name in scope.not_tags:
-        check_tag(f"-tag:{name}", name, documents)
-        tagged = those(partial(has_tag, name=name))
-        yield f"-tag:{name}", {document.key for document in documents} - tagged
+        yield f"-tag:{name}", everything - find_tag(f"-tag:{name}", name, tables)
+    days = zip(documents, tables.days, strict=True) if scope.since or scope.until else ()
+    dated = [(document.key, day) for document, day in days]
     if scope.since:
         first, _ = read_days(f"since:{scope.since}", scope.since)
-        yield f"since:{scope.since}", those(lambda document: document.day >= first)
+        yield f"since:{scope.since}", {key for key, day in dated if day >= first}
     if scope.until:
         _, last = read_days(f"until:{scope.until}", scope.until)
-        yield f"until:{scope.until}", those(lambda document: document.day <= last)
+        yield f"until:{scope.until}", {key for key, day in dated if day <= last}
     for condition in scope.where:
-        key, value = check_field(condition, documents)
-        yield f"where:{condition}", those(partial(has_field, key=key, value=value))
+        yield f"where:{condition}", find_field(condition, tables)
 
 
 def find_folder(
@@ -221,7 +253,7 @@ def find_folder(
     wanted = name.replace("\\", "/").removeprefix("./").strip("/")
 
     def find(is_there: Callable[[str], bool]) -> frozenset[int]:
-        return frozenset(document.key for document in documents if any(map(is_there, document.paths)))
+        return frozenset(document.key for document in documents if any(map(is_there, document.names)))
 
     low = f"{wanted.casefold()}/"
     if wanted and (
@@ -249,44 +281,41 @@ def _is_below(path: str, folder: str) -> bool:
     return not folder or f"{path}/".startswith(f"{folder}/")
 
 
-def has_tag(document: ScopedDocument, name: str) -> bool:
-    """Whether it has the tag, or one below it."""
-    return any(key == "tags" and is_tag(value, name) for key, value in document.fields)
+def tag_and_above(tag: str) -> tuple[str, ...]:
+    """`area/part` and `area`, case folded."""
+    parts = fold_tag(tag).split("/")
+    return tuple("/".join(parts[:count]) for count in range(len(parts), 0, -1))
 
 
-def is_tag(own: str, name: str) -> bool:
-    """Whether a tag is the one that is asked for, or one below it (`project/alpha` for `project`), in any case."""
-    return _is_below(own.casefold(), name.removeprefix("#").strip("/").casefold())
+def fold_tag(name: str) -> str:
+    """A tag as it is compared."""
+    return name.removeprefix("#").strip("/").casefold()
 
 
-def check_tag(term: str, name: str, documents: Sequence[ScopedDocument]) -> None:
-    """Raises where no document has the tag."""
-    if not any(has_tag(document, name) for document in documents):
-        counts = Counter(value for document in documents for key, value in document.fields if key == "tags")
+def find_tag(term: str, name: str, tables: ScopeTables) -> set[int]:
+    """The documents with a tag, or one below it; raises where none has it."""
+    if fold_tag(name) not in tables.tags:
+        counts = Counter(value for pairs in tables.fields.values() for key, value in pairs if key == "tags")
         known = [value for value, _ in counts.most_common()]
         raise ScopeError(term, f"no document has the tag {name!r}{list_known(known, name) or ', or any other'}")
+    return tables.tags[fold_tag(name)]
 
 
-def has_field(document: ScopedDocument, key: str, value: str | None) -> bool:
-    """Whether its front matter has that key, with that value where one is asked for; both are case folded."""
-    return any(name == key and (value is None or own.casefold() == value) for name, own in document.fields)
-
-
-def check_field(condition: str, documents: Sequence[ScopedDocument]) -> tuple[str, str | None]:
-    """`status=draft` as `has_field` compares it; raises where no document has that key, or none that value."""
+def find_field(condition: str, tables: ScopeTables) -> set[int]:
+    """The documents whose front matter has `status=draft`, or `status`; raises where none has that key, or value."""
     name, sign, given = condition.partition("=")
-    key, value = name.strip().lower(), " ".join(given.split()).casefold() if sign else None
+    key, wanted = name.strip().lower(), " ".join(given.split())
     term = f"where:{condition}"
-    if not any(has_field(document, key, None) for document in documents):
-        counts = Counter(name for document in documents for name in dict(document.fields))
-        known = [name for name, _ in counts.most_common()]
-        what = f"the field {name.strip()!r} in its front matter" if known else "front matter"
-        raise ScopeError(term, f"no document has {what}{list_known(known, key)}")
-    if not any(has_field(document, key, value) for document in documents):
-        held = Counter(own for document in documents for name, own in document.fields if name == key)
-        known = [own for own, _ in held.most_common()]
-        raise ScopeError(term, f"{key} is {given!r} in no document{list_known(known, given)}")
-    return key, value
+    held = [(document, own) for document, pairs in tables.fields.items() for known, own in pairs if known == key]
+    if not held:
+        counts = Counter(known for pairs in tables.fields.values() for known in dict(pairs))
+        what = f"the field {name.strip()!r} in its front matter" if counts else "front matter"
+        raise ScopeError(term, f"no document has {what}{list_known([known for known, _ in counts.most_common()], key)}")
+    found = {document for document, own in held if not sign or own.casefold() == wanted.casefold()}
+    if not found:
+        values = [own for own, _ in Counter(own for _, own in held).most_common()]
+        raise ScopeError(term, f"{key} is {given!r} in no document{list_known(values, wanted)}")
+    return found
 
 
 def read_days(term: str, given: str) -> tuple[str, str]:
@@ -337,11 +366,11 @@ def list_known(known: Sequence[str], wanted: str, also: Sequence[str] = ()) -> s
 
 
 def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
-    """Those of the sections that hold a word in any of its forms, or several words word for word."""
+    """The sections that hold a word in any of its forms; of `keys`, those that hold several words word for word."""
     terms = tokenize(word)
     if not terms or any(sign.isspace() for sign in word):
         return find_phrase(view, word, keys)
-    return np.intersect1d(keys, view.lexical.find_holding(terms))
+    return view.lexical.find_holding(terms)
 
 
 def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
@@ -352,13 +381,13 @@ def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     pattern = re.compile(f"{ends[0]}{re.escape(wanted)}{ends[1]}")
     terms = tokenize(phrase)
     if terms:
-        keys = np.intersect1d(keys, view.lexical.find_holding(terms))
-    names = {document.key: "\n".join(value for _, value in document.fields) for document in view.scope_tables.documents}
+        keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
+    fields = view.scope_tables.fields
     found = [
         stored.key
         for stored in reading.rankable_nodes(view.connection, keys.tolist())
         if pattern.search(fold("\n".join((stored.node.title, stored.node.body))))
-        or pattern.search(fold(names[stored.document_key]))
+        or any(pattern.search(fold(value)) for _, value in fields.get(stored.document_key, ()))
     ]
     return np.array(found, np.int64)
 

@@ -97,10 +97,15 @@ class ExactIndex:
     def __len__(self) -> int:
         return len(self._keys) if self._rows is None else len(self._rows)
 
-    def restrict(self, keys: npt.NDArray[np.int64]) -> Self:
-        """The same vectors, of which only those with these keys are found."""
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """The keys of all vectors, in their order."""
+        return self._keys
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same vectors, of which only those of these rows are found."""
         part = copy(self)
-        part._rows = np.flatnonzero(np.isin(self._keys, keys))
+        part._rows = np.flatnonzero(rows)
         return part
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
