@@ -66,7 +66,8 @@ def search(
     direct = [*semantic.rankings, *keyword.rankings]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
-    direct = [replace(ranking, items=view.keep(ranking.items)) for ranking in direct] if view.part else direct
+    if view.part is not None:
+        direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
         note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Protocol
 
 from pageindex.node import Node, Span
@@ -70,9 +71,8 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
     family = complete_families(list(hits), tree)
-    if answer.scope is not None and (part := view.within(answer.scope.scope).part) is not None:
-        kept = part.keep(view.connection, family)
-        family = tuple(node_id for node_id in family if node_id in kept)
+    if answer.scope is not None:
+        family = tuple(compress(family, view.within(answer.scope.scope).are_allowed(family)))
     ids = [*hits, *family]
     anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)

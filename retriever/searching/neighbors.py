@@ -76,7 +76,7 @@ def add_neighbors(
         view.tree.load_links(hit.node_id for hit in hits)
         roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
         around = merge([find_neighbors(hits, view.tree, settings), roots])
-        return view.keep(around)
+        return view.keep_allowed(around)
 
     if settings.neighbors == "merged":
         return [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,7 @@ class StoredTree:
         self._tree = DocumentTree()
         self._sections: dict[int, list[Node]] = {}
         self._document_keys: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
         self._linked: set[str] = set()
         self._boilerplate: dict[str, float] = {}
 
@@ -62,6 +64,7 @@ class StoredTree:
         for stored in reading.nodes_of_documents(self._connection, new):
             self._tree.add(stored.node, stored.parent_id)
             self._document_keys[stored.node.id] = stored.document_key
+            self._keys[stored.node.id] = stored.key
             self._sections.setdefault(stored.document_key, [])
             if stored.node.span:
                 self._sections[stored.document_key].append(stored.node)
@@ -97,6 +100,10 @@ class StoredTree:
     def document_key(self, node_id: str) -> int:
         """The document that a loaded node belongs to."""
         return self._document_keys[node_id]
+
+    def key(self, node_id: str) -> int:
+        """The key of a loaded node."""
+        return self._keys[node_id]
 
     def node(self, node_id: str) -> Node:
         """A loaded node."""
@@ -244,12 +251,16 @@ class View:
 
         return ScopeTables(self.connection, self.lexical.keys)
 
-    def keep(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
-        """Those of the nodes that may be found."""
+    def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
+        """Which of the nodes may be found."""
         if self.part is None:
-            return tuple(items)
-        kept = self.part.keep(self.connection, (item.node_id for item in items))
-        return tuple(item for item in items if item.node_id in kept)
+            return [True] * len(node_ids)
+        self.tree.load_nodes(node_ids)
+        return self.part.holds([self.tree.key(node_id) for node_id in node_ids])
+
+    def keep_allowed(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
+        """Those of the items that may be found."""
+        return tuple(compress(items, self.are_allowed([item.node_id for item in items])))
 
     @cached_property
     def tree(self) -> StoredTree:

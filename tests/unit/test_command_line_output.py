@@ -171,6 +171,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
                         "note": "",
                     },
                 ],
+                "matched_fields": [],
             }
         ],
         "index": {
@@ -188,6 +189,8 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
         },
         "degraded": ["semantic: off"],
         "expansion": None,
+        "scope": None,
+        "notes": [],
     }
     assert list(spent) == ["opening", "semantic", "keyword", "total"]
     assert spent["semantic"] == 4.25
