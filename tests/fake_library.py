@@ -17,7 +17,7 @@ from retriever.browse import Excerpt
 from retriever.context.budget import build_context
 from retriever.context.gather import AnswerInContext
 from retriever.context.sections import Section
-from retriever.display.json import hit_object
+from retriever.display.json import dump_hit
 from retriever.doctor import CheckUp, Finding
 from retriever.expansion.cache import ExpansionMetrics, Gain
 from retriever.history import QuestionLog
@@ -31,34 +31,16 @@ from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
 REPORT = IndexReport(
-    path="/index",
-    folders=("/docs",),
-    added=3,
-    changed=1,
-    moved=0,
-    removed=2,
-    unchanged=151,
-    documents=155,
-    sections=1203,
-    chunks=3204,
-    embedded=40,
-    reused_vectors=2,
-    skipped=(("bad.md", "it holds NUL bytes"),),
-    seconds=4.13,
-    snapshot=8,
-)
+    path="/index", folders=("/docs",), added=3, changed=1, moved=0, removed=2, unchanged=151, documents=155,
+    sections=1203, chunks=3204, embedded=40, reused_vectors=2, skipped=(("bad.md", "it holds NUL bytes"),),
+    seconds=4.13, snapshot=8,
+)  # fmt: skip
 RECORD = {
-    "asked_at": "2030-01-02T03:04:05+00:00",
-    "question": "how?\x1b",
-    "profile": "balanced",
-    "verdict": "weak",
-    "confidence": 0.25,
+    "asked_at": "2030-01-02T03:04:05+00:00", "question": "how?\x1b", "profile": "balanced", "verdict": "weak",
+    "confidence": 0.25, "hits": [dump_hit(HIT, full=True)], "index": {"snapshot": 7},
     "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
-    "hits": [hit_object(HIT, full=True)],
-    "index": {"snapshot": 7},
-    "degraded": ["semantic: no model"],
-    "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
-}
+    "degraded": ["semantic: no model"], "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
+}  # fmt: skip
 HISTORY = create_autospec(QuestionLog, instance=True)
 HISTORY.queries.return_value = (StoredQuery(12, "2030-01-02T03:04:05+00:00", "how?\x1b", "weak", HIT.citation),)
 HISTORY.record.side_effect = lambda key: {"id": key, **RECORD}
@@ -117,7 +99,6 @@ def read_nodes(reference: str = "", depth: int | None = None) -> tuple[Node, ...
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-    """Puts a new one in the library's place."""
     library = FakeLibrary()
     retriever = library.retriever
     retriever.__enter__.return_value = retriever
@@ -145,7 +126,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)
-    monkeypatch.setattr("retriever.command_line.serve.resident_state", lambda: None)
+    monkeypatch.setattr("retriever.command_line.serve.read_resident_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library
