@@ -21,11 +21,12 @@ from retriever.command_line.console import (
 )
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
-from retriever.errors import UsageError
+from retriever.errors import QuestionError, ScopeError, UsageError
 from retriever.query import Scope
 from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
+    from retriever.retriever import Retriever
     from retriever.trace import Spent
     from retriever.types import Answer
 
@@ -245,7 +246,6 @@ def answer_batch(
 ) -> ExitCode:
     """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams."""
     from pageindex.files import read_file
-    from retriever.display.json import FoundJson
     from retriever.display.phrases import pluralize
 
     try:
@@ -259,12 +259,10 @@ def answer_batch(
         if progress is not None:
             progress.start("answering", len(questions), "questions")
         for number, question in enumerate(questions, start=1):
-            answer = retriever.search(question.text, scope=scope)
-            hits = [FoundJson.dump(hit) for hit in answer.hits]
-            line = {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+            line, sentences = answer_line(retriever, question, scope)
             out.write(f"{json_line(line)}\n")
-            unanswered += answer.verdict == "none"
-            for sentence in map(str, answer.degraded):
+            unanswered += line["verdict"] == "none"
+            for sentence in sentences:
                 degraded[sentence] = degraded.get(sentence, 0) + 1
             if progress is not None:
                 progress.advance("answering", number)
@@ -274,6 +272,22 @@ def answer_batch(
         console.note(f"note: {sentence} ({pluralize(times, 'question')})")
     console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
+
+
+def answer_line(retriever: "Retriever", question: Question, scope: Scope) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The line of a run for a question, and what was degraded or wrong with it."""
+    from retriever.display.json import FoundJson
+
+    line: dict[str, Any] = {"id": question.id}
+    try:
+        answer = retriever.search(question.text, scope=scope)
+    except QuestionError as error:  # in one question, which then has no answer; the others have theirs
+        if isinstance(error, ScopeError) and error.term not in question.text:
+            raise  # it is in an option
+        return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
+    hits = [FoundJson.dump(hit) for hit in answer.hits]
+    line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+    return line, tuple(map(str, answer.degraded))
 
 
 def read_questions(content: bytes, name: str) -> list[Question]:

@@ -88,7 +88,7 @@ class Tool(BaseModel):
 class SearchTool(Tool):
     """Find the sections of the user's documents that answer a question, best first.
 
-    A question may hold filters: in:folder, tag:name, -word, "exact phrase".
+    Filters in a question: in:folder, -word, "exact phrase".
     Gives citation (file:first-last), node_id, text, and a verdict (answered, weak, none).
     """
 
@@ -104,10 +104,10 @@ class SearchTool(Tool):
         json_schema_extra={"enum": list(profile_names())},
     )
     path: str = Field(default="", description="Only hits in this file or folder.", max_length=4_000)
-    tag: Filter = Field(default="", description="Only documents with this tag.")
-    since: Filter = Field(default="", description="Only documents of this day or later: 2024-05-01, 2024, 7d.")
-    until: Filter = Field(default="", description="Only documents up to this day.")
-    where: Filter = Field(default="", description="Only documents whose front matter has this: status=draft.")
+    tag: Filter = Field(default="", description="Only with this tag.")
+    since: Filter = Field(default="", description="Only of this day or later: 2024-05-01, 7d.")
+    until: Filter = Field(default="", description="Only up to this day.")
+    where: Filter = Field(default="", description="Only with this front matter: status=draft.")
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 

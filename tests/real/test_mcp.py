@@ -116,7 +116,7 @@ def test_the_descriptions_are_short() -> None:
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
-    assert len(tokenizer.encode(text).ids) <= 1660
+    assert len(tokenizer.encode(text).ids) <= 1800
 
 
 def test_the_estimate_is_on_the_safe_side() -> None:
