@@ -1,7 +1,6 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
@@ -57,8 +56,6 @@ def search(
     direct = [*semantic.rankings, *keyword.rankings]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
-    if view.part is not None:
-        direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
         note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])

@@ -264,7 +264,7 @@ def test_the_page_and_the_api(index: Path) -> None:
         nothing = client.get("/", params={"question": "oven in:daily tag:kitchen"})
         assert "in:daily: no document meets tag:kitchen" in nothing.text
         unknown = client.get("/api/search", params={"question": "oven", "tag": "bakin"})
-        assert unknown.status_code == 422
+        assert unknown.status_code == 404
         assert "did you mean baking?" in unknown.json()["error"]
 
 

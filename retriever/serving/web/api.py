@@ -196,11 +196,7 @@ class Endpoint(Generic[Query]):
             }
             for name, field in schema["properties"].items()
         ]
-        failures = {
-            status: _response(text, "ErrorJson")
-            for status, text in FAILURES.items()
-            if status != "404" or self.schema != "AnswerJson"  # a search names nothing that may be missing
-        }
+        failures = {status: _response(text, "ErrorJson") for status, text in FAILURES.items()}
         return {
             "operationId": self.path.rpartition("/")[2],
             "summary": self.summary,
@@ -256,7 +252,7 @@ class HealthJson(BaseModel):
 
 
 FAILURES = {
-    "404": "The documents hold no such node, path or line.",
+    "404": "The documents hold no such node, path or line, or a filter names what they do not have.",
     "422": "A parameter is wrong; the message says which, and what to give instead.",
     "503": "The index cannot be used now; the message says what to do.",
 }
