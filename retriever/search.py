@@ -1,6 +1,7 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
@@ -10,6 +11,7 @@ from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import EncodedQueries, OpenModels, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
 from retriever.searching.hits import HitSettings, build_hits
+from retriever.searching.names import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.sources import (
@@ -54,6 +56,12 @@ def search(
     recorder.signals = gather_signals(view, semantic, keyword)
 
     direct = [*semantic.rankings, *keyword.rankings]
+    with recorder.stage(StageName.NAME) as note:
+        named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
+        note.text = f"{len(named.items)} sections" if named else "none"
+        direct += [named] if named else []
+    if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
+        direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
     with recorder.stage(StageName.NEIGHBORS) as note:

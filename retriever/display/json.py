@@ -204,6 +204,13 @@ class TraceJson(JsonObject):
     signals: Signals
 
 
+class CorrectionJson(JsonObject):
+    """A word of the question that was searched for in another spelling."""
+
+    wrote: Text
+    searched: Text
+
+
 class AnswerJson(JsonObject):
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -215,6 +222,7 @@ class AnswerJson(JsonObject):
     hits: list[HitJson]
     index: IndexJson
     degraded: Sentences
+    corrections: list[CorrectionJson] = Field(default_factory=list)
     expansion: ExpansionJson | None
     scope: ScopeJson | None
     notes: Sentences

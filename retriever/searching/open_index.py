@@ -14,7 +14,7 @@ from pageindex.node import Node
 from pageindex.tree import DocumentTree
 from retriever.errors import SnapshotError
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_chroma, read_lexical_tokens
+from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.query import Scope
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
@@ -31,6 +31,7 @@ from retriever.types import Ranked
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
+    from retriever.lexical.spelling import Spellings
     from retriever.searching.scope import Part, ScopeTables
     from retriever.vectors.exact import ExactIndex, VectorSearch
 
@@ -57,6 +58,7 @@ class StoredTree:
         self._keys: dict[str, int] = {}
         self._linked: set[str] = set()
         self._boilerplate: dict[str, float] = {}
+        self._holders: dict[str, str] = {}
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
@@ -65,6 +67,8 @@ class StoredTree:
             self._tree.add(stored.node, stored.parent_id)
             self._document_keys[stored.node.id] = stored.document_key
             self._keys[stored.node.id] = stored.key
+            if stored.holder_id:
+                self._holders[stored.node.id] = stored.holder_id
             self._sections.setdefault(stored.document_key, [])
             if stored.node.span:
                 self._sections[stored.document_key].append(stored.node)
@@ -101,13 +105,20 @@ class StoredTree:
         """The document that a loaded node belongs to."""
         return self._document_keys[node_id]
 
-    def key(self, node_id: str) -> int:
-        """The key of a loaded node."""
-        return self._keys[node_id]
+    def keys(self, node_ids: Sequence[str]) -> list[int]:
+        """The keys of the nodes, which need not be loaded."""
+        new = [node_id for node_id in node_ids if node_id not in self._keys]
+        if new:
+            self._keys.update(reading.keys_of_nodes(self._connection, new))
+        return [self._keys[node_id] for node_id in node_ids]
 
     def node(self, node_id: str) -> Node:
         """A loaded node."""
         return self._tree.node(node_id)
+
+    def holder(self, node_id: str) -> str:
+        """The node that is shown for a loaded one: itself, where it has text of its own."""
+        return self._holders.get(node_id, node_id)
 
     def parent(self, node_id: str) -> Node | None:
         """The node that contains it; None for a file."""
@@ -255,8 +266,7 @@ class View:
         """Which of the nodes may be found."""
         if self.part is None:
             return [True] * len(node_ids)
-        self.tree.load_nodes(node_ids)
-        return self.part.holds([self.tree.key(node_id) for node_id in node_ids])
+        return self.part.holds(self.tree.keys(node_ids))
 
     def keep_allowed(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
         """Those of the items that may be found."""
@@ -294,6 +304,14 @@ class View:
             return self._lexical_of_rows()
 
     @property
+    def spellings(self) -> "Spellings | None":
+        """The words of the documents; None where the snapshot has none that can be read: then nothing is mended."""
+        try:
+            return None if self.substitute else self._snapshot.spellings
+        except SnapshotError:
+            return None
+
+    @property
     def can_ask_chroma(self) -> bool:
         """Whether ChromaDB has the vectors of this state; it may have those of an older one, or none."""
         if not self.number or not self.fingerprint:
@@ -329,8 +347,7 @@ class View:
         from retriever.lexical.bm25 import LexicalIndex, build_lexical
 
         with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
-            tokens = read_lexical_tokens(self.connection)
-            build_lexical(Path(folder) / "lexical", tokens)
+            build_lexical(Path(folder) / "lexical", tokenize_texts(read_texts(self.connection)))
             return LexicalIndex.open(Path(folder) / "lexical")
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.json import StatusJson, dump_expansion, dump_hit
-from retriever.display.phrases import CITATION_STATES, VERDICTS, pluralize
+from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -145,6 +145,10 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     if answer.scope:
         amount = f"{pluralize(answer.scope.sections, 'section')} of {pluralize(answer.scope.documents, 'file')}"
         lines.append(f"searched {amount}: {' '.join(map(code, answer.scope.scope.terms))}")
+    if answer.corrections:
+        lines.append(
+            f"{explain_corrections(answer.corrections)}; a word in double quotes is searched for as it is written"
+        )
     if report := values.get("expansion"):
         took = "" if report["milliseconds"] is None else f", {report['milliseconds']:,.0f} ms"
         facts = f"{took}{', from the cache' if report['cached'] else ''}; {len(report['dropped'])} texts dropped"

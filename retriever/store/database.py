@@ -1,7 +1,6 @@
 """The connection to index.sqlite: opening, transactions, and SQLite's errors as our own."""
 
 import json
-import re
 import shlex
 import shutil
 import sqlite3
@@ -17,7 +16,7 @@ FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 1
+INDEX_FORMAT = 2
 
 
 def create_database(folder: Path) -> sqlite3.Connection:
@@ -34,9 +33,6 @@ def create_database(folder: Path) -> sqlite3.Connection:
                 connection.execute("PRAGMA journal_mode = WAL")
                 make_schema(connection)
             _check_format(connection, folder)
-            # The first indexes of this format have no such table; what fills it is the next reading of the documents.
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone():
-                connection.execute(re.findall(r"^CREATE TABLE fields .*?;$", read_schema(), re.M | re.S)[0])
         return connection
 
 

@@ -16,7 +16,6 @@ from retriever.searching.question import read_question
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from tests.real.served import indexed, served
-from tests.shelf import Shelf
 
 PAGES = {
     "journal/daily/2024-05-01.md": "---\ntags: [journal]\n---\n# Wednesday\n\nWe baked bread with the new oven. "
@@ -235,21 +234,6 @@ def test_a_mistake_in_one_question_of_a_batch(index: Path, tmp_path: Path, capsy
     assert found[0]["error"].startswith("there is no folder or file 'nowhere'")
     assert {hit["file"].split("/")[1] for hit in found[1]["hits"]} == {"daily"}
     assert main([*batch[:-1], "nowhere"]) == 2
-
-
-def test_an_index_from_before_fields_were_kept(shelf: Shelf) -> None:
-    shelf.write("bread.md", "---\ntags: [baking]\n---\n# Bread\n\nBread rises over night.\n")
-    shelf.update()
-    with shelf.rows() as rows:
-        rows.execute("DROP TABLE fields")
-        rows.execute("UPDATE meta SET value = 'an older one' WHERE key = 'index_config'")
-    assert shelf.ask("bread in:bread.md").hits[0].file == "bread.md"
-    with pytest.raises(ScopeError, match="no document has the tag 'baking', or any other"):
-        shelf.ask("bread tag:baking")
-    shelf.encoder.encoded = 0
-    shelf.update()
-    assert shelf.encoder.encoded == 0
-    assert {hit.file for hit in shelf.ask("bread tag:baking").hits} == {"bread.md"}
 
 
 def test_the_page_and_the_api(index: Path) -> None:
