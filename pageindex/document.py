@@ -11,6 +11,7 @@ from pageindex.markdown import Markdown, blocks_between, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import outline
 from pageindex.summary import extractive_summary, prose_sentences
+from pageindex.tags import find_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,16 @@ class Document:
     """(id of the node whose lines hold it, link), in the order of lines."""
     warnings: tuple[str, ...]
     """What was not understood, as clauses."""
+    tags: tuple[str, ...] = ()
+    """Of the front matter, then of the text, without `#`, each once, whatever its case."""
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """(key, value) of the front matter; each other name as `aliases`, each tag of the document as `tags`."""
+        named = ("aliases", "alias", "tags", "tag")
+        others = (field for field in self.front_matter.fields if field[0] not in named)
+        aliases = (("aliases", alias) for alias in self.front_matter.aliases)
+        return (*others, *aliases, *(("tags", tag) for tag in self.tags))
 
     @property
     def anchors(self) -> dict[str, str]:
@@ -82,8 +93,12 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     firsts = [section.span.first for section in sections]
     found = find_links(markdown.texts, markdown.references)
     links = tuple((placed[bisect_right(firsts, link.line)].node.id, link) for link in found)
-    warnings = (markdown.front_matter.warning,) if markdown.front_matter.warning else ()
-    return Document(path, id_prefix, file_node.title, markdown.front_matter, tuple(placed), links, warnings)
+    matter = markdown.front_matter
+    warnings = (matter.warning,) if matter.warning else ()
+    tags: dict[str, str] = {}
+    for tag in (*matter.tags, *find_tags(markdown.texts)):
+        tags.setdefault(tag.casefold(), tag)
+    return Document(path, id_prefix, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:

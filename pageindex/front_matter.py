@@ -5,16 +5,19 @@ that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is 
 """
 
 import tomllib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import yaml
 
 from pageindex.text import MAX_NESTING, PlainLoader
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
+MAX_FIELDS = 200  # of one document
+MAX_VALUE_CHARS = 300  # of a field; what is longer is a text, and nobody asks for it by its whole wording
 MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB
 
 # First line -> the lines that may end the block.
@@ -35,7 +38,11 @@ class FrontMatter:
     is_metadata: bool = False
     title: str = ""  # `title`, or empty
     date: str = ""  # `date` as it was written, or empty
-    aliases: tuple[str, ...] = ()  # `aliases`: other names that wikilinks may use; a single string is split at commas
+    aliases: tuple[str, ...] = ()  # `aliases` or `alias`: other names for wikilinks; a single string is split at commas
+    tags: tuple[str, ...] = ()  # `tags` or `tag`, without `#`; a string is split at commas, one without any at blanks
+    # (key, value) of everything in it, in its order, at most MAX_FIELDS: keys in lower case, with dots where they are
+    # nested (`author.name`), one for each item of a list; values on one line, empty for null.
+    fields: tuple[tuple[str, str], ...] = ()
     warning: str = ""  # why it was not understood, as a clause; empty when it was, and when there is none
 
     @property
@@ -71,19 +78,38 @@ def read_front_matter(text: str) -> FrontMatter:
     if values is None:
         return FrontMatter(warning="front matter is read as text: it is no mapping")
     named = {key.lower(): value for key, value in values.items()}
-    aliases = named.get("aliases")
-    listed = aliases if isinstance(aliases, list) else aliases.split(",") if isinstance(aliases, str) else []
+    tags = (tag.removeprefix("#").strip("/") for name in ("tags", "tag") for tag in _read_list(named.get(name), " "))
     return FrontMatter(
         lines=lines,
         is_metadata=True,
         title=_read_line(named.get("title")),
         date=_read_line(named.get("date")),
-        aliases=tuple(alias for alias in map(_read_line, listed) if alias),
+        aliases=tuple(alias for name in ("aliases", "alias") for alias in _read_list(named.get(name))),
+        tags=tuple(dict.fromkeys(filter(None, tags))),
+        fields=tuple(islice(_flatten(values), MAX_FIELDS)),
     )
 
 
 def _read_line(value: Value) -> str:
     return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _read_list(value: Value, separator: str | None = None) -> list[str]:
+    """The texts of a list, or of one string: split at commas, and where it has none at `separator`."""
+    if isinstance(value, str):
+        value = [*value.split("," if "," in value or separator is None else separator)]
+    return [text for text in map(_read_line, value) if text] if isinstance(value, list) else []
+
+
+def _flatten(value: Value, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _flatten(item, f"{key}.{name}".strip(".").lower())
+    elif isinstance(value, list):
+        for item in value:
+            yield from _flatten(item, key)
+    elif key:
+        yield key, _read_line(value)[:MAX_VALUE_CHARS]
 
 
 def _find_block(text: str) -> tuple[str, str] | None:

@@ -92,7 +92,7 @@ def find_links(texts: Iterable[InlineText], references: References) -> tuple[Lin
 
 def _find_targets(text: str, references: References) -> Iterator[tuple[int, LinkKind, str]]:
     """(position, kind, target as written) of each link in one text, by position of the closing bracket."""
-    visible = _blank_code(text)
+    visible = blank_code(text)
     opened: list[_Open] = []
     position = 0
     while found := _BRACKET.search(visible, position):
@@ -138,7 +138,7 @@ def _read_target(text: str, bracket: _Open, close: int, references: References) 
     return references.target(text[bracket.start : close]), label.end() if label else close + 1
 
 
-def _blank_code(text: str) -> str:
+def blank_code(text: str) -> str:
     """The text with every code span blanked, its length and line ends kept."""
     runs = list(_CODE_MARKS.finditer(text))
     places: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""A document's Markdown, read once: its headings, its blocks, the text that may hold links, and text without markup.
+"""A document's Markdown, read once: headings, blocks, text that may hold links or tags, and text without markup.
 
 markdown-it-py's block rules do the work. Four things are changed around them:
 
@@ -83,10 +83,11 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class InlineText:
-    """A paragraph, heading or HTML block that may hold links."""
+    """A paragraph, heading or HTML block that may hold links or tags."""
 
     line: int  # its first line, 1-based, counted in the file; each further line of `text` is the next line of the file
     text: str  # its Markdown; indentation and the signs of quotes and lists are gone
+    is_html: bool = False  # whether it is an HTML block, in which a `#` makes no tag
 
 
 class References:
@@ -116,7 +117,7 @@ class Markdown:
 
     front_matter: FrontMatter  # empty without one
     headings: tuple[Heading, ...]  # in the order of lines
-    texts: tuple[InlineText, ...]  # in the order of lines, code left out: only those that hold a `[`
+    texts: tuple[InlineText, ...]  # in the order of lines, without code: those that may hold a link or a tag (`[`, `#`)
     references: References  # the link reference definitions
     blocks: tuple[Block, ...]  # in the order of lines, without tables; lines above the first are front matter or blank
     is_deep: bool  # whether lists and quotes are nested as deep as markdown-it goes
@@ -140,8 +141,8 @@ def parse_markdown(text: str) -> Markdown:
                 title = unclosed.rstrip()
             first, last = opening.map or [0, 1]
             headings.append(Heading(int(opening.tag[1]), references.plain_text(title), anchor_id, line, last - first))
-        if "[" in content.content:
-            texts.append(InlineText(line, content.content))
+        if "[" in content.content or "#" in content.content:
+            texts.append(InlineText(line, content.content, is_html=content.type == "html_block"))
     blocks = tuple(reader.blocks)
     return Markdown(front_matter, tuple(headings), tuple(texts), references, blocks, reader.is_deep, count_lines(text))
 
@@ -256,11 +257,12 @@ class _Reader(StateBlock):
         self._note_definitions(self.lineMax)
 
     def _keep_content(self) -> None:
-        """Keep the text of a heading, and one that may hold links; MDX components do, comments and scripts do not."""
+        """Keep the text of a heading, and one that may hold links or tags: MDX components, not comments and scripts."""
         content = self._content
         assert content is not None
         is_raw = content.type == "html_block" and content.content.lstrip().lower().startswith(_RAW_HTML)
-        if self._opening is not None or ("[" in content.content and not is_raw):
+        may_lead = "[" in content.content or "#" in content.content
+        if self._opening is not None or (may_lead and not is_raw):
             self.contents.append((self._opening, content))
         self._opening = self._content = None
 

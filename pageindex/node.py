@@ -87,6 +87,13 @@ class Node:
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
+    def body_span(self) -> Span | None:
+        """The lines of `body`; those of `text` where that is front matter alone."""
+        if self.span is None or not self.front_matter_lines or not self.body:
+            return self.span
+        return Span(self.span.first + self.front_matter_lines, self.span.last)
+
+    @property
     def has_text(self) -> bool:
         """Whether it says anything beside its heading: comments, rules and the targets of links say nothing."""
         body = self.body

@@ -4,6 +4,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── UsageError                  the caller asked for something that cannot be; exit 2
 │   ├── ProfileError            one or more mistakes in a profile, all of them reported
 │   ├── QuestionError           an empty question, or one that no stage can read
+│   │   └── ScopeError          a filter names a folder, tag, day or field that is not there
 │   ├── ParametersError         one or more mistakes in a request over HTTP, all of them reported
 │   ├── UnknownReferenceError   a node id or a path names nothing in the index
 │   └── ClosedError             the retriever was closed
@@ -97,6 +98,18 @@ class ProfileError(UsageError):
 
 class QuestionError(UsageError):
     """An empty question, or one that no stage can read."""
+
+
+class ScopeError(QuestionError):
+    """A filter names a folder, a tag, a day or a field that is not there.
+
+    Attributes:
+        term: the filter as a question writes it: `in:dayli`.
+    """
+
+    def __init__(self, term: str, message: str) -> None:
+        super().__init__(message)
+        self.term = term
 
 
 class ParametersError(UsageError):

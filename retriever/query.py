@@ -1,10 +1,80 @@
-"""The texts that a question is searched with: what a language model writes for it, and what becomes of that."""
+"""What a search is given: which part of the index it may find, and the texts that it is searched with."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which sections a question may find: those that meet every field that is given. docs/scope.md has the forms."""
+
+    folders: tuple[str, ...] = ()
+    """In any of these folders or files: a path, or the end of one (`daily` is also `journal/daily/`)."""
+    tags: tuple[str, ...] = ()
+    """In documents that have all of these tags, or one below each (`project` has `project/alpha`)."""
+    since: str = ""
+    """In documents of this day or later: `2024`, `2024-05`, `2024-05-01`, `today`, `yesterday`, or
+    `7d`, `2w`, `3m`, `1y` ago."""
+    until: str = ""
+    """In documents of this day or earlier; `2024-05` is the whole month."""
+    where: tuple[str, ...] = ()
+    """In documents whose front matter has all of these: `status=draft`, or `status` for any value."""
+    without: tuple[str, ...] = ()
+    """Not those that hold one of these words or phrases."""
+    phrases: tuple[str, ...] = ()
+    """Those that hold all of these, word for word, whatever their case."""
+    not_folders: tuple[str, ...] = ()
+    """Not in any of these folders or files."""
+    not_tags: tuple[str, ...] = ()
+    """Not in documents that have one of these tags."""
+
+    def __bool__(self) -> bool:
+        """Whether it leaves anything out."""
+        return any(getattr(self, part.name) for part in fields(self))
+
+    def __add__(self, other: "Scope") -> "Scope":
+        """What both allow; of two days to begin or to end with, `other`'s."""
+        joined: dict[str, Any] = {}
+        for part in fields(self):
+            mine, theirs = getattr(self, part.name), getattr(other, part.name)
+            joined[part.name] = tuple(dict.fromkeys((*mine, *theirs))) if isinstance(mine, tuple) else theirs or mine
+        return Scope(**joined)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """As it is written in a question: `in:daily`, `-car`, `"a phrase"`."""
+        forms: tuple[tuple[str, tuple[str, ...]], ...] = (
+            ("in:", self.folders),
+            ("-in:", self.not_folders),
+            ("tag:", self.tags),
+            ("-tag:", self.not_tags),
+            ("since:", (self.since,)),
+            ("until:", (self.until,)),
+            ("where:", self.where),
+            ("-", self.without),
+        )
+        named = (f"{key}{_quoted(value)}" for key, values in forms for value in values if value)
+        return (*named, *(f'"{phrase}"' for phrase in self.phrases))
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if any(sign.isspace() for sign in value) else value
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedScope:
+    """The part of an index that one question was searched in."""
+
+    scope: Scope
+    """Of the question and the options together."""
+    question: str
+    """What was searched for: the question without its filters."""
+    sections: int
+    """How many sections the scope has."""
+    documents: int
 
 
 @dataclass(frozen=True, slots=True)

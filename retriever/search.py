@@ -1,6 +1,7 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
@@ -59,6 +60,8 @@ def search(
         named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
         note.text = f"{len(named.items)} sections" if named else "none"
         direct += [named] if named else []
+    if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
+        direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
     with recorder.stage(StageName.NEIGHBORS) as note:

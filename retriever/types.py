@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
-from retriever.query import Correction, ExpansionReport
+from retriever.query import Correction, ExpansionReport, SearchedScope
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
@@ -216,6 +216,8 @@ class Hit:
     (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
+    matched_fields: tuple[tuple[str, str], ...] = ()
+    """(key, value) of its document's front matter that the question or a filter names: `aliases`, `tags` ..."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
 
@@ -361,6 +363,10 @@ class Answer:
     """The words of the question that were searched for in another spelling."""
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
+    scope: SearchedScope | None = None
+    """The part of the index that was searched; None for all of it."""
+    notes: tuple[str, ...] = ()
+    """How the question was read where that may surprise, and why a scope left nothing, as sentences."""
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"

@@ -3,6 +3,7 @@
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,12 @@ from retriever.command_line.console import (
 )
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
-from retriever.errors import UsageError
+from retriever.errors import QuestionError, ScopeError, UsageError
+from retriever.query import Scope
 from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
+    from retriever.retriever import Retriever
     from retriever.trace import Spent
     from retriever.types import Answer
 
@@ -37,7 +40,7 @@ class AskCommand(options.WithExamples):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            hint = "A question that begins with a dash comes after --."
+            hint = "A question that begins with a dash comes after --; a -word, in the quotes of the question."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
 
 
@@ -46,6 +49,7 @@ class AskCommand(options.WithExamples):
     '"send an email after the response" --top-k 3 --full',
     'ask --json --profile recall "ownership rules"',
     '--context --max-tokens 2000 "how are the two rankings fused?"',
+    "'oven -microwave \"first week\"' --in daily --tag kitchen --since 2024-05",
     "--batch questions.jsonl --run hits.jsonl --top-k 30",
     settings=(),
     cls=AskCommand,
@@ -53,6 +57,7 @@ class AskCommand(options.WithExamples):
 )
 @options.question
 @options.opening(options.docs, options.index, options.profile)
+@options.scope
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
@@ -83,6 +88,7 @@ class AskCommand(options.WithExamples):
 )
 def ask(
     console: Console,
+    scope: Scope,
     opening: Opening,
     words: tuple[str, ...],
     batch: str | None,
@@ -102,6 +108,10 @@ def ask(
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
 
     Words without quotes are one question. A question that is the name of a command needs `ask` before it.
+
+    A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE, -word (not with it),
+    "a phrase" (word for word). A -word that documents write so, as -xzf of a command, is searched for; -"word" leaves
+    it out all the same.
     """
     options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
@@ -110,14 +120,15 @@ def ask(
     if batch is not None:
         if excluded:
             raise click.UsageError(f"--batch answers the questions of its file; leave out {excluded}")
-        return answer_batch(batch, run or STANDARD_STREAM, opening, console, fail_on_none=fail_on_none)
+        return answer_batch(batch, run or STANDARD_STREAM, opening, console, scope, fail_on_none=fail_on_none)
     if run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
     question = options.join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
     form = Form(as_json, full, explain, show_hypothetical, editor)
-    answer = answer_question(question, recent_context, focus, opening, form, console, in_context=context)
+    grounding = {"recent_context": recent_context, "focus": focus, "scope": scope}
+    answer = answer_question(question, grounding, opening, form, console, in_context=context)
     if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
         from retriever.command_line.serve import start_in_background
 
@@ -137,20 +148,19 @@ class Form:
 
 def answer_question(
     question: str,
-    recent_context: str,
-    focus: tuple[str, ...],
+    grounding: Mapping[str, Any],
     opening: Opening,
     form: Form,
     console: Console,
     *,
     in_context: bool,
 ) -> "Answer":
+    """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`."""
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
     from retriever.trace import Spent, milliseconds_since
 
     with opening.open(console) as retriever:
         opened = milliseconds_since(begun)
-        grounding: dict[str, Any] = {"recent_context": recent_context, "focus": focus}
         found = retriever.context(question, **grounding) if in_context else None
         answer = found.answer if found else retriever.search(question, **grounding)
         spent = Spent(opened, milliseconds_since(begun))
@@ -202,8 +212,8 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     state, report = answer.index, answer.expansion
     if answer.corrections:
         console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
-    for sentence in answer.degraded:
-        console.note(f"note: {sentence}")
+    for note in (*answer.degraded, *answer.notes):
+        console.note(f"note: {note}")
     if report is not None and report.used:
         rewordings = pluralize(len(report.rewordings), "rewording")
         passages = pluralize(len(report.passages), "hypothetical passage")
@@ -213,10 +223,13 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
         console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(state, index)}")
     if state.skipped_files:
         console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
-    if not answer.hits:
+    if not answer.hits and (answer.scope is None or answer.scope.sections):
         console.note("nothing found: try other words, or --profile recall")
     if footer:
-        amount = f"{pluralize(state.sections, 'section')} of {pluralize(state.documents, 'file')}"
+        part = answer.scope or state
+        amount = f"{pluralize(part.sections, 'section')} of {pluralize(part.documents, 'file')}"
+        if answer.scope is not None:
+            amount += f" ({' '.join(answer.scope.scope.terms)})"
         folders = ", ".join(shorten_path(folder, ".") for folder in state.folders)
         console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {describe_freshness(state)}")
 
@@ -230,10 +243,11 @@ class Question:
     text: str
 
 
-def answer_batch(source: str, target: str, opening: Opening, console: Console, *, fail_on_none: bool) -> ExitCode:
+def answer_batch(
+    source: str, target: str, opening: Opening, console: Console, scope: Scope, *, fail_on_none: bool
+) -> ExitCode:
     """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams."""
     from pageindex.files import read_file
-    from retriever.display.json import FoundJson
     from retriever.display.phrases import pluralize
 
     try:
@@ -247,12 +261,10 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
         if progress is not None:
             progress.start("answering", len(questions), "questions")
         for number, question in enumerate(questions, start=1):
-            answer = retriever.search(question.text)
-            hits = [FoundJson.dump(hit) for hit in answer.hits]
-            line = {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+            line, sentences = answer_line(retriever, question, scope)
             out.write(f"{json_line(line)}\n")
-            unanswered += answer.verdict == "none"
-            for sentence in map(str, answer.degraded):
+            unanswered += line["verdict"] == "none"
+            for sentence in sentences:
                 degraded[sentence] = degraded.get(sentence, 0) + 1
             if progress is not None:
                 progress.advance("answering", number)
@@ -262,6 +274,22 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
         console.note(f"note: {sentence} ({pluralize(times, 'question')})")
     console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
+
+
+def answer_line(retriever: "Retriever", question: Question, scope: Scope) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The line of a run for a question, and what was degraded or wrong with it."""
+    from retriever.display.json import FoundJson
+
+    line: dict[str, Any] = {"id": question.id}
+    try:
+        answer = retriever.search(question.text, scope=scope)
+    except QuestionError as error:  # in one question, which then has no answer; the others have theirs
+        if isinstance(error, ScopeError) and error.term not in question.text:
+            raise  # it is in an option
+        return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
+    hits = [FoundJson.dump(hit) for hit in answer.hits]
+    line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+    return line, tuple(map(str, answer.degraded))
 
 
 def read_questions(content: bytes, name: str) -> list[Question]:

@@ -53,7 +53,7 @@ def explain(
     question = options.join_question(words, 'explain "how ...?"')
     if reference is None:
         form = Form(as_json, full=False, explain=True, hypothetical=False, editor=NO_EDITOR, hits=False)
-        answer_question(question, "", (), opening, form, console, in_context=False)
+        answer_question(question, {}, opening, form, console, in_context=False)
         return ExitCode.OK
     from retriever.evaluation.why_not import lift_limits, why_not
 

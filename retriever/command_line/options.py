@@ -17,6 +17,7 @@ from retriever.command_line import COMMANDS
 from retriever.command_line.console import Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import QuestionError, RetrieverError
+from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import Bounds, Setting, list_settings, merge, nest
 
@@ -206,6 +207,30 @@ profile = click.option(
     shell_complete=complete_profile,
     help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
 )
+DAY_HELP = "2024, 2024-05, 2024-05-01, today, 7d, 2w, 3m, 1y"
+# By the fields of `Scope`.
+SCOPE_OPTIONS = {
+    "folders": ("--in", "FOLDER", "Only in this folder or file. Repeatable: in any of them."),
+    "tags": ("--tag", "TAG", "Only in documents with this tag, or one below it. Repeatable: with all of them."),
+    "since": ("--since", "DAY", f"Only in documents of this day or later: {DAY_HELP}."),
+    "until": ("--until", "DAY", "Only in documents of this day or earlier."),
+    "where": ("--where", "KEY=VALUE", "Only in documents whose front matter says so: status=draft. Repeatable."),
+}
+
+
+def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
+
+    @functools.wraps(function)
+    def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
+        given = {name: parameters.pop(f"scope_{name}") for name in SCOPE_OPTIONS}
+        return function(scope=Scope(**{name: value for name, value in given.items() if value}), **parameters)
+
+    inner = collect
+    for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
+        is_repeated = name not in ("since", "until")
+        inner = click.option(flag, f"scope_{name}", metavar=metavar, multiple=is_repeated, help=text)(inner)
+    return inner
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, find_highlights, format_doubt
+from retriever.display.phrases import SOURCES, VERDICTS, find_highlights, format_doubt, format_fields
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
+    if hit.matched_fields:
+        page.paragraph(highlight(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
     reasons = []  # why it was found, the largest share first
     for item in hit.evidence:
         via = f", {sanitize_line(str(item.via))}" if item.via else ""

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Protocol
 
 from pageindex.node import Node, Span
@@ -47,16 +48,21 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
     tree = view.tree
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
-    ids = [*hits, *complete_families(list(hits), tree)]
+    family = complete_families(list(hits), tree)
+    if answer.scope is not None:
+        family = tuple(compress(family, view.within(answer.scope.scope).are_allowed(family)))
+    ids = [*hits, *family]
     anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)
 
     sections = []
     for node_id in ids:
         node, key, hit = tree.node(node_id), tree.document_key(node_id), hits.get(node_id)
-        assert node.span is not None, "only nodes with lines are found, or complete a family"
-        anchor = anchors.anchor(key, node.span, node.text)
-        down = anchor.span.first - node.span.first  # how far the text has moved in its file
+        if not node.body and node.front_matter_lines:
+            continue  # there is nothing to quote
+        assert node.body_span is not None, "only nodes with lines are found, or complete a family"
+        anchor = anchors.anchor(key, node.body_span, node.body or node.text)
+        down = anchor.span.first - node.body_span.first  # how far the text has moved in its file
         spans: list[Span] = []
         if hit is not None and (matched := find_matched_chunk(hit, chunks[node_id], answer.matched_words)):
             # The chunk that matched, then the others, the nearest to it first.
@@ -70,7 +76,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
                 file=node.path,
                 span=anchor.span,
                 titles=(*node.breadcrumb, node.title),
-                text=node.text,
+                text=node.body,
                 heading_id=_top_heading(node, tree),
                 rank=hit.rank if hit else None,
                 chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),

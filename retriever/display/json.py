@@ -79,6 +79,13 @@ class EvidenceJson(JsonObject):
     note: Text
 
 
+class FieldJson(JsonObject):
+    """A line of a document's front matter, or a tag of it (`tags`)."""
+
+    key: Text
+    value: Text
+
+
 class HitJson(JsonObject):
     """A section that answers; `file` is relative to `folder`, lines are 1-based and inclusive."""
 
@@ -99,6 +106,9 @@ class HitJson(JsonObject):
     score: float
     scale: str
     evidence: list[EvidenceJson]
+    matched_fields: Annotated[
+        list[FieldJson], BeforeValidator(lambda pairs: [{"key": key, "value": value} for key, value in pairs])
+    ]
 
 
 class IndexJson(JsonObject):
@@ -138,6 +148,23 @@ class ExpansionJson(JsonObject):
     entities: list[Text]
     milliseconds: float | None
     cached: bool
+
+
+class ScopeJson(JsonObject):
+    """The part of the index that was searched, each filter as docs/scope.md has it; what was searched for in it."""
+
+    question: Text
+    sections: Count
+    documents: Count
+    folders: list[Text] = Field(validation_alias=AliasPath("scope", "folders"))
+    tags: list[Text] = Field(validation_alias=AliasPath("scope", "tags"))
+    since: Text = Field(validation_alias=AliasPath("scope", "since"))
+    until: Text = Field(validation_alias=AliasPath("scope", "until"))
+    where: list[Text] = Field(validation_alias=AliasPath("scope", "where"))
+    without: list[Text] = Field(validation_alias=AliasPath("scope", "without"))
+    phrases: list[Text] = Field(validation_alias=AliasPath("scope", "phrases"))
+    not_folders: list[Text] = Field(validation_alias=AliasPath("scope", "not_folders"))
+    not_tags: list[Text] = Field(validation_alias=AliasPath("scope", "not_tags"))
 
 
 class StageJson(JsonObject):
@@ -197,6 +224,8 @@ class AnswerJson(JsonObject):
     degraded: Sentences
     corrections: list[CorrectionJson] = Field(default_factory=list)
     expansion: ExpansionJson | None
+    scope: ScopeJson | None
+    notes: Sentences
     timings_ms: dict[str, float] = Field(default_factory=dict)
     trace: TraceJson | None = None
 
@@ -339,6 +368,8 @@ class ContextJson(JsonObject):
     left_out: list[LeftOutJson] = Field(validation_alias=AliasPath("context", "left_out"))
     index: IndexJson = Field(validation_alias=AliasPath("answer", "index"))
     degraded: Sentences = Field(validation_alias=AliasPath("answer", "degraded"))
+    scope: ScopeJson | None = Field(validation_alias=AliasPath("answer", "scope"))
+    notes: Sentences = Field(validation_alias=AliasPath("answer", "notes"))
     timings_ms: dict[str, float] = Field(default_factory=dict)
 
 

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,15 @@ CITATION_STATES = {
 }
 
 _WORD = re.compile(r"\w+")
+
+
+def format_fields(fields: Sequence[tuple[str, str]]) -> str:
+    """Front matter in words: `also called Mise en place; tagged kitchen/prep, journal; status: draft`."""
+    by_key: dict[str, list[str]] = {}
+    for key, value in fields:
+        by_key.setdefault(key, []).append(value)
+    leads = {"aliases": "also called ", "tags": "tagged "}
+    return "; ".join(f"{leads.get(key, f'{key}: ')}{', '.join(values)}" for key, values in by_key.items())
 
 
 def format_doubt(state: str) -> str:

@@ -26,7 +26,7 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.llm.task import Generator
-from retriever.query import Dropped, Expansion, ExpansionReport, Query
+from retriever.query import Dropped, Expansion, ExpansionReport, Query, Scope
 from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights, weigh_queries
 from retriever.settings.schema import ExpansionSettings, QueryWeights
@@ -53,6 +53,9 @@ class ExpandedQuery:
     question: str
     expansion: Expansion = field(default_factory=Expansion)
     report: ExpansionReport | None = None  # none where no expansion was asked for
+    asked: str = ""  # the question as it was asked, with its filters
+    scope: Scope = field(default_factory=Scope)  # what may be found
+    notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
 
 
 class Expander:

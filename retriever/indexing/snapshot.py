@@ -16,10 +16,11 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from retriever.vectors.chroma import VectorIndex
 
 CHROMA_NAME = "chroma"
+SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
 
@@ -143,13 +145,33 @@ def hash_manifest(folder: Path) -> str:
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def read_texts(nodes: Iterable[reading.StoredNode]) -> dict[int, str]:
-    """What is read of the words of each node, by its key: title, breadcrumb, summary and own text."""
+def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None = None) -> dict[int, str]:
+    """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
-    def join(node: Node) -> str:
-        return "\n".join((node.title, *node.breadcrumb, node.summary, node.text))
+    The front matter is no text: the file's other names and tags are read with its first node that has text.
+    """
+    documents, of_documents, wanted = None, None, None
+    if node_keys is not None:
+        wanted = set(node_keys)
+        documents = reading.documents_of_keys(connection, wanted)
+        of_documents = reading.rankable_keys(connection, documents)
+    fields = reading.fields(connection, documents)
+    texts = {}
+    nodes = reading.rankable_nodes(connection, of_documents)
+    for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
+        document = list(group)
+        names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
+        reader = find_reader([stored.node for stored in document])
+        for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
+            node = stored.node
+            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if node is reader else ()))
+            texts[stored.key] = "\n".join(read)
+    return texts
 
-    return {stored.key: join(stored.node) for stored in nodes}
+
+def find_reader(nodes: Sequence[Node]) -> Node:
+    """The node of a document that is searched by its other names and tags: the first with text, else the first."""
+    return next((node for node in nodes if node.has_text), nodes[0])
 
 
 def tokenize_texts(texts: Mapping[int, str]) -> dict[int, list[str]]:
@@ -184,13 +206,13 @@ def build_snapshot(
         if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
             raise SnapshotError("too much has changed")
         check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
-        added = read_texts(reading.rankable_nodes(connection, difference.added))
+        added = read_texts(connection, difference.added)
         patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
         patch_spellings(previous / "spellings", folder / "spellings", difference.removed, added)
     except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
         for part in ("lexical", "spellings"):
             shutil.rmtree(folder / part, ignore_errors=True)
-        texts = read_texts(reading.rankable_nodes(connection))
+        texts = read_texts(connection)
         build_lexical(folder / "lexical", tokenize_texts(texts))
         build_spellings(folder / "spellings", texts)
     nodes = len(LexicalIndex.open(folder / "lexical"))

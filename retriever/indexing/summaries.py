@@ -195,5 +195,5 @@ def usable(written: str, node: Node) -> str:
     shown = "".join(sign if sign.isprintable() else " " if sign != "\n" else sign for sign in written)
     summary = extractive_summary(shown[:MAX_INLINE_CHARS], (), References())
     said = set(tokenize(summary))
-    known = set(tokenize("\n".join((node.title, *node.breadcrumb, node.text))))
+    known = set(tokenize("\n".join((node.title, *node.breadcrumb, node.body))))
     return summary if len(said) >= MIN_WORDS and len(said & known) >= SHARED_WORDS * len(said) else ""

@@ -8,6 +8,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import log1p
 from pathlib import Path
@@ -72,6 +73,7 @@ class LexicalIndex:
     def __init__(self, postings: Postings, weights: FloatArray) -> None:
         self._postings = postings
         self._weights = weights
+        self._allowed: npt.NDArray[np.bool_] | None = None  # by row, which nodes may be found
         # Views give plain Python numbers, four times faster than arrays: a binary search asks for dozens.
         self._vocabulary = postings.vocabulary.data
         self._term_starts = postings.term_starts.data
@@ -92,6 +94,36 @@ class LexicalIndex:
     def __len__(self) -> int:
         return len(self._postings.keys)
 
+    @property
+    def keys(self) -> IntArray:
+        """The keys of all nodes, ascending."""
+        return self._postings.keys
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same index, in which only some nodes are found; how rare a word is stays that of all nodes.
+
+        Args:
+            rows: of `keys`, which are found.
+        """
+        part = copy(self)
+        part._allowed = rows
+        return part
+
+    def find_holding(self, terms: Collection[str]) -> IntArray:
+        """The keys of the nodes that hold every one of the terms, ascending; of none where no term is given.
+
+        Raises:
+            SnapshotError: the files are damaged.
+        """
+        columns = [self._postings.rows[self._column(self._number(term))] for term in dict.fromkeys(terms)]
+        rows = min(columns, key=len, default=np.empty(0, np.int32))
+        for column in columns:
+            rows = rows[_locate(rows, column)[0]]
+        try:
+            return self._postings.keys[rows]
+        except IndexError as error:
+            raise SnapshotError("the lexical index is damaged; index the documents again") from error
+
     def search(self, tokens: Sequence[str], limit: int) -> LexicalResult:
         """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
         return self.search_weighted(Counter(tokens), limit)
@@ -108,7 +140,10 @@ class LexicalIndex:
             for column, count in columns:
                 weights = self._weights[column]
                 np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
+            if self._allowed is not None:
+                scores[: len(self)][~self._allowed] = 0.0
             rows = self._candidates(scores, [column for column, _ in columns], limit)
+            rows = rows if self._allowed is None else rows[self._allowed[rows]]
             # Equal scores in the order of the rows, which is that of the keys.
             order = np.argsort(-scores[rows], kind="stable")[:limit]
             best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)

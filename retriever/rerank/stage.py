@@ -118,7 +118,7 @@ def rerank(
             boost, remark = 0.0, ""
             if request.entities and settings.entity_boost:
                 node = view.tree.node(candidate.node_id)
-                named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.text)))
+                named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.body)))
                 boost = named * settings.entity_boost
                 remark = f"{named} of {len(request.entities)} entities" if named else ""
             scores.append(RerankScore(candidate, score, boost, remark))
@@ -153,17 +153,18 @@ def build_inputs(
 
 def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
     """At most `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
-    if chunk is None or node.span is None:
-        return cut(node.text, max_chars)
-    lines = node.text.split("\n")
-    before = chunk.span.first - node.span.first
+    text, span = node.body, node.body_span
+    if chunk is None or span is None:
+        return cut(text, max_chars)
+    lines = text.split("\n")
+    before = chunk.span.first - span.first
     line_start = sum(len(line) + 1 for line in lines[:before])
     # One line may hold many chunks; a table's later chunks begin with its header, which does not stand there.
-    found = node.text.find(chunk.text, line_start)
+    found = text.find(chunk.text, line_start)
     if found >= 0:
-        return cut_around(node.text, found, found + len(chunk.text), max_chars)
+        return cut_around(text, found, found + len(chunk.text), max_chars)
     length = sum(len(line) + 1 for line in lines[before : before + len(chunk.span)])
-    return cut_around(node.text, line_start, line_start + length, max_chars)
+    return cut_around(text, line_start, line_start + length, max_chars)
 
 
 def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> str:

@@ -4,7 +4,9 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from pageindex.node import Node
 from retriever.indexing.consent import FolderAccess
+from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
@@ -41,13 +43,14 @@ def build_hits(
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
+    fields = reading.fields(view.connection, set(keys.values()))
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = view.tree.node(candidate.node_id)
-        assert node.span is not None, "only nodes with lines are ranked"
-        anchor = anchors.anchor(keys[node.id], node.span, node.text)
+        assert node.body_span is not None, "only nodes with lines are ranked"
+        anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words)
-        text = cut(node.text, settings.final_text_chars)
+        text = cut(node.body, settings.final_text_chars)
         hits.append(
             Hit(
                 rank=rank,
@@ -60,14 +63,29 @@ def build_hits(
                 snippet=snippet(chunk.text if chunk else "", words, tokenize),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
-                text_cut=text != node.text,
+                text_cut=text != node.body,
                 score=candidate.score,
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
+                matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
                 citation_state=anchor.state,
             )
         )
     return tuple(hits)
+
+
+def find_matched_fields(
+    view: View, node: Node, fields: Sequence[tuple[str, str]], words: Collection[str]
+) -> tuple[tuple[str, str], ...]:
+    """What of a document's front matter the scope names, or the question where the section is searched by it."""
+    is_named = view.part.names_field if view.part is not None else None
+    reader = find_reader(view.tree.sections(view.tree.document_key(node.id))) if fields else None
+    return tuple(
+        (key, value)
+        for key, value in fields
+        if (is_named and is_named(key, value))
+        or (reader is node and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
+    )
 
 
 def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

@@ -6,6 +6,7 @@ sections bear it: `Installation` stands above forty of them, `Splatting` above o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from retriever.lexical.names import spell_name
 from retriever.searching.open_index import View
@@ -35,7 +36,8 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not settings.name_weight:
         return None
     name = spell_name(question)
-    named = dict.fromkeys(node_id for node_id, _ in reading.nodes_named(view.connection, name, 10 * MOST_NAMESAKES))
+    ids = [node_id for node_id, _ in reading.nodes_named(view.connection, name, 10 * MOST_NAMESAKES)]
+    named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
     if not name or len(named) > MOST_NAMESAKES:
         named = {}
     share = 1 / max(1, len(named))

@@ -78,7 +78,7 @@ def add_neighbors(
         found = merge([find_neighbors(hits, view.tree, settings), roots])
         shown = (replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
         taken = {hit.node_id for hit in hits}
-        return tuple(item for item in first_of_each(shown) if item.node_id not in taken)
+        return view.keep_allowed([item for item in first_of_each(shown) if item.node_id not in taken])
 
     if settings.neighbors == "merged":
         return [

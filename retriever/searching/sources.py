@@ -7,6 +7,7 @@ for each text (`semantic_per_query`, `keyword_per_query`).
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal
 
 from retriever.errors import SnapshotError
@@ -142,6 +143,8 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
     stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
     view.tree.load(chunk.document_key for chunk in stored.values())
     found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
+    if view.part is not None:
+        found = list(compress(found, view.are_allowed([chunk.node_id for _, chunk in found])))
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
     hits = []
     for similarity, chunk in found[:limit]:

@@ -22,6 +22,7 @@ from retriever.text import cut
 if TYPE_CHECKING:
     from pageindex.node import Node
     from retriever.browse import Excerpt, Relations
+    from retriever.query import SearchedScope
     from retriever.searching.citations import Anchor, CitationState
     from retriever.status import Status
     from retriever.types import Answer, Hit
@@ -36,7 +37,18 @@ MAX_FILES = 20  # that `status` names
 GO_ON = "call again with the same arguments and cursor={}"
 
 # Of a hit's JSON, what helps an agent to choose, to read on and to cite.
-HIT_KEYS = ("rank", "citation", "citation_state", "node_id", "title", "breadcrumb", "score", "text", "text_cut")
+HIT_KEYS = (
+    "rank",
+    "citation",
+    "citation_state",
+    "node_id",
+    "title",
+    "breadcrumb",
+    "score",
+    "text",
+    "text_cut",
+    "matched_fields",
+)
 INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
 
 
@@ -130,6 +142,9 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     verdict = f"verdict {answer.verdict} ({answer.confidence:.2f}). {VERDICTS[answer.verdict].sentence}"
     how = "read(citation or node id) gives the full text."
     lines = [f"{pluralize(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
+    if answer.scope:
+        amount = f"{pluralize(answer.scope.sections, 'section')} of {pluralize(answer.scope.documents, 'file')}"
+        lines.append(f"searched {amount}: {' '.join(map(code, answer.scope.scope.terms))}")
     if answer.corrections:
         lines.append(
             f"{explain_corrections(answer.corrections)}; a word in double quotes is searched for as it is written"
@@ -153,8 +168,13 @@ def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
         "confidence": round(answer.confidence, 2),
         "stale_files": answer.index.stale_files,
         "degraded": [*(cut(str(item), REMARK_CHARS) for item in reversed(first)), *_shorten(others)],
-        "remarks": _shorten(remarks),
-    }
+        "remarks": _shorten([*answer.notes, *remarks]),
+    } | ({"scope": describe_scope(answer.scope)} if answer.scope else {})
+
+
+def describe_scope(scope: "SearchedScope") -> dict[str, Any]:
+    """What was searched: the filters as a question writes them, and how much they leave."""
+    return {"filters": _shorten(scope.scope.terms), "sections": scope.sections, "documents": scope.documents}
 
 
 def _shorten(sentences: Sequence[str]) -> list[str]:
@@ -172,6 +192,8 @@ def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]
     values["title"] = cut(hit.title, REMARK_CHARS)
     values["breadcrumb"] = [cut(title, REMARK_CHARS) for title in hit.breadcrumb]
     values["score"] = round(hit.score, 5)
+    if not hit.matched_fields:
+        del values["matched_fields"]
     if with_folder:
         values["folder"] = hit.folder
     return f"{hit.rank}. {code(hit.citation)}{state} {titles}{snippet}", values

@@ -222,6 +222,16 @@ def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) 
     return sorted(row[0] for row in rows)
 
 
+def keys_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
+    return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
+
+
+def documents_of_keys(connection: sqlite3.Connection, node_keys: Iterable[int]) -> list[int]:
+    """As `documents_of_nodes`, of the nodes with these keys."""
+    rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_key {GIVEN}", node_keys)
+    return sorted(row[0] for row in rows)
+
+
 def link_targets(connection: sqlite3.Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
     return list(connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,)))
@@ -314,6 +324,24 @@ def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[s
 
 
 # What documents say of themselves before a question is asked, by the nodes that a search found.
+
+
+def fields(
+    connection: sqlite3.Connection, document_keys: Iterable[int] | None = None
+) -> dict[int, list[tuple[str, str]]]:
+    """Document keys to (key, value) of their front matter and tags, in its order; of all documents when None.
+
+    Documents without any are left out.
+    """
+    query, order = "SELECT document_key, key, value FROM fields", "ORDER BY document_key, position"
+    if document_keys is None:
+        rows: Iterable[tuple[int, str, str]] = connection.execute(f"{query} {order}")
+    else:
+        rows = select(connection, f"{query} WHERE document_key {GIVEN} {order}", document_keys)
+    found: dict[int, list[tuple[str, str]]] = {}
+    for document_key, key, value in rows:
+        found.setdefault(document_key, []).append((key, value))
+    return found
 
 
 def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:

@@ -69,6 +69,14 @@ CREATE TABLE links (
     PRIMARY KEY (source_key, position)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE fields (
+    document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    position INTEGER NOT NULL,   -- among those of its document
+    key TEXT NOT NULL,           -- of the front matter, in lower case; with dots where it is nested
+    value TEXT NOT NULL,         -- on one line; `tags` has those of the text as well, without #
+    PRIMARY KEY (document_key, position)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE chunks (
     chunk_key INTEGER PRIMARY KEY AUTOINCREMENT,
     node_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,

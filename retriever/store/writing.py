@@ -60,6 +60,8 @@ def put_document(
         warnings=json.dumps(document.warnings, ensure_ascii=False),
         dated=document.front_matter.dated,
     )
+    for position, (key, value) in enumerate(document.fields):
+        insert_row(connection, "fields", document_key=document_key, position=position, key=key, value=value)
     node_keys = {}
     holders = find_holders(document.nodes)
     for placed in document.nodes:

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -72,9 +73,21 @@ class ExactIndex:
         self._keys = np.array(keys, np.int64)
         self._matrix = matrix
         self._lengths = _lengths(matrix)
+        self._rows: npt.NDArray[np.int64] | None = None  # those that may be found
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._keys) if self._rows is None else len(self._rows)
+
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """The keys of all vectors, in their order."""
+        return self._keys
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same vectors, of which only those of these rows are found."""
+        part = copy(self)
+        part._rows = np.flatnonzero(rows)
+        return part
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
         if not len(self):
@@ -87,9 +100,10 @@ class ExactIndex:
         """Nothing to release: the vectors go with the object."""
 
     def _nearest(self, cosines: npt.NDArray[np.float32], limit: int) -> Neighbours:
-        rows = np.arange(len(cosines))
+        rows = np.arange(len(cosines)) if self._rows is None else self._rows
         if limit < len(rows):
-            rows = np.flatnonzero(cosines >= np.partition(cosines, len(rows) - limit)[len(rows) - limit])
+            found = cosines[rows]
+            rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
         rows = rows[np.lexsort((self._keys[rows], -cosines[rows]))][:limit]
         return list(zip(self._keys[rows].tolist(), cosines[rows].tolist(), strict=True))
 

@@ -149,7 +149,7 @@ class SlowIndex(ServedIndex):
     def retriever(self, profile: str = "", settings: object = None) -> Any:  # noqa: ANN401 - what a retriever does
         return self
 
-    def search(self, question: str) -> Answer:
+    def search(self, question: str, **_: object) -> Answer:
         self.began.set()
         assert self.may_end.wait(20)
         return replace(answer(HIT), question=question)

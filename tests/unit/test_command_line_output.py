@@ -134,7 +134,7 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
         "rank": 1, "node_id": "guide/mail.md#mail/after-the-response", "folder": "/docs", "file": "guide/mail.md",
         "start_line": 12, "end_line": 34, "citation": "guide/mail.md:12-34", "citation_state": "exact",
         "title": "After the response", "breadcrumb": ["Mail"], "snippet": HIT.snippet, "summary": HIT.summary,
-        "score": 0.0312, "scale": "rrf", "evidence": evidence,
+        "score": 0.0312, "scale": "rrf", "evidence": evidence, "matched_fields": [],
     }
     index = {
         "path": "/index", "folders": ["/docs"], "snapshot": 7, "documents": 155, "sections": 1203, "chunks": 3204,
@@ -145,6 +145,8 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
         "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "degraded": ["semantic: off"],
             "corrections": [],
         "expansion": None,
+        "scope": None,
+        "notes": [],
     }
     # fmt: on
     assert list(spent) == ["opening", "semantic", "keyword", "total"]

@@ -130,7 +130,7 @@ LAYERS = {
         "ignore files front_matter",
         "markdown",
         "node",
-        "outline links summary boilerplate",
+        "outline links tags summary boilerplate",
         "document tree",
     ],
     "retriever": [

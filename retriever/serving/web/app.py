@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
-from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
+from retriever.errors import ParametersError, QuestionError, RetrieverError, ScopeError, UsageError
 from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
@@ -130,7 +130,7 @@ class Handlers:
         """What went wrong, as JSON below /api and as a page elsewhere."""
         if isinstance(error, HTTPException):
             status = error.status_code
-        elif isinstance(error, ParametersError | QuestionError):
+        elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
             status = 422
         else:
             status = 404 if isinstance(error, UsageError) else 503

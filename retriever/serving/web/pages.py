@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import UnknownNodeError
 from retriever.browse import Excerpt, find_node
@@ -23,6 +22,7 @@ from retriever.serving.web.api import (
     MAX_NUMBER,
     Number,
     QuestionParameters,
+    ScopedParameters,
     ShortText,
     Switch,
     read_parameters,
@@ -48,7 +48,7 @@ MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
 
 
-class AskPageParameters(QuestionParameters):
+class AskPageParameters(ScopedParameters):
     """Of /."""
 
     view: Literal["", "why"] = ""
@@ -100,7 +100,7 @@ class Pages:
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(visit.question, visit.profile)
+        timed = self._site.search(visit.question, visit.profile, given.scope)
         answer = timed.answer
         with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)
@@ -114,12 +114,8 @@ class Pages:
         stems = frozenset(timed.answer.matched_words)
         texts = {}
         for hit in timed.answer.hits:
-            node, resolve = _load_links(view, hit.node_id, visit)
-            text = hit.text
-            if node is not None and node.kind is NodeKind.FILE and (lines := node.front_matter_lines):
-                # The front matter says nothing that the title does not.
-                text = text.split("\n", lines)[-1] if count_lines(text) > lines else ""
-            texts[hit.node_id] = render_markdown(text, RenderOptions(resolve, stems, hit.title, top_level=3))
+            _, resolve = _load_links(view, hit.node_id, visit)
+            texts[hit.node_id] = render_markdown(hit.text, RenderOptions(resolve, stems, hit.title, top_level=3))
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 
 from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
+from retriever.query import Scope
 from retriever.searching.open_index import View
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
@@ -78,12 +79,12 @@ class Site:
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[str, int], Outline] | None = None
 
-    def search(self, question: str, profile: str) -> Timed:
+    def search(self, question: str, profile: str, scope: Scope | None = None) -> Timed:
         """An answer; the first one of a profile opens what it needs."""
         begun = time.perf_counter()
         with self.library.retriever(profile) as retriever:
             opening = milliseconds_since(begun)
-            answer = retriever.search(question)
+            answer = retriever.search(question, scope=scope)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
 
     def outline(self, view: View) -> Outline:
