@@ -12,6 +12,7 @@ HIT = Hit(
     folder="/docs",
     file="guide/mail.md",
     span=Span(12, 34),
+    passage=Span(12, 34),
     title="After the response",
     breadcrumb=("Mail",),
     snippet="Send an email after the response has gone out: add it to the background tasks.",

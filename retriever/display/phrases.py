@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from retriever.lexical.tokens import tokenize
 
 if TYPE_CHECKING:
-    from retriever.types import IndexState
+    from retriever.types import Hit, IndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,11 @@ _WORD = re.compile(r"\w+")
 def doubt(state: str) -> str:
     """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
+
+
+def within(hit: "Hit") -> str:
+    """`  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
+    return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -4,10 +4,12 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from pageindex.node import Node, Span
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
+from retriever.searching.passage import find_passage
 from retriever.settings.schema import DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
@@ -41,13 +43,15 @@ def build_hits(
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
+    rarity = view.lexical.rarity(list(words))
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = view.tree.node(candidate.node_id)
         assert node.span is not None, "only nodes with lines are ranked"
         anchor = anchors.anchor(keys[node.id], node.span, node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words)
-        text = cut(node.text, settings.final_text_chars)
+        passage = find_passage(node, chunk, rarity)
+        text = cut_to_passage(node, passage.span, settings.final_text_chars)
         hits.append(
             Hit(
                 rank=rank,
@@ -55,9 +59,10 @@ def build_hits(
                 folder=anchors.folders[keys[node.id]],
                 file=node.path,
                 span=anchor.span,
+                passage=passage.span.shift(anchor.span.first - node.span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=snippet(chunk.text if chunk else "", words, tokenize),
+                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, tokenize),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
                 text_cut=text != node.text,
@@ -65,9 +70,28 @@ def build_hits(
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
                 citation_state=anchor.state,
+                sentence=passage.sentence,
             )
         )
     return tuple(hits)
+
+
+def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> str:
+    """The chunk that matched, from its passage on."""
+    if chunk is None or passage.first <= chunk.span.first or node.span is None:
+        return chunk.text if chunk else ""
+    return "\n".join(node.text.split("\n")[passage.first - node.span.first : chunk.span.last - node.span.first + 1])
+
+
+def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
+    """The section's text within its length: its beginning, or from the passage on where that would not be in it."""
+    if len(node.text) <= max_chars or node.span is None:
+        return cut(node.text, max_chars)
+    lines = node.text.split("\n")
+    before, to_its_end = lines[: passage.first - node.span.first], lines[: passage.last - node.span.first + 1]
+    if not before or len("\n".join(to_its_end)) < max_chars:
+        return cut(node.text, max_chars)
+    return cut("\n".join(["…", *lines[len(before) :]]), max_chars)
 
 
 def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.json import StatusJson, expansion_object, hit_object
-from retriever.display.phrases import CITATION_STATES, VERDICTS, counted
+from retriever.display.phrases import CITATION_STATES, VERDICTS, counted, within
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -36,7 +36,18 @@ MAX_FILES = 20  # that `status` names
 GO_ON = "call again with the same arguments and cursor={}"
 
 # Of a hit's JSON, what helps an agent to choose, to read on and to cite.
-HIT_KEYS = ("rank", "citation", "citation_state", "node_id", "title", "breadcrumb", "score", "text", "text_cut")
+HIT_KEYS = (
+    "rank",
+    "citation",
+    "citation_state",
+    "node_id",
+    "title",
+    "breadcrumb",
+    "score",
+    "sentence",
+    "text",
+    "text_cut",
+)
 INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
 
 
@@ -190,9 +201,11 @@ def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]
     values["title"] = cut(hit.title, REMARK_CHARS)
     values["breadcrumb"] = [cut(title, REMARK_CHARS) for title in hit.breadcrumb]
     values["score"] = round(hit.score, 5)
+    if hit.passage != hit.span:
+        values["section"] = f"{hit.file}:{hit.span}"
     if with_folder:
         values["folder"] = hit.folder
-    return f"{hit.rank}. {code(hit.citation)}{state} {titles}{snippet}", values
+    return f"{hit.rank}. {code(hit.citation)}{within(hit)}{state} {titles}{snippet}", values
 
 
 def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens: int) -> Reply:

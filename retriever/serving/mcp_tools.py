@@ -159,7 +159,8 @@ class OutlineTool(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         """As `Tool.answer`."""
-        from retriever.browse import find_node, load_tree
+        from retriever.browse import load_tree
+        from retriever.references import find_node
 
         with index.retriever() as retriever, retriever.view() as view:
             tree, snapshot = load_tree(view.connection), view.number

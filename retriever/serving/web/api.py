@@ -13,9 +13,9 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.browse import find_node
 from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, answer_object
 from retriever.errors import ParametersError
+from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
 from retriever.store.reading import summaries
