@@ -9,11 +9,8 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
-from difflib import get_close_matches
 
 from pageindex.files import DOCUMENT_SUFFIXES
-from pageindex.markdown import WIKILINK
-from pageindex.outline import github_slug
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.store import reading
@@ -49,7 +46,7 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[i
     """
     if found := find_exactly(connection, reference):
         return found
-    if not _is_name(reference):
+    if not _is_name(reference) or reference.endswith("/"):  # a folder is no document
         raise UnknownReferenceError(reference)
     return Names(connection).find(reference)
 
@@ -117,6 +114,10 @@ class Names:
             UnknownReferenceError: none is called so; it says which are called nearly so.
             UsageError: there are several.
         """
+        from difflib import get_close_matches  # here and below: what an exact reference, and a question, need not load
+
+        from pageindex.markdown import WIKILINK
+
         wikilink = WIKILINK.fullmatch(reference.strip())
         name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
         documents = self._find_documents(name)
@@ -159,6 +160,8 @@ class Names:
         Raises:
             UnknownReferenceError: there is none.
         """
+        from difflib import get_close_matches
+
         wanted, sections = fold(title), self._sections()
         named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
         if named and wanted:
@@ -183,6 +186,8 @@ class Names:
 
 def match_heading(heading: str, sections: Sequence[SectionName]) -> list[tuple[int, str]]:
     """The sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by its anchor, else its title."""
+    from pageindex.outline import github_slug
+
     above, _, deepest = heading.strip().rpartition("#")
     slug, wanted = github_slug(deepest.strip()), fold(deepest)
     found = [section for section in sections if fold(section.title) == wanted]

@@ -77,10 +77,14 @@ def build_hits(
 
 
 def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> str:
-    """The chunk that matched, from its passage on."""
+    """The chunk that matched, from its passage on; a row of a table comes with the table's header."""
     if chunk is None or passage.first <= chunk.span.first or node.span is None:
         return chunk.text if chunk else ""
-    return "\n".join(node.text.split("\n")[passage.first - node.span.first : chunk.span.last - node.span.first + 1])
+    lines = node.text.split("\n")
+    begin = top = passage.first - node.span.first
+    while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
+        top -= 1
+    return "\n".join([*lines[top : min(begin, top + 2)], *lines[begin : chunk.span.last - node.span.first + 1]])
 
 
 def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pageindex.markdown import BlockKind, read_blocks
-from pageindex.node import Node, Span
+from pageindex.node import Node, NodeKind, Span
 from retriever.lexical.tokens import tokenize
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, split_sentences
 
 # Of the words that a chunk shares with the question, by their rarity: what one part of it must have to stand for it.
 LEAST_SHARE = 0.5
-# Of a longer section only the chunk is read for its parts: markdown-it reads 8 MB a second.
+# Chunks have some hundred characters a line; a line that is longer than this is not read for its parts.
 MAX_READ_CHARS = 20_000
 MAX_SENTENCE_CHARS = 300
 
 _ITEM = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]")
 _FENCE = re.compile(r"[ \t>]*(?:`{3}|~{3})")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")  # of a heading
 _ROW = re.compile(r"\s*\|\s*")
 _INTRODUCES = re.compile(r"[:\uff1a][*_]*\s*$")
 
@@ -51,10 +51,6 @@ class Part:
         """One that introduces nothing."""
         return cls(Span(first, last), last)
 
-    def clip(self, to: Span) -> "Part":
-        """What of it is within these lines, some of which it has."""
-        return Part(Span(max(self.span.first, to.first), min(self.span.last, to.last)), min(self.last, to.last))
-
 
 def find_passage(node: Node, chunk: StoredChunk | None, rarity: Mapping[str, float]) -> Passage:
     """The passage of a section that answers.
@@ -74,23 +70,24 @@ def find_passage(node: Node, chunk: StoredChunk | None, rarity: Mapping[str, flo
     def text_of(span: Span) -> str:
         return "\n".join(lines[span.first - top : span.last - top + 1])
 
-    if len(text_of(matched)) > MAX_READ_CHARS:  # a piece of a line that is a page
+    body = text_of(matched)
+    if len(body) > MAX_READ_CHARS:  # a piece of a line that is a page
         return Passage(matched, find_sentence(chunk.text, rarity))
-    if is_read := len(node.text) <= MAX_READ_CHARS:
-        parts = list(split_parts(node.body, top + node.front_matter_lines))
-    else:
-        parts = list(split_parts(text_of(matched), matched.first))
-    inside = [part.clip(matched) for part in parts if part.span.overlap(matched)]
-    if not inside:
-        return Passage(matched, "")
-    chosen = Span(inside[0].span.first, inside[-1].span.last)
-    weights = [weigh(text_of(part.span), rarity) for part in inside]
-    most = max(weights)
+    header = (
+        chunk.text.split("\n", 2)[:2] if chunk.text.startswith("|") and not body.startswith(chunk.text[:80]) else []
+    )
+    is_code = sum(bool(_FENCE.match(line)) for line in lines[: matched.first - top]) % 2
+    parts = [] if is_code else list(split_parts("\n".join([*header, body]), matched.first - len(header)))
+    chosen = Span(parts[0].span.first, parts[-1].span.last) if parts else matched
+    weights = [weigh(text_of(part.span), rarity) for part in parts]
+    most = max(weights, default=0.0)
     if most and most >= LEAST_SHARE * weigh(text_of(chosen), rarity):
-        best = inside[weights.index(most)]
+        best = parts[weights.index(most)]
         chosen = Span(best.span.first, best.last)
     sentence = find_sentence(text_of(chosen), rarity)
-    if is_read and chosen.first <= parts[0].span.first and chosen.last >= parts[-1].span.last:
+    heading = 0 if node.kind is NodeKind.FILE else 2 if _UNDERLINE.match(lines[1] if len(lines) > 1 else "") else 1
+    above = lines[max(heading, node.front_matter_lines) : chosen.first - top]
+    if not "".join([*above, *lines[chosen.last - top + 1 :]]).strip():
         chosen = node.span  # it has nothing else
     return Passage(chosen, sentence)
 
@@ -100,6 +97,8 @@ def split_parts(body: str, first: int) -> Iterator[Part]:
 
     A paragraph that ends with a colon introduces the list or table that follows it, and is one part with code.
     """
+    from pageindex.markdown import BlockKind, read_blocks  # as `split_sentences`: only an answer needs the parser
+
     lines = body.split("\n")
     blocks = read_blocks(body, first)
     introduction: Span | None = None
@@ -116,19 +115,19 @@ def split_parts(body: str, first: int) -> Iterator[Part]:
         if block.kind is BlockKind.PARAGRAPH and _INTRODUCES.search(lines[last - first]):
             introduction = Span(block.line, last)
         elif block.kind not in (BlockKind.HEADING, BlockKind.DEFINITIONS):
-            starts = find_starts(block.kind, lines[block.line - first : last - first + 1])
+            starts = find_starts(block.kind.value, lines[block.line - first : last - first + 1])
             for start, end in pairwise([*starts, last - block.line + 1]):
                 yield Part.of(block.line + start, block.line + end - 1)
     if introduction is not None:
         yield Part(introduction, introduction.last)
 
 
-def find_starts(kind: BlockKind, lines: Sequence[str]) -> list[int]:
-    """The first line of each item of a list or row of a table, counted from 0; of another block, its own."""
-    if kind is BlockKind.TABLE:
+def find_starts(kind: str, lines: Sequence[str]) -> list[int]:
+    """The first line of each item of a `list` or row of a `table`, counted from 0; of another block, its own."""
+    if kind == "table":
         return list(range(2, len(lines))) or [0]  # below the header and its dashes
     starts, in_code = [0], False
-    if kind is BlockKind.LIST:
+    if kind == "list":
         for number, line in enumerate(lines):
             in_code ^= bool(_FENCE.match(line))
             if number and not in_code and _ITEM.match(line):

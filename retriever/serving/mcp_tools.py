@@ -175,7 +175,7 @@ class ReadTool(Tool):
     name = "read"
     title = "Read a section"
 
-    node_id: Reference = Field(description="A node_id, a path, path:first-last, path#Heading, or a title.")
+    node_id: Reference = Field(description="A node_id, path, path:first-last or title.")
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
