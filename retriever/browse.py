@@ -23,21 +23,15 @@ _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", r
 class Excerpt:
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
-    node_id: str
-    """The node that holds the first of the lines."""
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`."""
+    node_id: str  # the node that holds the first of the lines
+    folder: str  # the indexed folder, absolute
+    file: str  # relative to `folder`
     span: Span
-    text: str
-    """The lines of `span`, each with its line end."""
-    title: str
-    """The node's."""
-    breadcrumb: tuple[str, ...]
-    """The node's."""
+    text: str  # the lines of `span`, each with its line end
+    title: str  # the node's
+    breadcrumb: tuple[str, ...]  # the node's
+    # Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place.
     citation_state: CitationState = "exact"
-    """Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place."""
 
     @property
     def citation(self) -> str:
@@ -65,18 +59,11 @@ def load_tree(connection: sqlite3.Connection) -> DocumentTree:
 
 
 def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Excerpt:
-    """The lines that a reference names.
+    """The lines that a reference names; UsageError when there is no such node, path or line.
 
-    Args:
-        connection: in a snapshot.
-        reference: a node id (with all that is below it), a path, `path:first-last` or `path:line`, or what people
-            write, as `references` tells; a path is relative to an indexed folder or to the current one, or absolute.
-        access: which of the folders may be looked at, and which of their files are documents.
-
-    Raises:
-        UsageError: there is no such node, path or line.
+    Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
+    absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
     """
-    lines: tuple[int, int] | None = None
     match = _LINES.fullmatch(reference) if find_exactly(connection, reference) is None else None
     try:
         key, node_id = find_in_documents(connection, match["path"] if match else reference)
@@ -113,11 +100,7 @@ def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderA
 
 
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """The lines of a file that ends at `last_line`.
-
-    Raises:
-        UsageError: it has no such lines.
-    """
+    """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
     first, last = lines
     if not last_line:
         raise UsageError(f"{file.path} is empty")
@@ -127,7 +110,6 @@ def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
 
 
 def _cut(text: str, span: Span) -> str:
-    """These lines, each with its line end."""
     return "\n".join([*text.split("\n")[span.first - 1 : span.last], ""])
 
 
@@ -139,26 +121,16 @@ class Relations:
     """A file or a section among its neighbours."""
 
     node: Node
-    parent: Node | None
-    """None for a file."""
-    folder: str
-    """The node id of the folder that a file is in; empty for a section."""
-    children: Sequence[Node]
-    """In document order."""
-    siblings: Sequence[Node]
-    """Nearest first; a file has none here: the outline of its folder shows them."""
-    links: Sequence[Node]
-    """What it links to, in the order of the links."""
-    backlinks: Sequence[Node]
-    """What links to it, by document and place."""
+    parent: Node | None  # none for a file
+    folder: str  # the node id of the folder that a file is in; empty for a section
+    children: Sequence[Node]  # in document order
+    siblings: Sequence[Node]  # nearest first; a file has none here: the outline of its folder shows them
+    links: Sequence[Node]  # what it links to, in the order of the links
+    backlinks: Sequence[Node]  # what links to it, by document and place
 
 
 def find_relations(view: View, reference: str) -> Relations:
-    """The neighbours of the file or section that a node id or a path names.
-
-    Raises:
-        UsageError: there is no such file or section.
-    """
+    """The neighbours of the file or section that a node id or a path names; raises as `find_in_documents`."""
     key, node_id = find_in_documents(view.connection, reference)
     prefix = reading.prefixes(view.connection)[key]
     tree = view.tree
@@ -177,13 +149,7 @@ def find_relations(view: View, reference: str) -> Relations:
 
 
 def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
-    """Tells of each of these nodes where it is by now; None of one without lines. To be used within the view.
-
-    Args:
-        view: that they were found in.
-        found: the nodes.
-        access: which of the folders may be looked at, and which of their files are documents.
-    """
+    """A function that tells where each node in `found` is by now, None without lines; to be used within the view."""
     above = [found.parent] if found.parent else []
     nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
     keys = {view.tree.document_key(node.id) for node in nodes}

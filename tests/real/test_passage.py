@@ -14,7 +14,7 @@ from retriever.api import index_folders
 from retriever.retriever import Retriever
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 from tests.shelf import NEVER_REFRESH
 
 OVEN = """\
@@ -124,7 +124,7 @@ def test_agents_get_it(library: ServedIndex) -> None:
 
 def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
     async def fetch(path: str) -> str:
-        transport = httpx.ASGITransport(app=web_app(library))
+        transport = httpx.ASGITransport(app=make_web_app(library))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             response = await client.get(path)
             assert response.status_code == 200, response.text

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from markupsafe import Markup
 from pydantic import BeforeValidator, Field
 
 from pageindex.front_matter import read_front_matter
@@ -31,15 +30,7 @@ from retriever.serving.web.api import (
     with_profiles,
 )
 from retriever.serving.web.render import RenderOptions, Resolver, highlight, render_markdown, resolve_nothing
-from retriever.serving.web.site import (
-    EDITOR_NAMES,
-    THEMES,
-    Preferences,
-    Site,
-    Timed,
-    Visit,
-    static_address,
-)
+from retriever.serving.web.site import EDITOR_NAMES, THEMES, Preferences, Site, Timed, Visit, static_address
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
 from retriever.store import reading
@@ -88,19 +79,13 @@ class PassagePageParameters(ReadPageParameters):
 class TreePageParameters(ReadPageParameters):
     """Of /tree."""
 
-    first: Number = Field(0, ge=0, le=MAX_NUMBER)
-    """The place of the first child, from 0."""
-    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)
-    """How many children."""
-    fragment: Switch = False
-    """Whether the list alone is wanted."""
+    first: Number = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
+    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
+    fragment: Switch = False  # whether the list alone is wanted
 
 
 class Pages:
-    """Of one site.
-
-    Every method raises RetrieverError; a ParametersError or UsageError when the query asks for what cannot be.
-    """
+    """The pages of one site; every method raises RetrieverError: ParametersError for a wrong query."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -114,7 +99,7 @@ class Pages:
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             phrases=phrases,
-            counted=phrases.counted,
+            pluralize=phrases.pluralize,
             static=static_address,
             themes=THEMES,
             editors=EDITOR_NAMES,
@@ -127,7 +112,6 @@ class Pages:
         )
 
     def ask(self, query: bytes, preferences: Preferences) -> str:
-        """The answer to the question, or the page without one."""
         given = read_parameters(query, self._ask)
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
@@ -185,7 +169,6 @@ class Pages:
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
-        """A section, a file, a folder, or some lines."""
         given = read_parameters(query, self._read)
         visit = self._visit("/read", query, given, preferences)
         with self._site.library.retriever(visit.profile) as retriever:
@@ -193,7 +176,6 @@ class Pages:
             return self._read_node(retriever, given.node, passage, visit)
 
     def _read_node(self, retriever: "Retriever", reference: str, passage: Span | None, visit: Visit) -> str:
-        """What the reference names, in one state of the index after the other."""
         with retriever.view() as view:
             outline = self._site.outline(view)
             named = outline.find(reference)
@@ -214,7 +196,14 @@ class Pages:
     ) -> str:
         """An excerpt with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(excerpt, passage)
-        front_matter, text = _render_excerpt(view, shown, passage, label, visit)
+        front_matter, text, first = "", shown.text, shown.span.first
+        if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+            pieces = text.split("\n", lines)
+            front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
+        _, resolve = _load_links(view, shown.node_id, visit)
+        stems = frozenset(tokenize(visit.question))
+        options = RenderOptions(resolve, stems, label, passage=passage, passage_id="passage", first_line=first)
+        page = render_markdown(text, options)
         following = ""
         if shown.span.last < excerpt.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
@@ -239,7 +228,7 @@ class Pages:
             excerpt=shown,
             beginning=node.id if shown.span.first > excerpt.span.first else "",
             front_matter=front_matter,
-            text=text,
+            text=page,
             following=following,
             rest=Span(shown.span.last + 1, excerpt.span.last) if following else None,
             around=around,
@@ -258,7 +247,6 @@ class Pages:
         return self._list(outline, node, visit, given.first, given.count)
 
     def _list(self, outline: Outline, node: Node, visit: Visit, first: int, count: int) -> str:
-        """The page of what a node contains."""
         return self._render(
             "list.html",
             visit,
@@ -270,7 +258,6 @@ class Pages:
         )
 
     def failure(self, message: str, preferences: Preferences) -> str:
-        """What went wrong, and what to do."""
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
@@ -281,18 +268,6 @@ class Pages:
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
-
-
-def _render_excerpt(view: View, excerpt: Excerpt, passage: Span | None, title: str, visit: Visit) -> tuple[str, Markup]:
-    """The front matter of an excerpt as it is written, and the rest as a page shows it."""
-    front_matter, text, first = "", excerpt.text, excerpt.span.first
-    if first == 1 and (lines := read_front_matter(text).lines):
-        pieces = text.split("\n", lines)
-        front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
-    _, resolve = _load_links(view, excerpt.node_id, visit)
-    stems = frozenset(tokenize(visit.question))
-    options = RenderOptions(resolve, stems, title, passage=passage, passage_id="passage", first_line=first)
-    return front_matter, render_markdown(text, options)
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
@@ -309,10 +284,7 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
 
 
 def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:
-    """A node with its text, and where the links of its document lead on this page: exactly where the index says.
-
-    None when it is not, or no longer, in the index, and for a folder.
-    """
+    """A node with its text, and where the links of its document lead; None for a folder, or one not in the index."""
     view.tree.load_nodes([node_id])
     try:
         node = view.tree.node(node_id)
