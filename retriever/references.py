@@ -178,8 +178,9 @@ class Names:
         near = get_close_matches(wanted, names, MAX_NEAR, NEAR) if len(wanted) <= MAX_NAME_CHARS else []
         slips = get_close_matches(wanted, near, MAX_NEAR, SLIP) if len(wanted) >= SHORTEST_SLIP else []
         # Who writes a path means that path, and is asked.
-        if len(slips) == 1 and not is_path and not re.search(r"[/:\\]|\.\w+$", title):
-            return names[slips[0]]
+        meant = list(dict.fromkeys(target for slip in slips for target in names[slip]))
+        if len(meant) == 1 and not is_path and not re.search(r"[/:\\]|\.\w+$", title):
+            return meant
         ids = dict.fromkeys(node_id for name in near for _, node_id in names[name][:MAX_NEAR])
         raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
 

@@ -180,6 +180,7 @@ VAULT = {
         ("vacation days", "handbook.md:10-12"),
         ("#Severance package", "handbook.md:6-9"),
         ("severence pakage", "handbook.md:6-9"),
+        ("apfelkuhen", "Rezepte/Apfelkuchen.md:1-11"),
         ("team/README", "team/README.md:1-3"),
         ("README#Vacation calendar", "tools/README.md:5-7"),
     ],
