@@ -36,6 +36,10 @@ class Span:
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
 
+    def shift(self, lines: int) -> "Span":
+        """As many lines further down."""
+        return Span(self.first + lines, self.last + lines)
+
     def overlap(self, other: "Span") -> int:
         """The number of lines that both spans hold; 0 when they are apart."""
         return max(0, min(self.last, other.last) - max(self.first, other.first) + 1)

@@ -1,12 +1,8 @@
-"""Reading and looking around in an index, without a question: the tree, a section, some lines.
-
-What a reference names is told here for every face: a node id (`guide.md#guide/install`), its short form
-(`guide.md#install`), a path of a file or a folder, and lines of a file (`guide.md:12-20`).
-"""
+"""Reading and looking around in an index, without a question: the tree, a section, some lines."""
 
 import re
 import sqlite3
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pageindex.markdown import count_lines
@@ -14,14 +10,13 @@ from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.request import locate_path
+from retriever.references import find_exactly, find_in_documents
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.reading import StoredNode
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
-MAX_NAMED = 8  # sections that a short form may mean; more are not listed
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -63,74 +58,20 @@ def load_tree(connection: sqlite3.Connection) -> DocumentTree:
     return tree
 
 
-# What a reference names.
-
-
-def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
-    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
-    if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
-        return  # no name that is in an index
-    yield reference
-    folders = reading.folders(connection)
-    path, sign, slugs = reference.partition("#")
-    for folder, inside in locate_path(folders, path):
-        yield folder.prefix + inside + sign + slugs
-    for folder in folders:
-        yield folder.prefix + reference
-
-
-def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[int, str]:
-    """The document (its key) and the id of the file or section that a reference names; raises as `find_node`."""
-    for node_id in possible_ids(connection, reference):
-        key = reading.document_of_node(connection, node_id)
-        if key is not None:
-            return key, node_id
-    path, sign, slug = reference.rpartition("#")
-    if not (sign and slug):
-        raise UnknownReferenceError(reference)
-    try:
-        key, _ = find_in_documents(connection, path)
-    except UnknownReferenceError:
-        raise UnknownReferenceError(reference) from None
-    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [key])]
-    found = [node.id for node in nodes if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
-    match found:
-        case []:
-            raise UnknownReferenceError(reference)
-        case [node_id]:
-            return key, node_id
-    raise UsageError(f"{reference!r} may be any of {', '.join(found[:MAX_NAMED])}")
-
-
-def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
-    """The id of the file, section or folder that a reference names; UnknownReferenceError, UsageError for several."""
-    for node_id in possible_ids(connection, reference):
-        for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
-            if known in tree:
-                return known
-    _, node_id = find_in_documents(connection, reference)
-    if node_id not in tree:
-        raise UnknownReferenceError(reference)
-    return node_id
-
-
 def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Excerpt:
     """The lines that a reference names; UsageError when there is no such node, path or line.
 
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
-    absolute, or relative to an indexed folder or to the current one.
+    absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
     """
-    lines: tuple[int, int] | None = None
+    match = _LINES.fullmatch(reference) if find_exactly(connection, reference) is None else None
     try:
-        key, node_id = find_in_documents(connection, reference)
+        key, node_id = find_in_documents(connection, match["path"] if match else reference)
+        lines = (int(match["first"]), int(match["last"] or match["first"])) if match else None
     except UnknownReferenceError:
-        if not (match := _LINES.fullmatch(reference)):
+        if match is None:
             raise
-        try:
-            key, node_id = find_in_documents(connection, match["path"])
-        except UnknownReferenceError:
-            raise UnknownReferenceError(reference) from None
-        lines = int(match["first"]), int(match["last"] or match["first"])
+        key, node_id = find_in_documents(connection, reference)  # a name that ends like lines
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
     folder, file = reading.folder_of(connection, [key])[key], stored[0].node
     anchors = open_anchors(connection, [key], access)

@@ -34,7 +34,7 @@ Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python
 page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Self
 
 
@@ -125,10 +125,16 @@ class ParametersError(UsageError):
 
 
 class UnknownReferenceError(UsageError):
-    """A node id or a path names nothing in the index."""
+    """A reference names nothing in the index.
 
-    def __init__(self, reference: str) -> None:
-        super().__init__(f"{reference!r} is not in the index", hint=Command("tree", "to see what is, run"))
+    Args:
+        reference: as it was given.
+        near: ids of what is called nearly so, the nearest first.
+    """
+
+    def __init__(self, reference: str, near: Sequence[str] = ()) -> None:
+        question = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"{reference!r} is not in the index", hint=question or Command("tree", "to see what is, run"))
 
 
 class ClosedError(UsageError):

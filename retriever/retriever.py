@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.browse import Excerpt, find_node, load_tree, read_excerpt
+from retriever.browse import Excerpt, load_tree, read_excerpt
 from retriever.deadline import Deadline, StageTimes
 from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, ScopeError, SnapshotError
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
@@ -22,6 +22,7 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
 from retriever.query import Correction, Expansion, Scope, SearchedScope
+from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import search
 from retriever.searching.confidence import assess

@@ -16,14 +16,12 @@ def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collect
     Where only code or a table holds any of them, or there is no prose, its lines are shown as they are. `words_of` cuts
     a text into such words.
     """
-    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
-    from pageindex.summary import prose_sentences
 
     def count_matches(pieces: Sequence[str]) -> list[int]:
         return [len(set(words) & set(words_of(piece))) for piece in pieces]
 
     lines = [line for line in text.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]
-    pieces = list(prose_sentences(_REFERENCE.sub(r"\1", text), References()))
+    pieces = split_sentences(text)
     matched = count_matches(pieces)
     if not any(matched):
         matched_lines = count_matches(lines)
@@ -35,6 +33,14 @@ def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collect
     start = 0 if is_whole else max(range(len(pieces)), key=lambda place: (matched[place], -place))
     shown = _SPACE.sub(" ", " ".join(pieces[start:])).strip()
     return ("… " if start else "") + cut(shown, SNIPPET_CHARS)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of the prose in a text, without markup; of code, tables and headings none."""
+    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
+    from pageindex.summary import prose_sentences
+
+    return list(prose_sentences(_REFERENCE.sub(r"\1", text), References()))
 
 
 def cut(text: str, max_chars: int) -> str:

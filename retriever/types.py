@@ -199,6 +199,8 @@ class Hit:
     """Relative to `folder`, with `/` on every system."""
     span: Span
     """The section's own lines in the file."""
+    passage: Span
+    """Those of them that answer, as far as words tell; all of them where nothing in the section stands out."""
     title: str
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
@@ -207,7 +209,8 @@ class Hit:
     summary: str
     """At most `final_summary_chars` characters, cut at a word with an ellipsis."""
     text: str
-    """The section's own text, at most `final_text_chars` characters."""
+    """The section's own text, at most `final_text_chars` characters; from its passage on where that would not be in
+    them."""
     text_cut: bool
     """Whether `text` is shorter than the section."""
     score: float
@@ -219,12 +222,14 @@ class Hit:
     matched_fields: tuple[tuple[str, str], ...] = ()
     """(key, value) of its document's front matter that the question or a filter names: `aliases`, `tags` ..."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
-    """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
+    """As `CitationState` in citations.py; where the text has `moved`, `span` and `passage` are its new place."""
+    sentence: str = ""
+    """The sentence of the passage that is nearest to the question by words, as plain text; empty where none is."""
 
     @property
     def citation(self) -> str:
-        """`file:first-last`."""
-        return f"{self.file}:{self.span}"
+        """`file:first-last`, the lines of the passage."""
+        return f"{self.file}:{self.passage}"
 
     def __repr__(self) -> str:
         return f"<Hit {self.rank}: {self.citation} {self.title!r}>"

@@ -8,7 +8,7 @@ from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, 
 
 HIT = Hit(
     rank=1, node_id="guide/mail.md#mail/after-the-response", folder="/docs", file="guide/mail.md", span=Span(12, 34),
-    title="After the response", breadcrumb=("Mail",), score=0.0312, scale="rrf",
+    passage=Span(12, 34), title="After the response", breadcrumb=("Mail",), score=0.0312, scale="rrf",
     snippet="Send an email after the response has gone out: add it to the background tasks.",
     summary="Send an email after the response.",
     text="## After the response\n\nSend an email:\n\n    tasks.add_task(send, address)\n", text_cut=False,

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, find_highlights, format_doubt, format_fields
+from retriever.display.phrases import SOURCES, VERDICTS, find_highlights, format_doubt, format_fields, format_section
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -97,8 +97,10 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
 
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     """The citation, the titles above the section, its text or the part that matched, and what found it."""
-    cited = page.cite(f"{shorten_path(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (format_doubt(hit.citation_state), QUIET)))
+    place = shorten_path(hit.folder, hit.file)
+    cited = page.cite(f"{place}:{hit.passage}", f"{hit.folder}/{hit.file}", hit.passage.first)
+    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}"
+    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
         page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)

@@ -87,7 +87,10 @@ class FieldJson(JsonObject):
 
 
 class HitJson(JsonObject):
-    """A section that answers; `file` is relative to `folder`, lines are 1-based and inclusive."""
+    """A section that answers: its lines, and those of its passage, which `citation` names.
+
+    `file` is relative to `folder`, lines are 1-based and inclusive.
+    """
 
     rank: Count
     node_id: Text
@@ -95,10 +98,12 @@ class HitJson(JsonObject):
     file: Text
     start_line: Line = Field(validation_alias=AliasPath("span", "first"))
     end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    passage: LinesJson
     citation: Text
     citation_state: CitationState
     title: Text
     breadcrumb: list[Text]
+    sentence: Text
     snippet: Text
     summary: Text
     text: Text = ""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from retriever.query import Correction
-    from retriever.types import IndexState
+    from retriever.types import Hit, IndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,11 @@ def format_fields(fields: Sequence[tuple[str, str]]) -> str:
 def format_doubt(state: str) -> str:
     """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
+
+
+def format_section(hit: "Hit") -> str:
+    """`  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
+    return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
 def pluralize(number: int, noun: str) -> str:

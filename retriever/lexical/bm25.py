@@ -167,6 +167,10 @@ class LexicalIndex:
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
 
+    def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
+        """What each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
+        return {token: self._describe(token, self._number(token)).rarity for token in tokens}
+
     def resembles(self, term: str) -> bool:
         """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
         # A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.json import StatusJson, dump_expansion, dump_hit
-from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, pluralize
+from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, format_section, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -45,6 +45,7 @@ HIT_KEYS = (
     "title",
     "breadcrumb",
     "score",
+    "sentence",
     "text",
     "text_cut",
     "matched_fields",
@@ -194,9 +195,11 @@ def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]
     values["score"] = round(hit.score, 5)
     if not hit.matched_fields:
         del values["matched_fields"]
+    if hit.passage != hit.span:
+        values["section"] = f"{hit.file}:{hit.span}"
     if with_folder:
         values["folder"] = hit.folder
-    return f"{hit.rank}. {code(hit.citation)}{state} {titles}{snippet}", values
+    return f"{hit.rank}. {code(hit.citation)}{format_section(hit)}{state} {titles}{snippet}", values
 
 
 def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens: int) -> Reply:

@@ -142,7 +142,8 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
 def describe_error(error: Exception) -> str:
     """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
     if isinstance(error, errors.UnknownReferenceError):
-        return str(make_sendable(f"{error.message}; outline() shows what is"))
+        hint = "outline() shows what is" if isinstance(error.hint, errors.Command) else error.hint
+        return str(make_sendable(f"{error.message}; {hint}"))
     if isinstance(error, UsageError | NotReadyError):
         return str(make_sendable(str(error)))
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))

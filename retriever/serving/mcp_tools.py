@@ -144,7 +144,8 @@ class OutlineTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        from retriever.browse import find_node, load_tree
+        from retriever.browse import load_tree
+        from retriever.references import find_node
 
         with index.retriever() as retriever, retriever.view() as view:
             tree, snapshot = load_tree(view.connection), view.number
@@ -159,7 +160,7 @@ class ReadTool(Tool):
     name = "read"
     title = "Read a section"
 
-    node_id: Reference = Field(description="A node_id, a path, or path:first-last.")
+    node_id: Reference = Field(description="A node_id, path, path:first-last or title.")
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 

@@ -57,6 +57,31 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
+class DocumentName:
+    """A document and what it is called."""
+
+    key: int
+    node_id: str
+    """Of its file."""
+    path: str
+    """Relative to its folder."""
+    title: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionName:
+    """A section and what it is called."""
+
+    key: int
+    """Of its document."""
+    node_id: str
+    title: str
+    anchor: str
+    breadcrumb: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     documents: int
     sections: int  # nodes with lines of their own
@@ -147,6 +172,30 @@ def prefixes(connection: sqlite3.Connection) -> dict[int, str]:
 def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None:
     row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
     return None if row is None else int(row[0])
+
+
+def document_names(connection: sqlite3.Connection) -> list[DocumentName]:
+    """What each document is called, by folder and path."""
+    rows = connection.execute(
+        "SELECT document_key, prefix || documents.path, documents.path, title, aliases"
+        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
+    )
+    return [
+        DocumentName(key, node_id, path, title, tuple(json.loads(names))) for key, node_id, path, title, names in rows
+    ]
+
+
+def section_names(connection: sqlite3.Connection, document_key: int | None = None) -> list[SectionName]:
+    """What the sections of one document are called, or of all; each document's in their order."""
+    query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
+    if document_key is None:
+        rows = connection.execute(f"{query} ORDER BY document_key, node_key")
+    else:
+        rows = connection.execute(f"{query} AND document_key = ? ORDER BY node_key", (document_key,))
+    return [
+        SectionName(key, node_id, title, anchor, _read_titles(breadcrumb))
+        for key, node_id, title, anchor, breadcrumb in rows
+    ]
 
 
 def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:

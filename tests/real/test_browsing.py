@@ -48,6 +48,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     return shelf
 
 
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
+    shelf = Shelf(tmp_path_factory.mktemp("vault"), VAULT)
+    shelf.update()
+    with shelf.open() as retriever:
+        yield retriever
+
+
 @pytest.fixture
 def retriever(shelf: Shelf) -> Iterator[Retriever]:
     with shelf.open() as retriever:
@@ -120,10 +128,10 @@ def test_lines_that_are_not_there(retriever: Retriever, lines: str) -> None:
 @pytest.mark.parametrize(
     "reference",
     [
-        "", "guide", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
-        "a\0b", "\udcff.md", "~nobody-of-this-name/guide.md", "a",
+        "", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
+        "a\0b", "\udcff.md", "x" * 10_000, "~nobody-of-this-name/guide.md", "garden/",
     ],
-    ids=ascii,
+    ids=lambda reference: ascii(reference)[:20],
 )  # fmt: skip
 def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
     with pytest.raises(UsageError, match=r"is not in the index|is no folder"):
@@ -139,10 +147,63 @@ def test_a_short_form_of_several_sections_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"'a.md#use' may be any of a.md#a/use, a.md#b/use$"):
             retriever.read("a.md#use")
         with pytest.raises(UnknownReferenceError) as caught:
-            retriever.tree("a.md#us")
-        assert (caught.value.message, caught.value.hint) == ("'a.md#us' is not in the index", "tree")
+            retriever.tree("a.md#nothing")
+        assert (caught.value.message, caught.value.hint) == ("'a.md#nothing' is not in the index", "tree")
         assert isinstance(caught.value.hint, Command)
-        assert str(caught.value) == "'a.md#us' is not in the index; to see what is, run: hybrid_retrieve.py tree"
+        assert str(caught.value) == "'a.md#nothing' is not in the index; to see what is, run: hybrid_retrieve.py tree"
+
+
+VAULT = {
+    "Rezepte/Apfelkuchen.md": "# Apfelkuchen\n\nMit Zimt.\n\n## Teig\n\nMehl und Butter.\n\n## Backen\n\nLange.\n",
+    "handbook.md": (
+        "---\naliases: [The Handbook]\n---\n# Working here\n\n## Severance package\n\nTwo weeks.\n\n"
+        "## Vacation days\n\nThirty.\n"
+    ),
+    "team/README.md": "# Team\n\nAll of us.\n",
+    "tools/README.md": "# Tools\n\nWhat we use.\n\n## Vacation calendar\n\nOn the wall.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "cited"),
+    [
+        ("Apfelkuchen.md", "Rezepte/Apfelkuchen.md:1-11"),
+        ("apfelkuchen", "Rezepte/Apfelkuchen.md:1-11"),
+        ("Apfelkuchen:3", "Rezepte/Apfelkuchen.md:3-3"),
+        ("Apfelkuchen#Teig", "Rezepte/Apfelkuchen.md:5-8"),
+        ("[[Apfelkuchen]]", "Rezepte/Apfelkuchen.md:1-11"),
+        ("[[Apfelkuchen#Backen|backen]]", "Rezepte/Apfelkuchen.md:9-11"),
+        ("[[Rezepte/Apfelkuchen#Apfelkuchen#Teig]]", "Rezepte/Apfelkuchen.md:5-8"),
+        ("handbook.md#Vacation days", "handbook.md:10-12"),
+        ("the handbook", "handbook.md:1-12"),  # an alias
+        ("Working here", "handbook.md:1-12"),  # a title stands for its file
+        ("vacation days", "handbook.md:10-12"),
+        ("#Severance package", "handbook.md:6-9"),
+        ("severence pakage", "handbook.md:6-9"),
+        ("apfelkuhen", "Rezepte/Apfelkuchen.md:1-11"),
+        ("team/README", "team/README.md:1-3"),
+        ("README#Vacation calendar", "tools/README.md:5-7"),
+    ],
+)
+def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:
+    assert vault.read(written).citation == cited
+    assert vault.nodes(written.removesuffix(":3"), 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("README", "'README' may be any of team/README.md, tools/README.md"),
+        ("handbok.md", "'handbok.md' is not in the index; did you mean 'handbook.md'?"),
+        ("handbook#vacation day", "did you mean 'handbook.md#working-here/vacation-days'?"),
+        ("vacation", "mean 'handbook.md#working-here/vacation-days' or 'tools/README.md#tools/vacation-calendar'?"),
+        ("vacat. dys", "did you mean 'handbook.md#working-here/vacation-days'?"),
+    ],
+)
+def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        vault.read(written)
+    assert str(caught.value).endswith(said)
 
 
 def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:

@@ -106,7 +106,7 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert "up to date" in page.locator(".facts").inner_text()
     assert f"question={QUESTION.split()[0]}" in page.url
     link = first.locator(".citation").get_attribute("href") or ""
-    assert re.fullmatch(r"vscode://file/.*/docs/mail\.md:9", link)
+    assert re.fullmatch(r"vscode://file/.*/docs/mail\.md:11", link)
     lit = page.locator("#documents .lit > .row", has=page.get_by_role("link", name="Stamps", exact=True))
     assert lit.inner_text().split() == ["Stamps", "hit", "1"]
 
@@ -115,6 +115,7 @@ def test_a_hit_opens_and_its_links_lead_on(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.locator(".hits h2 a").first.click()
     page.get_by_role("heading", level=1, name="Stamps").wait_for()
+    assert page.locator("#passage").evaluate("node => node === document.querySelector(':target')")
     assert page.locator("#documents [aria-current=page]").inner_text() == "Stamps"
     assert page.locator("mark").count() > 0, "the question's words are still marked"
     page.get_by_role("link", name="bees").first.click()

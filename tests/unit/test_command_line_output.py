@@ -132,7 +132,8 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
     ]
     found = {
         "rank": 1, "node_id": "guide/mail.md#mail/after-the-response", "folder": "/docs", "file": "guide/mail.md",
-        "start_line": 12, "end_line": 34, "citation": "guide/mail.md:12-34", "citation_state": "exact",
+        "start_line": 12, "end_line": 34, "passage": {"start_line": 12, "end_line": 34},
+        "citation": "guide/mail.md:12-34", "citation_state": "exact", "sentence": "",
         "title": "After the response", "breadcrumb": ["Mail"], "snippet": HIT.snippet, "summary": HIT.summary,
         "score": 0.0312, "scale": "rrf", "evidence": evidence, "matched_fields": [],
     }

@@ -144,6 +144,7 @@ LAYERS = {
         "expansion",
         "rerank",
         "freshness search",
+        "references",
         "browse context history status",
         "retriever archive",
         "repair doctor",

@@ -13,10 +13,10 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.browse import find_node
 from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, dump_answer
 from retriever.errors import ParametersError
 from retriever.query import Scope
+from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
 from retriever.store.reading import summaries

@@ -4,19 +4,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import UnknownNodeError
-from retriever.browse import Excerpt, find_node
+from retriever.browse import Excerpt
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
 from retriever.history import QuestionLog
 from retriever.lexical.tokens import tokenize
+from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.serving.web.api import (
     MAX_NUMBER,
@@ -55,9 +56,24 @@ class AskPageParameters(ScopedParameters):
 
 
 class ReadPageParameters(QuestionParameters):
-    """Of /read."""
+    """Of a page that shows what a node id, a path or a name stands for."""
 
     node: ShortText
+
+
+def _read_lines(given: object) -> str:
+    first, sign, last = str(given).partition("-")
+    numbers = [int(number) for number in (first, last) if number.isascii() and number.isdigit() and len(number) < 10]
+    if not sign or len(numbers) < 2 or not 1 <= numbers[0] <= numbers[1]:
+        raise ValueError("must be lines as first-last")
+    return str(given)
+
+
+class PassagePageParameters(ReadPageParameters):
+    """Of /read."""
+
+    passage: Annotated[ShortText, BeforeValidator(_read_lines)] = ""
+    """The lines that the page opens at."""
 
 
 class TreePageParameters(ReadPageParameters):
@@ -74,7 +90,7 @@ class Pages:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._ask = with_profiles(site, AskPageParameters)
-        self._read = with_profiles(site, ReadPageParameters)
+        self._read = with_profiles(site, PassagePageParameters)
         self._tree = with_profiles(site, TreePageParameters)
         own = "A file of your own."
         known = profile_names()
@@ -115,7 +131,12 @@ class Pages:
         texts = {}
         for hit in timed.answer.hits:
             _, resolve = _load_links(view, hit.node_id, visit)
-            texts[hit.node_id] = render_markdown(hit.text, RenderOptions(resolve, stems, hit.title, top_level=3))
+            text, first = hit.text, hit.span.first
+            if hit.text_cut and text.startswith("…\n"):
+                first = hit.passage.first - 1  # it begins with the passage
+            passage = hit.passage if hit.passage != hit.span else None
+            options = RenderOptions(resolve, stems, hit.title, top_level=3, passage=passage, first_line=first)
+            texts[hit.node_id] = render_markdown(text, options)
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
@@ -148,9 +169,10 @@ class Pages:
         given = read_parameters(query, self._read)
         visit = self._visit("/read", query, given, preferences)
         with self._site.library.retriever(visit.profile) as retriever:
-            return self._read_node(retriever, given.node, visit)
+            passage = Span(*map(int, given.passage.split("-"))) if given.passage else None
+            return self._read_node(retriever, given.node, passage, visit)
 
-    def _read_node(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
+    def _read_node(self, retriever: "Retriever", reference: str, passage: Span | None, visit: Visit) -> str:
         with retriever.view() as view:
             outline = self._site.outline(view)
             named = outline.find(reference)
@@ -158,27 +180,31 @@ class Pages:
             is_list = named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id)))
             if named and is_list:
                 return self._list(outline, named, visit, 0, MAX_NUMBER)
-        passage = retriever.read(reference)
+        excerpt = retriever.read(reference)
         with retriever.view() as view:
             outline = self._site.outline(view)
-            node = outline.find(named.id if named else passage.node_id)
+            node = outline.find(named.id if named else excerpt.node_id)
             if node is None:
                 raise UsageError("the documents have just changed; ask again")
-            return self._show_passage(view, outline, node, passage, visit)
+            return self._show_excerpt(view, outline, node, excerpt, passage, visit)
 
-    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit) -> str:
-        """A passage with what comes before and after it, what it links to and what links to it."""
-        label, shown = outline.label(node.id), _cut(passage)
-        front_matter, text = "", shown.text
-        if shown.span.first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+    def _show_excerpt(
+        self, view: View, outline: Outline, node: Node, excerpt: Excerpt, passage: Span | None, visit: Visit
+    ) -> str:
+        """An excerpt with what comes before and after it, what it links to and what links to it."""
+        label, shown = outline.label(node.id), _cut(excerpt, passage)
+        front_matter, text, first = "", shown.text, shown.span.first
+        if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
             pieces = text.split("\n", lines)
-            front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
+            front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
         _, resolve = _load_links(view, shown.node_id, visit)
-        page = render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), label))
+        stems = frozenset(tokenize(visit.question))
+        options = RenderOptions(resolve, stems, label, passage=passage, passage_id="passage", first_line=first)
+        page = render_markdown(text, options)
         following = ""
-        if shown.span.last < passage.span.last:
+        if shown.span.last < excerpt.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
-            following = f"{file.id}:{shown.span.last + 1}-{passage.span.last}"
+            following = f"{file.id}:{shown.span.last + 1}-{excerpt.span.last}"
         family = outline.family(node.id)
         place = family.index(node)
         leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
@@ -196,11 +222,12 @@ class Pages:
             tree=draw_tree(outline, here=node.id),
             above=outline.path_to(node.id)[:-1],
             label=outline.label,
-            passage=shown,
+            excerpt=shown,
+            beginning=node.id if shown.span.first > excerpt.span.first else "",
             front_matter=front_matter,
             text=page,
             following=following,
-            rest=Span(shown.span.last + 1, passage.span.last) if following else None,
+            rest=Span(shown.span.last + 1, excerpt.span.last) if following else None,
             around=around,
         )
 
@@ -240,14 +267,17 @@ class Pages:
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
 
 
-def _cut(passage: Excerpt) -> Excerpt:
-    """The passage, or as many whole lines of it as one page shows: at least one."""
-    if len(passage.text) <= MAX_SHOWN_CHARS:
-        return passage
-    end = passage.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or passage.text.find("\n") + 1
-    text = passage.text[:end]
-    span = Span(passage.span.first, passage.span.first + text.count("\n") - 1)
-    return replace(passage, span=span, text=text)
+def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
+    """The excerpt, or as many whole lines of it as one page shows: at least one, and the passage among them."""
+    if len(excerpt.text) <= MAX_SHOWN_CHARS:
+        return excerpt
+    end = excerpt.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or excerpt.text.find("\n") + 1
+    text, first = excerpt.text[:end], excerpt.span.first
+    last = first + text.count("\n") - 1
+    if passage and first < passage.first <= excerpt.span.last and passage.last > last:
+        rest = excerpt.text.split("\n", passage.first - first)[-1]
+        return _cut(replace(excerpt, span=Span(passage.first, excerpt.span.last), text=rest), None)
+    return replace(excerpt, span=Span(first, last), text=text)
 
 
 def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:

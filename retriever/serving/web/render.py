@@ -22,6 +22,7 @@ from markupsafe import Markup
 
 from pageindex.links import LinkKind
 from pageindex.markdown import split_attributes
+from pageindex.node import Span
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize
 
@@ -54,6 +55,9 @@ class RenderOptions:
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # what stands above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest heading gets
+    passage: Span | None = None  # lines that are marked; None marks none
+    passage_id: str = ""  # the id of the first block in them; empty for none
+    first_line: int = 1  # the line of its file that the text begins with
     shift: int = 0
     open_links: list[str] = field(default_factory=list)  # the names of the elements of links that are not closed yet
 
@@ -73,10 +77,44 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
         if "".join(texts).split() == options.title.split():
             tokens = tokens[3:]
+    if options.passage is not None:
+        first = options.passage.first - options.first_line
+        mark_passage(tokens, markdown.split("\n"), first, first + len(options.passage), options.passage_id)
     # The highest heading of the text comes just below what stands above it.
     levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
     options.shift = options.top_level - min(levels, default=options.top_level)
     return Markup(parser.renderer.render(tokens, parser.options, env))  # its texts are escaped below
+
+
+def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int, passage_id: str) -> None:
+    """Gives the blocks that lie in lines of the text a class, and the first of them an id; else the one around them.
+
+    Args:
+        tokens: of the text.
+        lines: the text.
+        first: the first of the lines, from 0.
+        end: behind the last.
+        passage_id: the id; empty for none.
+    """
+    marked: list[Token] = []
+    done, item, around = -1, None, None
+    for token in tokens:
+        if not token.map or token.nesting < 0 or token.type == "inline" or token.map[0] < done:
+            continue
+        start, after = token.map
+        while after > start + 1 and not lines[after - 1].strip():
+            after -= 1
+        item = token if token.type == "list_item_open" else item
+        around = token if token.level == 0 and start <= first < after else around
+        if first <= start and after <= end:
+            # A paragraph of a tight list has no element of its own.
+            marked.append(item if token.hidden and item else token)
+            done = after
+    found = marked or ([around] if around else [])
+    for token in found:
+        token.attrJoin("class", "passage")
+    if passage_id and found:
+        found[0].attrSet("id", passage_id)
 
 
 def highlight(value: str, words: frozenset[str]) -> Markup:
@@ -88,6 +126,12 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
             pieces.append(f"{_text(value[position:start])}<mark>{_text(value[start:end])}</mark>")
             position = end
     return Markup("".join(pieces) + _text(value[position:]))  # all of it is escaped above
+
+
+def _attributes(token: Token, own_class: str) -> str:
+    """The class that an element has by itself, and what `mark_passage` gave it."""
+    marked, name = token.attrGet("class"), token.attrGet("id")
+    return f' class="{own_class}{f" {marked}" if marked else ""}"' + (f' id="{name}"' if name else "")
 
 
 def _text(value: str) -> str:
@@ -151,10 +195,13 @@ class _Renderer(RendererHTML):
     def fence(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         language = (tokens[place].info.split() or [""])[0].strip("{}.")
         label = f'<span class="language">{_text(language)}</span>' if language.replace("-", "").isalnum() else ""
-        return f'<div class="code">{label}{self._code(tokens[place].content, env["options"].words)}</div>'
+        code = self._code(tokens[place].content, env["options"].words)
+        return f"<div{_attributes(tokens[place], 'code')}>{label}{code}</div>"
 
     def code_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return f'<div class="code">{self._code(tokens[place].content, env["options"].words)}</div>'
+        return (
+            f"<div{_attributes(tokens[place], 'code')}>{self._code(tokens[place].content, env['options'].words)}</div>"
+        )
 
     def _code(self, content: str, words: frozenset[str]) -> str:
         is_wide = any(len(line) > LONG_CODE_LINE for line in content.split("\n"))
@@ -164,7 +211,7 @@ class _Renderer(RendererHTML):
 
     def html_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         content = tokens[place].content.strip("\n")
-        return f'<pre class="raw"><code>{highlight(content, env["options"].words)}</code></pre>'
+        return f"<pre{_attributes(tokens[place], 'raw')}><code>{highlight(content, env['options'].words)}</code></pre>"
 
     def html_inline(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         content = tokens[place].content
@@ -212,7 +259,7 @@ class _Renderer(RendererHTML):
         return min(6, max(2, int(heading.tag[1]) + options.shift))
 
     def table_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
-        return '<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>\n'
+        return f'<div{_attributes(tokens[place], "scroll")} tabindex="0" role="group" aria-label="Table"><table>\n'
 
     def table_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         return "</table></div>\n"

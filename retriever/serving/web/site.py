@@ -45,11 +45,21 @@ class Visit:
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, question=self.question, profile=self.profile)
 
+    def read_hit(self, hit: Hit) -> str:
+        """The address of a hit's section, opened at its passage."""
+        if hit.passage == hit.span:
+            return self.read(hit.node_id)
+        lines = str(hit.passage)
+        return (
+            f"{address('/read', node=hit.node_id, passage=lines, question=self.question, profile=self.profile)}#passage"
+        )
+
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
     def open_in_editor(self, place: Hit | Excerpt) -> str:
-        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
+        line = (place.passage if isinstance(place, Hit) else place.span).first
+        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", line)
 
 
 def address(path: str, **parameters: str | int | None) -> str:
