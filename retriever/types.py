@@ -214,6 +214,10 @@ class Hit:
     (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
+    words: tuple[str, ...] = ()
+    """The question's words that it has, as the question writes them; neighbors in the question are one phrase."""
+    reasons: tuple[str, ...] = ()
+    """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
 

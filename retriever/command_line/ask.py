@@ -148,7 +148,7 @@ def ask(
     question = join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
-    form = Form(as_json, full, explain, show_hypothetical, editor)
+    form = Form(as_json, full, explain, show_hypothetical, editor, numbers=console.verbose)
     answer = answer_question(question, recent_context, focus, opening, form, console, in_context=context)
     if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
         from retriever.command_line.serve import start_in_background
@@ -190,6 +190,8 @@ class Form:
     """What citations open on a terminal: see `choose_template`."""
     hits: bool = True
     """Whether people see the hits themselves, beside how they were found."""
+    numbers: bool = False
+    """Whether they see ranks and scores beside the reasons."""
 
 
 def answer_question(
@@ -237,7 +239,7 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
 
     page = Page.on(sys.stdout, form.editor)
     if form.hits:
-        show_answer(page, answer, full=form.full)
+        show_answer(page, answer, full=form.full, numbers=form.numbers)
     if form.explain or form.hypothetical:
         from retriever.command_line.explain import show_explanation, show_hypothetical
 

@@ -6,7 +6,7 @@ import click
 
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode, WithExamples, console_option, index_option, json_option
-from retriever.display.phrases import SOURCES, counted, doubt
+from retriever.display.phrases import SOURCES, because, counted, doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
@@ -81,6 +81,8 @@ def print_record(record: dict[str, Any]) -> None:
         cited = f"{sanitize_line(hit['citation'])}{doubt(state)}"
         print_line(f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({sources})")
         print_line(f"     {sanitize_line(hit['snippet'])}")
+        if "reasons" in hit:  # the oldest records have none
+            print_line(f"     because: {sanitize_line(because(hit['words'], hit['reasons']))}")
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     print_line(f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms")
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from retriever.command_line.console import is_unicode, openable, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
+from retriever.display.phrases import SOURCES, VERDICTS, because, doubt, find_highlights
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -97,8 +97,11 @@ class Page:
         self.console.print()
 
 
-def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
-    """Every hit, best first, a blank line between two; before them the verdict, unless it is good."""
+def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = False) -> None:
+    """Every hit, best first, a blank line between two; before them the verdict, unless it is good.
+
+    With `numbers` each hit has the ranks and scores behind its reasons as well.
+    """
     stems = frozenset(answer.matched_words)
     if answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
@@ -106,11 +109,11 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, full=full)
+        show_hit(page, hit, stems, full=full, numbers=numbers)
 
 
-def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
-    """The citation, the titles above the section, its text or the part that matched, and what found it."""
+def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
+    """The citation, the titles above the section, its text or the part that matched, and why it is there."""
     cited = page.cite(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET)))
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
@@ -121,7 +124,20 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
-    page.paragraph(Text(page.dot.join(explain_evidence(hit.evidence)), QUIET), INDENT)
+    page.paragraph(give_reasons(page, hit), INDENT)
+    if numbers:
+        page.paragraph(Text(page.dot.join(explain_evidence(hit.evidence)), QUIET), INDENT)
+
+
+def give_reasons(page: Page, hit: "Hit") -> Text:
+    """Why the hit is there, in words; the question's are marked by stars where a terminal cannot mark them."""
+    if not (page.console.is_terminal and page.console.color_system):
+        return Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET)
+    text = Text.assemble(("because: ", QUIET))
+    for number, word in enumerate(hit.words):
+        text.append(", " if number else "", QUIET).append(sanitize_line(word), MATCHED)
+    rest = because((), hit.reasons) if hit.reasons or not hit.words else ""
+    return text.append(f"{'; ' if hit.words and rest else ''}{sanitize_line(rest)}", QUIET)
 
 
 def highlight(text: str, stems: frozenset[str]) -> Text:
@@ -133,7 +149,7 @@ def highlight(text: str, stems: frozenset[str]) -> Text:
 
 
 def explain_evidence(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
-    """Why a hit was found: each source with its rank and score, the largest share first."""
+    """The numbers behind a hit: each source with its rank and score, the largest share first."""
     for item in evidence:
         score = f"{item.scale} {item.score:.3g}"
         via = f", {sanitize_line(str(item.via))}" if item.via else ""

@@ -98,6 +98,8 @@ class HitJson(JsonObject):
     text_cut: bool = False
     score: float
     scale: str
+    words: list[Text] = Field(default_factory=list)
+    reasons: list[Text] = Field(default_factory=list)
     evidence: list[EvidenceJson]
 
 

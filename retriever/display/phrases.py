@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,12 @@ CITATION_STATES = {
 }
 
 _WORD = re.compile(r"\w+")
+
+
+def because(words: Sequence[str], reasons: Sequence[str], mark: str = "*") -> str:
+    """Why a hit is there, of its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
+    named = ", ".join(f"{mark}{word}{mark}" for word in words)
+    return "; ".join(filter(None, (named, *reasons))) or "words of the question"
 
 
 def doubt(state: str) -> str:

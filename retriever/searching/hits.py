@@ -8,6 +8,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
+from retriever.searching.reasons import find_question_words, list_reasons
 from retriever.settings.schema import DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
@@ -26,18 +27,21 @@ class HitSettings:
 
 
 def build_hits(
-    view: View, candidates: Sequence[Candidate], words: Collection[str], settings: HitSettings
+    view: View, candidates: Sequence[Candidate], question: str, words: Collection[str], settings: HitSettings
 ) -> tuple[Hit, ...]:
     """The hits of the candidates, in their order.
 
     Args:
         view: the index.
         candidates: best first.
+        question: as it was asked.
         words: the question's, as BM25 reads them.
         settings: how much of a section is shown.
     """
     ids = [candidate.node_id for candidate in candidates]
-    view.tree.load_nodes(ids)
+    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
+    view.tree.load_nodes([*ids, *beside])
+    titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
@@ -48,6 +52,7 @@ def build_hits(
         anchor = anchors.anchor(keys[node.id], node.span, node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words)
         text = cut(node.text, settings.final_text_chars)
+        whole = "\n".join((*node.breadcrumb, node.title, node.text))
         hits.append(
             Hit(
                 rank=rank,
@@ -64,6 +69,8 @@ def build_hits(
                 score=candidate.score,
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
+                words=find_question_words(question, words, whole),
+                reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
             )
         )

@@ -36,7 +36,19 @@ MAX_FILES = 20  # that `status` names
 GO_ON = "call again with the same arguments and cursor={}"
 
 # Of a hit's JSON, what helps an agent to choose, to read on and to cite.
-HIT_KEYS = ("rank", "citation", "citation_state", "node_id", "title", "breadcrumb", "score", "text", "text_cut")
+HIT_KEYS = (
+    "rank",
+    "citation",
+    "citation_state",
+    "node_id",
+    "title",
+    "breadcrumb",
+    "score",
+    "words",
+    "reasons",
+    "text",
+    "text_cut",
+)
 INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
 
 

@@ -122,7 +122,7 @@ LAYERS = {
         "ignore files front_matter",
         "markdown",
         "node",
-        "outline links summary boilerplate",
+        "outline links summary plain boilerplate",
         "document tree",
     ],
     "retriever": [
