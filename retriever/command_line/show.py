@@ -22,15 +22,15 @@ from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
-    from retriever.status import Status
+    from retriever.status import Status, StatusDetails
 
 
 @click.command(
     cls=WithExamples,
     examples=(
         "tree --depth 2",
-        "tree guide/install.md",
-        'tree "guide/install.md#install/on-linux"',
+        "tree ranking.md",
+        'tree "ranking.md#how-sections-are-ranked"',
     ),
 )
 @click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=complete_reference)
@@ -56,9 +56,9 @@ def tree(
 @click.command(
     cls=WithExamples,
     examples=(
-        'read "guide/install.md#install/on-linux"',
-        "read guide/install.md:12-34",
-        "read guide/install.md --json",
+        "read ranking.md:15-28",
+        'read "ranking.md#how-sections-are-ranked/how-the-two-rankings-are-fused"',
+        "read ranking.md --json",
     ),
     params=setting_options("record"),
 )
@@ -99,7 +99,8 @@ def read(
     cls=WithExamples,
     examples=(
         "status",
-        "status --index .index --json",
+        "status -v",
+        "status --json",
         "status --metrics",
     ),
 )
@@ -108,12 +109,15 @@ def read(
 @click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
 @console_option
 def status(console: Console, index: str | None, *, as_json: bool, metrics: bool) -> ExitCode:
-    """Show what is indexed, which files changed since, and which could not be read."""
+    """Show what is indexed, which files changed since, and which could not be read.
+
+    With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
+    """
     from retriever.command_line.serve import describe_resident, resident_object, resident_state
 
     resident = resident_state()
     with Opening(index=index).open(console) as retriever:
-        state = retriever.status()
+        state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
     if as_json:
         from retriever.display.json import StatusJson
@@ -149,7 +153,36 @@ def print_status(status: "Status", index: str | None) -> None:
     print_line(f"skipped       {counted(len(status.skipped), 'file')}")
     for path, reason in status.skipped:
         print_line(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}")
+    if status.forgotten:
+        print_line(f"forgotten     {counted(len(status.forgotten), 'path')}, kept out; `forget --undo` takes one back")
+        for path, _ in status.forgotten:
+            print_line(f"  forgotten   {sanitize_line(path)}")
+    if status.details is None:
+        more = " (with -v: which)" if status.broken_links else ""
+        print_line(f"broken links  {status.broken_links:,}{more}")
+        if status.remarks:
+            print_line(
+                f"remarks       {counted(len(status.remarks), 'remark')} on files that are read (with -v: which)"
+            )
+    else:
+        print_details(status, status.details)
+
+
+def print_details(status: "Status", details: "StatusDetails") -> None:
+    """Prints what else the documents and their folders are like, for people."""
     print_line(f"broken links  {status.broken_links:,}")
+    for file, line, target, why in details.broken_links:
+        print_line(f"  broken      {sanitize_line(file)}:{line} to {sanitize_line(target)}: {sanitize_line(why)}")
+    print_line(f"duplicates    {counted(len(details.duplicates), 'text')} in more than one file")
+    for files in details.duplicates:
+        print_line(f"  same        {', '.join(map(sanitize_line, files))}")
+    print_line(f"remarks       {counted(len(status.remarks), 'remark')} on files that are read")
+    for path, remark in status.remarks:
+        print_line(f"  remark      {sanitize_line(path)}: {sanitize_line(remark)}")
+    formats = ", ".join(
+        f"{number:,} {sanitize_line(ending) or 'without an ending'}" for ending, number in details.unread_formats
+    )
+    print_line(f"not read      {formats or 'nothing'}{' (other formats)' if formats else ''}")
 
 
 def print_metrics(metrics: "ExpansionMetrics") -> None:

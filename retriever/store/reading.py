@@ -161,7 +161,8 @@ def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
 
 def skipped_count(connection: sqlite3.Connection) -> int:
     """How many files could not be read; changes without a new snapshot."""
-    return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
+    query = "SELECT count(*) FROM skipped WHERE path != '.gitignore' AND path NOT LIKE '%/.gitignore'"  # no document
+    return int(connection.execute(query).fetchone()[0])
 
 
 def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
@@ -171,6 +172,28 @@ def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
         " ORDER BY folder_key, documents.path, json_each.key"
     )
     return tuple(rows)
+
+
+def broken_links(connection: sqlite3.Connection) -> tuple[tuple[str, int, str, str], ...]:
+    """(path, line, target as written, why) of each link that leads nowhere, by path and line."""
+    rows = connection.execute(
+        "SELECT documents.path, line, target_path, target_anchor, problem FROM links"
+        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) WHERE problem IS NOT NULL"
+        " ORDER BY documents.path, line, position"
+    )
+    return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
+
+
+def duplicates(connection: sqlite3.Connection) -> tuple[tuple[str, ...], ...]:
+    """The paths of documents that have the same bytes, by path."""
+    rows = connection.execute(
+        "SELECT digest, path FROM documents WHERE digest IN"
+        " (SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1) ORDER BY path"
+    )
+    groups: dict[str, list[str]] = {}
+    for digest, path in rows:
+        groups.setdefault(digest, []).append(path)
+    return tuple(map(tuple, groups.values()))
 
 
 def counts(connection: sqlite3.Connection) -> Counts:
