@@ -23,8 +23,9 @@ from retriever.display.sanitize import sanitize_line
     "export",
     cls=WithExamples,
     examples=(
-        "export notes.zip",
-        "export notes.zip --index .index --force",
+        "index docs",
+        "export docs.zip",
+        "export docs.zip --force --json",
     ),
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_file)
@@ -55,9 +56,9 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
     "import",
     cls=WithExamples,
     examples=(
-        "import notes.zip",
-        "import notes.zip --docs docs",
-        "import notes.zip --index .index --force",
+        "export docs.zip",
+        "import docs.zip --index imported",
+        "import docs.zip --index imported --docs docs --force",
     ),
 )
 @click.argument("file", metavar="FILE", shell_complete=complete_file)

@@ -1,6 +1,7 @@
 """`ask`: a question, answered with sections; the default command."""
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from retriever.command_line.console import (
     write_whole,
 )
 from retriever.command_line.options import (
+    COMMAND_IMPLIED,
     EXIT_CODES_HELP,
     ExitCode,
     WithExamples,
@@ -67,12 +69,23 @@ class AskCommand(WithExamples):
 @click.command(
     examples=(
         '--docs docs "how are the two rankings fused?"',
-        '"send an email after the response" --top-k 3 --full',
-        'ask --json --profile recall "ownership rules"',
+        '"where do the weights come from?" --top-k 3 --full',
+        'ask --json --profile recall "the budget of an answer"',
         '--context --max-tokens 2000 "how are the two rankings fused?"',
-        "--batch questions.jsonl --run hits.jsonl --top-k 30",
     ),
     cls=AskCommand,
+    rare=(
+        "batch",
+        "run",
+        "recent_context",
+        "focus",
+        "show_hypothetical",
+        "fail_on_none",
+        "editor",
+        "resident",
+        "record",
+        "documents.ignore",
+    ),
     params=setting_options(),
     epilog=EXIT_CODES_HELP,
 )
@@ -149,12 +162,39 @@ def ask(
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
     form = Form(as_json, full, explain, show_hypothetical, editor, numbers=console.verbose)
-    answer = answer_question(question, recent_context, focus, opening, form, console, in_context=context)
+    with note_command(words, console) as answers:
+        answer = answer_question(question, recent_context, focus, opening, form, console, in_context=context)
+        answers.append(answer)
     if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
         from retriever.command_line.serve import start_in_background
 
         start_in_background()
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
+
+
+@contextmanager
+def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answer]]":
+    """Says behind the block, which puts its answer into the list, which command the question may have been meant as.
+
+    Nothing is said where the documents have a word that is only like a command. What ends the block is no reason to
+    be silent: where nothing is indexed, a slip in `index` is the likeliest of all.
+    """
+    context, suggestion = click.get_current_context(), None
+    first, *rest = words or ("",)
+    if context.meta.get(COMMAND_IMPLIED) and first.isalpha() and all(map(os.path.exists, rest)):
+        from retriever.command_line.suggest import suggest_command
+
+        suggestion = suggest_command(first, with_paths=bool(rest))
+    answers: list[Answer] = []
+    try:
+        yield answers
+    finally:
+        known = {word.casefold() for answer in answers for hit in answer.hits for word in hit.words}
+        if suggestion and (suggestion[1] or first.casefold() not in known):
+            name, program = suggestion[0], context.find_root().info_name
+            kind = "" if name.startswith("-") else "the command "
+            how = name if name.startswith("-") or " " in name else f"{name} --help"
+            console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}
     cls=WithExamples,
     examples=(
         "doctor",
-        "doctor --repair --index .index",
-        "doctor --llm --json",
+        "doctor --json",
+        "doctor --repair",
     ),
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )

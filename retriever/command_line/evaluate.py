@@ -62,6 +62,7 @@ class Request:
 @click.command(
     "eval",
     examples=(
+        "questions docs --limit 20 --out questions.jsonl",
         "eval questions.jsonl --docs docs",
         "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
         "eval questions.jsonl --docs docs --ablate --json",

@@ -41,9 +41,9 @@ ABSENT = {Source.NEIGHBORS: "not a neighbor of a hit", Source.TOKEN_MATCH: "was 
 @click.command(
     "explain",
     examples=(
-        'explain "send an email after the response"',
-        'explain "send an email after the response" --why-not guide/mail.md',
-        'explain "send an email after the response" --why-not guide/mail.md#after-the-response --json',
+        'explain "how are the two rankings fused?"',
+        'explain "how are the two rankings fused?" --why-not storage.md',
+        'explain "how are the two rankings fused?" --why-not storage.md --json',
     ),
     cls=WithExamples,
     params=setting_options(),

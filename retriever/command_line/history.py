@@ -16,9 +16,10 @@ ALL = "all"
 @click.command(
     cls=WithExamples,
     examples=(
+        'ask --record "how are the two rankings fused?"',
         "history",
-        "history 12 --json",
-        "history --delete 12",
+        "history 1 --json",
+        "history --delete 1",
         "history --delete all",
     ),
 )
@@ -90,9 +91,8 @@ def print_record(record: dict[str, Any]) -> None:
 @click.command(
     cls=WithExamples,
     examples=(
-        "forget docs/plans.md",
-        "forget drafts/ --index .index",
-        "forget --undo drafts/",
+        "forget tutorial-notes/",
+        "forget --undo tutorial-notes/",
     ),
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")

@@ -36,9 +36,8 @@ MAX_NAMED = 3  # changed files in a line of `watch`
 @click.command(
     examples=(
         "index docs",
-        'index docs ../notes --ignore "drafts/"',
+        'index docs --ignore "tutorial-notes/"',
         "index docs --index .index --json",
-        "index docs --summaries llm --summaries-model llama3.2",
     ),
     cls=WithExamples,
     params=setting_options(*INDEX_SECTIONS, "llm"),
@@ -104,7 +103,7 @@ def print_report(report: "IndexReport") -> None:
     cls=WithExamples,
     examples=(
         "watch docs",
-        'watch docs ../notes --ignore "drafts/"',
+        'watch docs --ignore "tutorial-notes/"',
         "watch docs --index .index --json",
     ),
     params=setting_options(*INDEX_SECTIONS, "llm"),

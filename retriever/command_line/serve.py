@@ -58,7 +58,7 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
         "serve",
         "serve --web --docs docs",
         "serve --mcp --web --port 9000",
-        "serve --mcp --host 192.168.1.5 --token-file token.txt",
+        "serve --stop",
     ),
     params=setting_options(),
 )
@@ -141,7 +141,7 @@ def serve(
     cls=WithExamples,
     examples=(
         "mcp --docs docs",
-        "mcp --index ~/.local/share/notes-index --profile recall",
+        "mcp --profile recall",
     ),
     params=setting_options(),
 )
