@@ -32,6 +32,7 @@ from retriever.indexing.changes import detect_changes, list_documents, settle_un
 from retriever.indexing.consent import named_folders, own_documents, refusal
 from retriever.indexing.forget import forgotten_files
 from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, folder_of
+from retriever.installation import CURE, find_conflicts
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
@@ -120,6 +121,12 @@ def examine_software() -> Iterator[Finding]:
         yield Finding("environment", "packages", "problem", ", ".join(installed), "install again: uv sync")
     else:
         yield Finding("environment", "packages", "well", ", ".join(installed))
+
+    conflicts = list(find_conflicts())
+    for says, is_in_the_way in conflicts:
+        yield Finding("environment", "package names", "problem" if is_in_the_way else "note", says, CURE)
+    if not conflicts:
+        yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
 
     try:
         read_card(BUNDLED_MODEL).verify(BUNDLED_MODEL)

@@ -11,11 +11,14 @@ import yaml
 
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS as NAMES
+from retriever.command_line import GROUPS
 from retriever.command_line.options import WithExamples
 from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import command_line
+from retriever.errors import NoIndexError
 from retriever.settings.layers import load_profile, profile_names
 from scripts.write_cli_reference import rewrite
+from tests.answers import answer, hit
 from tests.fake_library import install
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
@@ -24,15 +27,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8
 DOCUMENTED = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
 ]
-EXAMPLES = [
-    f"hybrid_retrieve.py {example}"
-    for command in (command_line, *COMMANDS.values())
-    if isinstance(command, WithExamples)
-    for example in command.examples
-]
 
 
-@pytest.mark.parametrize("line", [*DOCUMENTED, *EXAMPLES])
+@pytest.mark.parametrize("line", DOCUMENTED)
 def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     questions = Path("questions.jsonl")
@@ -85,8 +82,9 @@ def test_help_lists_every_command_and_loads_one() -> None:
     assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
         result.stderr.split()
     )
-    listed = result.stdout.split("Commands:")[1]
-    assert all(f"\n  {name} " in listed for name in NAMES)
+    assert all(f"\n  {name} " in result.stdout for name in NAMES)
+    assert all(f"\n{heading}:\n" in result.stdout for heading in GROUPS)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -95,14 +93,68 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -
     assert "Examples:" in capsys.readouterr().out
 
 
-def test_the_first_screen_of_help_has_the_common_options(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert main(["ask", "--help"]) == 0
-    first, second = capsys.readouterr().out.split("Every setting of a profile:")
+    screen = capsys.readouterr().out
+    assert 24 <= len(screen.splitlines()) <= 40
+    assert max(map(len, screen.splitlines())) <= 80
     for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
-        assert flag in first
-    for flag in ("--vector-top-n", "--candidate-cap", "--neighbor-depth", "--rrf-k", "--encoder-kind"):
-        assert flag not in first
-        assert flag in second
+        assert flag in screen
+    assert "--help-all" in screen
+    assert main(["ask", "--help-all"]) == 0
+    whole = capsys.readouterr().out
+    rare = ("--batch", "--resident", "--editor", "--vector-top-n", "--rrf-k", "--encoder-kind", "Exit codes:")
+    assert all(flag in whole and flag not in screen for flag in rare)
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("indx", "`index`"),
+        ("serach", "`ask`"),
+        ("help", "`--help`"),
+        ("list", "`tree`"),
+        ("indx docs", "`index`"),
+        ("staus", "`status`"),
+        ("where is the index", ""),
+        ("indx of pages", ""),
+        ("mail", ""),
+    ],
+)
+def test_a_word_that_is_nearly_a_command_is_answered_with_a_hint(
+    question: str,
+    command: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    library = install(monkeypatch)
+    assert main(question.split()) == 0
+    assert library.asked == [question]
+    hint = [line for line in capsys.readouterr().err.splitlines() if line.startswith("did you mean")]
+    assert [command in line for line in hint] == ([True] if command else [])
+
+
+def test_a_word_that_the_documents_have_is_no_slip(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = install(monkeypatch)
+    library.answers = [answer(hit(words=("Trees",)))]
+    assert main(["trees"]) == 0
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_slip_is_named_where_nothing_is_indexed_yet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(monkeypatch).error = NoIndexError("nothing has been indexed yet")
+    assert main(["indx"]) == 1
+    assert "did you mean the command `index`?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", profile_names())

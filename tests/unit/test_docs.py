@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import shlex
 from pathlib import Path
 from types import ModuleType
 
@@ -11,11 +10,9 @@ import pytest
 
 import pageindex
 import retriever
-from hybrid_retrieve import main
 from pageindex.document import parse_document
 from retriever import errors, types
 from scripts.write_reference import PAGE, reference
-from tests.fake_library import install
 
 PROJECT = Path(__file__).parents[2]
 PAGES = [
@@ -55,12 +52,6 @@ def _files(folder: str) -> list[Path]:
     return [path for path in (PROJECT / folder).rglob("*.py") if "__pycache__" not in path.parts]
 
 
-def commands(text: str) -> list[str]:
-    """The lines of the ```sh blocks that run the program."""
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if "hybrid_retrieve.py" in line]
-
-
 @pytest.mark.parametrize("package", ["pageindex", "retriever"])
 def test_the_layout_names_every_package_and_nothing_that_is_not_there(package: str) -> None:
     _, chapter = TEXTS["docs/architecture.md"].split(f": {package}/\n")
@@ -91,17 +82,6 @@ def test_the_glossary_has_every_public_class() -> None:
 
 def test_the_reference_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), "run: uv run scripts/write_reference.py"
-
-
-@pytest.mark.parametrize("line", commands(TEXTS["README.md"]))
-def test_every_command_of_the_readme_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "page.md").write_text(f"# Two rankings\n\n{'Many words. ' * 20}\n", encoding="utf-8")
-    (tmp_path / "questions.jsonl").write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
-    install(monkeypatch)
-    words = shlex.split(line, comments=True)
-    assert main(words[words.index("hybrid_retrieve.py") + 1 :]) == 0
 
 
 def test_the_two_commands_of_a_newcomer_come_first() -> None:

@@ -126,7 +126,7 @@ LAYERS = {
         "document tree",
     ],
     "retriever": [
-        "errors types query text trace deadline files",
+        "errors types query text trace deadline files installation",
         "settings",
         "store",
         "embedding lexical vectors",
