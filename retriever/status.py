@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.freshness import Freshness, Watch
-from retriever.indexing.consent import named_folders
+from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -18,40 +18,29 @@ class Status:
     """What an index holds, and how it stands to its folders."""
 
     index: IndexState
-    encoder: str
-    """The embedding model's kind and name."""
-    size_bytes: int
-    """Of the index's folder."""
-    changed_files: tuple[str, ...]
-    """Files that are new, different or gone since they were indexed."""
-    skipped: tuple[tuple[str, str], ...]
-    """What looks like a document and is not read, and why."""
+    encoder: str  # the embedding model's kind and name
+    size_bytes: int  # of the index's folder
+    changed_files: tuple[str, ...]  # files that are new, different or gone since they were indexed
+    skipped: tuple[tuple[str, str], ...]  # what looks like a document and is not read, and why
     broken_links: int
-    coverage: float
-    """The share of the chunks that have a vector, 0 to 1."""
-    remarks: tuple[tuple[str, str], ...] = ()
-    """Files that are read, and what in them is not as it should be."""
-    forgotten: tuple[tuple[str, str], ...] = ()
-    """What `forget` keeps out, each with how to take it back."""
-    details: "StatusDetails | None" = None
-    """None where they were not asked for."""
+    coverage: float  # the share of the chunks that have a vector, 0 to 1
+    remarks: tuple[tuple[str, str], ...] = ()  # files that are read, and what in them is not as it should be
+    forgotten: tuple[tuple[str, str], ...] = ()  # what `forget` keeps out, each with how to take it back
+    details: "StatusDetails | None" = None  # None where they were not asked for
 
 
 @dataclass(frozen=True, slots=True)
 class StatusDetails:
     """What else the documents and their folders are like; it takes a look at every link and file."""
 
-    broken_links: tuple[tuple[str, int, str, str], ...]
-    """(file, line, target as written, why it leads nowhere)."""
-    duplicates: tuple[tuple[str, ...], ...]
-    """Files with the same content."""
-    unread_formats: tuple[tuple[str, int], ...]
-    """Endings of files that are no documents, the most frequent first, and how many files of the folders have them."""
+    broken_links: tuple[tuple[str, int, str, str], ...]  # (file, line, target as written, why it leads nowhere)
+    duplicates: tuple[tuple[str, ...], ...]  # files with the same content
+    unread_formats: tuple[tuple[str, int], ...]  # endings of files that are no documents, and how many have them
 
 
 def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = False) -> Status:
     """The status of an open index; the folders are looked at now."""
-    from retriever.indexing.forget import forgotten_files  # a question reads the state alone
+    from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
     skipped = reading.skipped(view.connection)
     diffs, problems = watch.find_changes(view)
@@ -70,7 +59,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else 1.0,
         remarks=(*reading.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
-        forgotten=tuple(forgotten_files(view.connection)),
+        forgotten=tuple(list_forgotten(view.connection)),
         details=read_details(view, profile) if details else None,
     )
 
@@ -84,7 +73,7 @@ def read_details(view: View, profile: Profile) -> StatusDetails:
     from pageindex.files import CorpusOptions, count_other_formats
     from pageindex.ignore import CorpusError
 
-    named, formats = named_folders(view.index).folders, Counter[str]()
+    named, formats = read_named_folders(view.index).folders, Counter[str]()
     options = CorpusOptions(profile.documents.suffixes, profile.documents.ignore, profile.documents.max_file_bytes)
     for folder in reading.folders(view.connection):
         if folder.path in named:
@@ -99,7 +88,7 @@ def read_details(view: View, profile: Profile) -> StatusDetails:
 
 def read_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named = view.counts, named_folders(view.index).folders
+    counts, named = view.counts, read_named_folders(view.index).folders
     folders = tuple(folder.path for folder in reading.folders(view.connection))
     return IndexState(
         path=str(view.index),

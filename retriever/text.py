@@ -13,12 +13,7 @@ def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collect
     """At most about 300 characters of a text, as one line, from the sentence on that holds most of the words.
 
     It is what a page shows of the text. Where only code or a table holds any of the words, or there is no prose, the
-    lines of these are shown too: code as it stands, a table's row as its cells.
-
-    Args:
-        text: Markdown.
-        words: the question's, as `words_of` gives them.
-        words_of: a text's words.
+    lines of these are shown too: code as it stands, a table's row as its cells. `words_of` cuts a text into such words.
     """
     from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
     from pageindex.plain import drop_unseen, plain_lines
@@ -55,10 +50,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
-    """At most `max_chars` characters of a text, those from `start` to `end` in the middle; ellipses where it was cut.
-
-    What is cut, is cut at words. Where the text ends on one side, the other side has more.
-    """
+    """At most `max_chars` characters, `start` to `end` in the middle; cut at words, with ellipses."""
     if len(text) <= max_chars or start == 0:
         return cut(text, max_chars)
     beside = max(0, max_chars - (end - start))

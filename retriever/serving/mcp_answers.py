@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.display.json import StatusJson, expansion_object, hit_object
-from retriever.display.phrases import CITATION_STATES, VERDICTS, counted
+from retriever.display.json import StatusJson, dump_expansion, dump_hit
+from retriever.display.phrases import CITATION_STATES, VERDICTS, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -54,13 +54,10 @@ INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a tool answers."""
-
     text: str
-    values: dict[str, Any] | None = None
-    """The structured content; None where the text is all."""
+    values: dict[str, Any] | None = None  # the structured content; None where the text is all
+    # Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens.
     page: dict[str, Any] = field(default_factory=dict)
-    """Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens."""
 
     @classmethod
     def from_text(cls, text: str, cursor: str = "", *, is_cut: bool) -> "Reply":
@@ -78,26 +75,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Pagination:
-    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index.
+    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index."""
 
-    It needs no secret: it only says where to go on in what the same caller may read anyway.
-    """
+    # It needs no secret: it only says where to go on in what the same caller may read anyway.
 
-    call: tuple[object, ...]
-    """The tool, its arguments, and what else the answer depends on."""
+    call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
     snapshot: int
 
     def cursor(self, offset: int) -> str:
-        """The cursor of the page that begins at `offset`."""
         content = json.dumps([*self.call, self.snapshot, offset]).encode()
         return f"{self.snapshot}-{offset}-{hashlib.sha256(content).hexdigest()[:12]}"
 
     def offset(self, cursor: str) -> int:
-        """Where the page of a cursor begins; 0 without one.
-
-        Raises:
-            UsageError: it belongs to another call, or the documents have changed since.
-        """
+        """Where the page of a cursor begins, 0 without one; UsageError if it is not of this call and snapshot."""
         if not cursor:
             return 0
         match = re.fullmatch(r"(\d{1,18})-(\d{1,18})-[0-9a-f]{12}", cursor, re.ASCII)
@@ -113,23 +103,13 @@ class Pagination:
 
 
 def reply_hits(
-    answer: "Answer",
-    pages: Pagination,
-    cursor: str,
-    remarks: Sequence[str],
-    max_tokens: int,
-    *,
-    shows_passages: bool,
+    answer: "Answer", pages: Pagination, cursor: str, remarks: Sequence[str], max_tokens: int, *, shows_passages: bool
 ) -> Reply:
-    """The hits from the cursor on, as many as fit; the first of them is cut to fit.
-
-    Raises:
-        UsageError: the cursor is not one of this answer.
-    """
+    """The hits from the cursor on, as many as fit; the first of them is cut to fit."""
     first = pages.offset(cursor)
     values = describe_answer(answer, remarks)
     if answer.expansion is not None:
-        values["expansion"] = expansion_object(answer.expansion, hypothetical=shows_passages)
+        values["expansion"] = dump_expansion(answer.expansion, hypothetical=shows_passages)
     head = write_head(answer, values)
     left = max_tokens - estimate_tokens(head + compact_json(values)) - RESERVED_TOKENS
     hits: list[dict[str, Any]] = []
@@ -161,7 +141,7 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     """The first line of a search's text; after an expansion with what became of it, and what the model made up."""
     verdict = f"verdict {answer.verdict} ({answer.confidence:.2f}). {VERDICTS[answer.verdict].sentence}"
     how = "read(citation or node id) gives the full text."
-    lines = [f"{counted(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
+    lines = [f"{pluralize(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
     if report := values.get("expansion"):
         took = "" if report["milliseconds"] is None else f", {report['milliseconds']:,.0f} ms"
         facts = f"{took}{', from the cache' if report['cached'] else ''}; {len(report['dropped'])} texts dropped"
@@ -171,7 +151,6 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
 
 
 def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
-    """The values of a search beside its hits."""
     # The first sentence of each stage, then a few of the others: many folders that are away hide no other stage.
     first = {item.stage: item for item in reversed(answer.degraded)}.values()
     others = [str(item) for item in answer.degraded if item not in first]
@@ -192,11 +171,10 @@ def _shorten(sentences: Sequence[str]) -> list[str]:
 
 
 def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]:
-    """The line of a hit, and its values with its text."""
     titles = code(cut(" > ".join((*hit.breadcrumb, hit.title)), REMARK_CHARS))
     snippet = f" {code(cut(hit.snippet, LINE_CHARS))}" if hit.snippet else ""
     state = "" if hit.citation_state == "exact" else f" ({hit.citation_state})"
-    whole = hit_object(hit, full=True)
+    whole = dump_hit(hit, full=True)
     values = {key: whole[key] for key in HIT_KEYS}
     # A title may be as long as a paragraph, and each one costs tokens.
     values["title"] = cut(hit.title, REMARK_CHARS)
@@ -208,11 +186,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]
 
 
 def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens: int) -> Reply:
-    """Lines of a document from the cursor on, as many as fit.
-
-    Raises:
-        UsageError: the cursor is not one of this excerpt.
-    """
+    """Lines of a document from the cursor on, as many as fit."""
     first = pages.offset(cursor)
     cited = cite(excerpt.citation, excerpt.citation_state)
     head = f"{cited} {code(' > '.join((*excerpt.breadcrumb, excerpt.title)))} node {code(excerpt.node_id)}. {DATA}"
@@ -225,11 +199,7 @@ def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens
 
 
 def reply_outline(lines: Sequence[str], pages: Pagination, cursor: str, max_tokens: int) -> Reply:
-    """Lines of the drawn tree from the cursor on, as many as fit.
-
-    Raises:
-        UsageError: the cursor is not one of this outline.
-    """
+    """Lines of the drawn tree from the cursor on, as many as fit."""
     first = pages.offset(cursor)
     head = f"Titles with file:first-last as indexed, {len(lines):,} lines; read() takes the latter. {DATA}"
     end = first + count_fitting(lines[first:], max_tokens - estimate_tokens(head) - RESERVED_TOKENS)
@@ -241,7 +211,6 @@ def reply_outline(lines: Sequence[str], pages: Pagination, cursor: str, max_toke
 
 
 def reply_related(found: "Relations", place: "Callable[[Node], Anchor | None]", max_tokens: int) -> Reply:
-    """A node and a list for each kind of neighbour; `place` tells where they are by now."""
     kinds: dict[str, Sequence[Node]] = {
         "parent": [found.parent] if found.parent else [],
         "children": found.children,
@@ -266,7 +235,6 @@ def _node_line(node: "Node", anchor: "Anchor | None") -> str:
 
 
 def cite(citation: str, state: "CitationState") -> str:
-    """The citation in a code span, and what is said of its state."""
     return code(citation) + (f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else "")
 
 
@@ -291,17 +259,14 @@ def reply_status(status: "Status", profile: str) -> Reply:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a language model reads in a text.
-
-    Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
-    and a half, which is more than most models need for prose (English has four to five characters to a token).
-    """
+    """About how many tokens a language model reads in a text."""
+    # Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
+    # and a half, which is more than most models need for prose (English has four to five characters to a token).
     ascii_count = len(text) if text.isascii() else sum(map(str.isascii, text))
     return math.ceil(ascii_count / 3 + (len(text) - ascii_count) * 1.5)
 
 
 def compact_json(content: object) -> str:
-    """JSON as it is counted and sent."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
