@@ -2,14 +2,12 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hybrid_retrieve import main
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
 from retriever.command_line.options import WithExamples
@@ -20,28 +18,27 @@ from retriever.settings.layers import load_profile, profile_names
 from scripts.write_cli_reference import rewrite
 from tests.answers import answer, hit
 from tests.fake_library import install
+from tests.program import PROJECT, Cli, run_python
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-
+PAGE = (PROJECT / "docs/cli.md").read_text(encoding="utf-8")
 DOCUMENTED = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
 ]
 
 
 @pytest.mark.parametrize("line", DOCUMENTED)
-def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> None:
     monkeypatch.chdir(tmp_path)
     questions = Path("questions.jsonl")
     questions.write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
     Path("docs").mkdir()
     Path("docs/page.md").write_text(f"# How the rankings are fused\n\n{'Many words. ' * 20}\n", encoding="utf-8")
     install(monkeypatch)
-    program, *arguments = shlex.split(re.split(r" [<>] ", line)[0])
-    assert program == "hybrid_retrieve.py"
+    words = shlex.split(re.split(r" [<>] ", line)[0], comments=True)
     with questions.open(encoding="utf-8") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        assert main(arguments) == 0
+        cli(*words[words.index("hybrid_retrieve.py") + 1 :])
 
 
 def test_every_command_is_documented_and_has_examples() -> None:
@@ -63,9 +60,8 @@ def test_the_tables_are_up_to_date() -> None:
     assert rewrite(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
 
 
-def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    page = " ".join(capsys.readouterr().out.split())
+def test_help_says_what_each_exit_code_means(cli: Cli) -> None:
+    page = " ".join(cli("--help").out.split())
     for meaning in ("0 ok", "1 error", "2 usage", "3 no answer", "130 interrupted"):
         assert meaning in page
 
@@ -77,8 +73,7 @@ def test_help_lists_every_command_and_loads_one() -> None:
     assert hybrid_retrieve.main(["--help"]) == 0
     print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
     """
-    root = Path(__file__).parents[2]
-    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    result = run_python(script)
     assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
         result.stderr.split()
     )
@@ -88,24 +83,20 @@ def test_help_lists_every_command_and_loads_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert main([name, "--help"]) == 0
-    assert "Examples:" in capsys.readouterr().out
+def test_every_command_has_help(cli: Cli, name: str) -> None:
+    assert "Examples:" in cli(name, "--help").out
 
 
 def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert main(["ask", "--help"]) == 0
-    screen = capsys.readouterr().out
+    screen, whole = cli("ask", "--help").out, cli("ask", "--help-all").out
     assert 24 <= len(screen.splitlines()) <= 40
     assert max(map(len, screen.splitlines())) <= 80
     for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
         assert flag in screen
     assert "--help-all" in screen
-    assert main(["ask", "--help-all"]) == 0
-    whole = capsys.readouterr().out
     rare = ("--batch", "--resident", "--editor", "--vector-top-n", "--rrf-k", "--encoder-kind", "Exit codes:")
     assert all(flag in whole and flag not in screen for flag in rare)
 
@@ -125,36 +116,24 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
     ],
 )
 def test_a_word_that_is_nearly_a_command_is_answered_with_a_hint(
-    question: str,
-    command: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    question: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("docs").mkdir()
     library = install(monkeypatch)
-    assert main(question.split()) == 0
+    hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
     assert library.asked == [question]
-    hint = [line for line in capsys.readouterr().err.splitlines() if line.startswith("did you mean")]
     assert [command in line for line in hint] == ([True] if command else [])
 
 
-def test_a_word_that_the_documents_have_is_no_slip(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    library = install(monkeypatch)
-    library.answers = [answer(hit(words=("Trees",)))]
-    assert main(["trees"]) == 0
-    assert "did you mean" not in capsys.readouterr().err
+def test_a_word_that_the_documents_have_is_no_slip(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    install(monkeypatch).answers = [answer(hit(words=("Trees",)))]
+    assert "did you mean" not in cli("trees").err
 
 
-def test_a_slip_is_named_where_nothing_is_indexed_yet(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_slip_is_named_where_nothing_is_indexed_yet(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     install(monkeypatch).error = NoIndexError("nothing has been indexed yet")
-    assert main(["indx"]) == 1
-    assert "did you mean the command `index`?" in capsys.readouterr().err
+    assert "did you mean the command `index`?" in cli("indx", code=1).err
 
 
 @pytest.mark.parametrize("name", profile_names())
@@ -180,8 +159,7 @@ def test_a_shown_profile_says_where_each_value_comes_from() -> None:
     assert "# --top-k  HYBRID_RETRIEVE_TOP_K" in text
 
 
-def test_profiles_lists_each_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profiles"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_profiles_lists_each_with_a_line(cli: Cli) -> None:
+    lines = cli("profiles").out.splitlines()
     assert [line.split()[0] for line in lines] == list(profile_names())
     assert all(len(line.split()) > 3 for line in lines)

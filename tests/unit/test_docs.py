@@ -11,10 +11,11 @@ import pytest
 import pageindex
 import retriever
 from pageindex.document import parse_document
+from pageindex.tree import DocumentTree
 from retriever import errors, types
 from scripts.write_reference import PAGE, reference
+from tests.program import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 PAGES = [
     *(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted(PROJECT.glob("docs/*.md")),
@@ -67,7 +68,6 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 def classes_of(module: ModuleType) -> set[str]:
-    """The public classes of this project that a module defines or hands on."""
     return {
         name
         for name, member in inspect.getmembers(module, inspect.isclass)
@@ -97,3 +97,14 @@ def test_every_python_example_uses_what_there_is(name: str) -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("retriever", "pageindex")):
                 module = __import__(node.module or "", fromlist=["*"])
                 assert all(hasattr(module, alias.name) for alias in node.names), f"{name}: {ast.unparse(node)}"
+
+
+def test_the_example_of_a_tree() -> None:
+    page = TEXTS["docs/tree.md"]
+    blocks = dict(re.findall(r"^```(markdown|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+    documents = [parse_document("guide/install.md", blocks["markdown"]), parse_document("use.md", "## Run\n")]
+    tree = DocumentTree.from_documents(documents)
+    assert tree.pretty() + "\n" == blocks["text"]
+    linux = tree.node("guide/install.md#install/linux")
+    assert linux.anchor == "on-linux"
+    assert [node.id for node in tree.links(linux.id)] == ["use.md#run"]
