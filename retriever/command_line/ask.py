@@ -47,8 +47,8 @@ class AskCommand(options.WithExamples):
 @options.command(
     '--docs docs "how are the two rankings fused?"',
     '"where do the weights come from?" --top-k 3 --full',
-    'ask --json --profile recall "the budget of an answer"',
-    '--context --max-tokens 2000 "how are the two rankings fused?"',
+    'ask --json --profile recall "a budget of time"',
+    '--context --max-tokens 2000 "what is a snapshot?"',
     settings=(),
     cls=AskCommand,
     rare=(
@@ -160,7 +160,7 @@ def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answe
     finally:
         known = {word.casefold() for answer in answers for hit in answer.hits for word in hit.words}
         if suggestion and (suggestion[1] or first.casefold() not in known):
-            name, program = suggestion[0], context.find_root().info_name
+            name, program = suggestion[0], options.name_program(context)
             kind = "" if name.startswith("-") else "the command "
             how = name if name.startswith("-") or " " in name else f"{name} --help"
             console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")

@@ -348,7 +348,7 @@ class WithExamples(click.Command):
         super().format_help_text(ctx, formatter)
         with formatter.section("Examples"):
             for example in self.examples:
-                formatter.write(f"{'':{formatter.current_indent}}{ctx.find_root().info_name} {example}\n")
+                formatter.write(f"{'':{formatter.current_indent}}{name_program(ctx)} {example}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = self.get_params(ctx)
@@ -364,6 +364,12 @@ class WithExamples(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if ctx.meta.get(ALL_HELP) or not any(map(self.is_rare, self.params)):
             super().format_epilog(ctx, formatter)
+
+
+def name_program(context: click.Context) -> str:
+    """How the program is called where this one was: in a clone by uv, which needs no environment to be active."""
+    name = str(context.find_root().info_name)
+    return f"uv run {name}" if name == "hybrid_retrieve.py" else name
 
 
 ALL_HELP = f"{__name__}.all_help"  # in the context's `meta`: everything is wanted

@@ -70,6 +70,7 @@ def test_help_lists_every_command_and_loads_one() -> None:
     script = """if True:
     import sys
     import hybrid_retrieve
+    sys.argv = ["hybrid_retrieve.py"]
     assert hybrid_retrieve.main(["--help"]) == 0
     print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
     """
@@ -77,6 +78,7 @@ def test_help_lists_every_command_and_loads_one() -> None:
     assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
         result.stderr.split()
     )
+    assert "\n  uv run hybrid_retrieve.py index docs\n" in result.stdout
     assert all(f"\n  {name} " in result.stdout for name in NAMES)
     assert all(f"\n{heading}:\n" in result.stdout for heading in GROUPS)
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)
