@@ -4,7 +4,7 @@ The numbers behind them are in the hit's evidence.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from retriever.display.phrases import RELATIONS, find_highlights
 from retriever.lexical.tokens import tokenize
@@ -16,8 +16,9 @@ MAX_TITLE_CHARS = 60
 
 # Letters that a word and its stem have in common at the beginning: only words with those of a stem are tokenized, which
 # takes a twentieth of the time. A word such as `dying`, whose stem is `die`, is then not named.
-_COMMON_LETTERS = 2
-_WORD = re.compile(r"[\w\x80-\U0010ffff]+(?:[.-][\w\x80-\U0010ffff]+)*")
+_COMMON_LETTERS = 3
+_WORD = re.compile(r"[\w.-]+")
+_FOREIGN_WORD = re.compile(r"[a-zA-Z0-9_]*[^\W\x00-\x7f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
@@ -30,14 +31,16 @@ def find_question_words(question: str, stems: Collection[str], text: str) -> tup
             as the text writes it.
         text: of the section, with its titles.
     """
+    text = text[:MAX_READ_CHARS]
     held: dict[str, str] = {}
-    beginnings = tuple({stem[:_COMMON_LETTERS] for stem in stems})
-    for word in dict.fromkeys(_WORD.findall(text[:MAX_READ_CHARS])):
-        folded = word.lower()
-        if not word.isascii() or any(beginning in folded for beginning in beginnings):
-            for term in tokenize(word):
-                if term in stems:
-                    held.setdefault(term, word)
+    for stem in dict.fromkeys(stems):
+        for word in _find_words(text, stem[:_COMMON_LETTERS]):
+            if stem in tokenize(word):
+                held[stem] = word.strip(".-_")
+                break
+    if not text.isascii() and len(held) < len(set(stems)):  # letters beyond ASCII are folded
+        for word in dict.fromkeys(_FOREIGN_WORD.findall(text)):
+            held |= {term: word for term in tokenize(word) if term in stems and term not in held}
     phrases: list[list[int]] = []
     for start, end in find_highlights(question, frozenset(held)):
         if phrases and _JOINED.fullmatch(question, phrases[-1][1], max(start, phrases[-1][1])):
@@ -51,6 +54,22 @@ def find_question_words(question: str, stems: Collection[str], text: str) -> tup
     for phrase in (*named, *corrected):
         once.setdefault(phrase.casefold(), phrase)
     return tuple(once.values())
+
+
+def _find_words(text: str, beginning: str) -> Iterator[str]:
+    """The words with these letters in them, each once."""
+    seen: set[str] = set()
+    lowered = text.lower()
+    place = lowered.find(beginning) if len(lowered) == len(text) else -1
+    while place >= 0:
+        start = place
+        while start and (text[start - 1].isalnum() or text[start - 1] in "_.-"):
+            start -= 1
+        word = _WORD.match(text, start)
+        if word and word[0] not in seen:
+            seen.add(word[0])
+            yield word[0]
+        place = lowered.find(beginning, max(word.end() if word else 0, place + 1))
 
 
 def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tuple[str, ...]:

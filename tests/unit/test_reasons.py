@@ -1,6 +1,8 @@
 """Why a hit is there, in words."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retriever.display.phrases import because
 from retriever.lexical.tokens import tokenize
@@ -38,3 +40,10 @@ def test_what_else_speaks_for_a_hit() -> None:
     assert list_reasons((words, tree), {"a.md#install": "Install"}) == ('beside "Install"',)
     assert because(("vacation days", "leave"), ("near in meaning",)) == "*vacation days*, *leave*; near in meaning"
     assert because((), ()) == "words of the question"
+
+
+@given(st.text(max_size=80), st.text(max_size=200))
+def test_any_question_and_text(question: str, text: str) -> None:
+    words = find_question_words(question, tokenize(question), text)
+    assert len(set(words)) == len(words)
+    assert all(set(tokenize(word)) & set(tokenize(question)) for word in words)
