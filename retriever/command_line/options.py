@@ -306,7 +306,9 @@ def refuse_misplaced_command(words: tuple[str, ...]) -> None:
 
 # How --help looks: examples, then the everyday options, a line each; --help-all has every option and all about it.
 
-COMMON_SETTINGS = frozenset({"top_k", "documents.ignore", "context_tokens", "record"})  # beside a command's own options
+COMMON_SETTINGS = frozenset(
+    {"top_k", "exact", "documents.ignore", "context_tokens", "record"}
+)  # beside a command's own options
 FIRST_OPTIONS = ("docs", "index", "profile")
 HELP_WIDTH = 100  # columns, at most
 OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own

@@ -90,6 +90,8 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
             case Source.NEIGHBORS if item.via is not None:
                 title = titles.get(item.via.node_id) or item.via.node_id
                 reasons[f'{RELATIONS[item.via.kind]} "{cut(title, MAX_TITLE_CHARS)}"'] = None
+            case Source.NAME:
+                reasons["found by name"] = None
             case Source.RECENCY:
                 reasons["new, or opened often"] = None
             case Source.RERANK:
