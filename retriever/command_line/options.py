@@ -392,7 +392,7 @@ def shorten(option: click.Parameter, context: click.Context) -> tuple[str, str] 
         return None
     assert isinstance(option, click.Option)
     names, text = record
-    if len(names) > OPTION_COLUMN - 4:
+    if len(names) > OPTION_COLUMN - 4 or option.secondary_opts:
         names = option.opts[0] if option.is_flag else f"{option.opts[0]} {names.split()[-1]}"
     sentence = _SENTENCE.match(option.help or text)
     default = option.get_help_extra(context).get("default")
