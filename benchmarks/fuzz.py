@@ -1,6 +1,6 @@
 """Runs the property tests for a given time, with new examples all along: the counts of docs/reliability.md.
 
-    uv run python benchmarks/fuzz.py [--minutes N] [--subjects outline,chunking,...]
+    uv run --group dev python benchmarks/fuzz.py [--minutes N] [--subjects outline,chunking,...]
 
 The tests themselves run some hundred examples each. Prints a table; exits with 1 when a property does not hold.
 """

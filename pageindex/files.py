@@ -12,6 +12,7 @@ CorpusError
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -186,12 +187,20 @@ class _Walk:
     # Links that stay inside the folder: (path, path of what they point at).
     links: list[tuple[str, str]] = field(default_factory=list)
     folders: set[str] = field(default_factory=set)  # paths of the folders that were listed
+    # Files that are not named like documents, by their ending; None where nobody counts them.
+    others: Counter[str] | None = None
 
     def skip(self, path: str, reason: str) -> None:
         self.skipped.append(Skipped(printable_path(path), reason))
 
     def is_document(self, name: str) -> bool:
         return name.lower().endswith(self.options.suffixes)
+
+    def run(self) -> None:
+        pending: list[tuple[str, IgnoreRules]] = [("", IgnoreRules.of_caller(self.options.ignore))]
+        while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
+            folder, rules = pending.pop()
+            pending.extend(self.list_folder(folder, rules))
 
     def list_folder(self, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
         """Notes the folder's documents; yields the folders in it, with the rules that hold there."""
@@ -214,7 +223,7 @@ class _Walk:
             elif entry.is_symlink():
                 if not rules.ignores(path) and not rules.ignores(f"{path}/"):
                     self.note_link(entry, path)
-            elif self.is_document(entry.name) and not rules.ignores(path) and self.check_name(entry.name, path):
+            elif (self.is_document(entry.name) or self.others is not None) and not rules.ignores(path):
                 self.note_file(entry, path)
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
@@ -237,6 +246,12 @@ class _Walk:
         return False
 
     def note_file(self, entry: os.DirEntry[str], path: str) -> None:
+        if not self.is_document(entry.name):
+            if self.others is not None:
+                self.others[os.path.splitext(entry.name)[1].lower()] += 1  # noqa: PTH122 - a string all along
+            return
+        if not self.check_name(entry.name, path):
+            return
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError as error:
@@ -276,11 +291,7 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     cannot be listed; IgnorePatternError when one of `options.ignore` is no pattern.
     """
     walk = _Walk(os.path.realpath(root), options or CorpusOptions())
-    rules = IgnoreRules.of_caller(walk.options.ignore)
-    pending: list[tuple[str, IgnoreRules]] = [("", rules)]
-    while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
-        folder, rules = pending.pop()
-        pending.extend(walk.list_folder(folder, rules))
+    walk.run()
     # A link whose target is not listed either would lose, in silence, what it points at.
     listed = {file.path for file in walk.files} | walk.folders | {"."}
     for path, target in walk.links:
@@ -288,6 +299,14 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
             walk.skip(path, f"a link to {printable_path(target)}, which is hidden, ignored or not read")
     files = sorted(walk.files, key=lambda file: file.path)
     return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
+
+
+def count_other_formats(root: Path, options: CorpusOptions | None = None) -> Counter[str]:
+    """How many files below `root` are not named like documents, by their ending in lower case; raises `CorpusError`."""
+    walk = _Walk(os.path.realpath(root), options or CorpusOptions(), others=Counter())
+    walk.run()
+    assert walk.others is not None
+    return walk.others
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:

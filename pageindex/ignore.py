@@ -1,5 +1,6 @@
 """Which paths a folder's .gitignore files and the caller's patterns exclude."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -85,7 +86,7 @@ def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
 
     try:
         return GitIgnoreSpec.from_lines(patterns)
-    except GitIgnorePatternError as error:
+    except (GitIgnorePatternError, re.error) as error:  # the latter of a range that runs backwards: `[z-a]`
         raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
 
 

@@ -32,6 +32,7 @@ from retriever.indexing.changes import detect_changes, list_documents, settle_un
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.forget import list_forgotten
 from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
+from retriever.installation import CURE, find_conflicts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
@@ -107,6 +108,12 @@ def examine_software() -> Iterator[Finding]:
             installed.append(f"{name} is missing")
     cure = "install again: uv sync" if any(text.endswith(" is missing") for text in installed) else ""
     yield judge("environment", "packages", ", ".join(installed), cure)
+    conflicts = list(find_conflicts())
+    for says, is_in_the_way in conflicts:
+        yield Finding("environment", "package names", "problem" if is_in_the_way else "note", says, CURE)
+    if not conflicts:
+        yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
+
     try:
         read_card(BUNDLED_MODEL).verify(BUNDLED_MODEL)
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksum")

@@ -209,10 +209,10 @@ class Retriever(Closing):
             count_opening(self._index.path, excerpt.node_id)
         return excerpt
 
-    def status(self) -> Status:
-        """What is indexed, and which files changed since."""
+    def status(self, *, details: bool = False) -> Status:
+        """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
         with self.view() as view:
-            return read_status(view, self._watch, self.profile)
+            return read_status(view, self._watch, self.profile, details=details)
 
     @property
     def access(self) -> FolderAccess:

@@ -77,7 +77,9 @@ def search(
     request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)
     candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
     with recorder.stage(StageName.HITS) as note:
-        hits = build_hits(view, candidates[: profile.top_k], keyword.words, profile.part(HitSettings))
+        hits = build_hits(
+            view, candidates[: profile.top_k], expanded.question, keyword.words, profile.part(HitSettings)
+        )
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     recorder.rankings.extend(weigh_rankings(rankings, fusion))

@@ -7,23 +7,24 @@ SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the passage; not `rows[i][j]`.
 _REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
-_MARKS = ("#", "```", "~~~")  # a line that begins so says nothing by itself
 
 
 def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
     """At most about 300 characters of a text, as one line, from the sentence on that holds most of the words.
 
-    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are. `words_of` cuts
-    a text into such words.
+    It is what a page shows of the text. Where only code or a table holds any of the words, or there is no prose, the
+    lines of these are shown too: code as it stands, a table's row as its cells. `words_of` cuts a text into such words.
     """
+    from pageindex.plain import drop_unseen, plain_lines
 
     def count_matches(pieces: Sequence[str]) -> list[int]:
         return [len(set(words) & set(words_of(piece))) for piece in pieces]
 
-    lines = [line for line in text.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]
-    pieces = split_sentences(text)
+    seen = _REFERENCE.sub(r"\1", drop_unseen(text))
+    pieces = split_sentences(seen)
     matched = count_matches(pieces)
-    if not any(matched):
+    if not any(matched) and (not pieces or any(count_matches([seen]))):
+        lines = list(plain_lines(seen))
         matched_lines = count_matches(lines)
         if any(matched_lines) or not pieces:
             pieces, matched = lines, matched_lines
@@ -31,7 +32,7 @@ def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collect
         return ""
     is_whole = len(" ".join(pieces)) <= SNIPPET_CHARS
     start = 0 if is_whole else max(range(len(pieces)), key=lambda place: (matched[place], -place))
-    shown = _SPACE.sub(" ", " ".join(pieces[start:])).strip()
+    shown = _SPACE.sub(" ", " ".join(pieces[start:])).strip().removesuffix(";")
     return ("… " if start else "") + cut(shown, SNIPPET_CHARS)
 
 

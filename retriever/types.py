@@ -221,6 +221,10 @@ class Hit:
     """Largest share first."""
     matched_fields: tuple[tuple[str, str], ...] = ()
     """(key, value) of its document's front matter that the question or a filter names: `aliases`, `tags` ..."""
+    words: tuple[str, ...] = ()
+    """The question's words that it has, as the question writes them; neighbors in the question are one phrase."""
+    reasons: tuple[str, ...] = ()
+    """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As `CitationState` in citations.py; where the text has `moved`, `span` and `passage` are its new place."""
     sentence: str = ""

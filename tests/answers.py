@@ -16,6 +16,7 @@ HIT = Hit(
         Evidence(Source.SEMANTIC, 1, 0.7134, "cosine", 0.0164, Span(12, 20)),
         Evidence(Source.KEYWORD, 3, 12.41, "bm25", 0.0148),
     ),
+    words=("send an email", "after the response"), reasons=("nearest in meaning",),
 )  # fmt: skip
 
 STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)

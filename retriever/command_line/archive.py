@@ -11,7 +11,7 @@ from retriever.display.phrases import format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 
 
-@options.command("export notes.zip", "export notes.zip --index .index --force")
+@options.command("index docs", "export docs.zip", "export docs.zip --force --json")
 @click.argument("file", metavar="FILE", shell_complete=options.complete_file)
 @click.option("--force", is_flag=True, help="FILE may be there already.")
 @options.index
@@ -36,7 +36,10 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
 
 
 @options.command(
-    "import notes.zip", "import notes.zip --docs docs", "import notes.zip --index .index --force", name="import"
+    "export docs.zip",
+    "import docs.zip --index imported",
+    "import docs.zip --index imported --docs docs --force",
+    name="import",
 )
 @click.argument("file", metavar="FILE", shell_complete=options.complete_file)
 @click.option(

@@ -1,9 +1,11 @@
 """`ask`: a question, answered with sections; the default command."""
 
 import logging
+import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,13 +48,23 @@ class AskCommand(options.WithExamples):
 
 @options.command(
     '--docs docs "how are the two rankings fused?"',
-    '"send an email after the response" --top-k 3 --full',
-    'ask --json --profile recall "ownership rules"',
-    '--context --max-tokens 2000 "how are the two rankings fused?"',
-    "'oven -microwave \"first week\"' --in daily --tag kitchen --since 2024-05",
-    "--batch questions.jsonl --run hits.jsonl --top-k 30",
+    '"where do the weights come from?" --top-k 3 --full',
+    'ask --json --profile recall "a budget of time"',
+    '--context --max-tokens 2000 "what is a snapshot?"',
     settings=(),
     cls=AskCommand,
+    rare=(
+        "batch",
+        "run",
+        "recent_context",
+        "focus",
+        "show_hypothetical",
+        "fail_on_none",
+        "editor",
+        "resident",
+        "record",
+        "documents.ignore",
+    ),
     epilog=options.EXIT_CODES_HELP,
 )
 @options.question
@@ -126,14 +138,41 @@ def ask(
     question = options.join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
-    form = Form(as_json, full, explain, show_hypothetical, editor)
+    form = Form(as_json, full, explain, show_hypothetical, editor, numbers=console.verbose)
     grounding = {"recent_context": recent_context, "focus": focus, "scope": scope}
-    answer = answer_question(question, grounding, opening, form, console, in_context=context)
+    with note_command(words, console) as answers:
+        answer = answer_question(question, grounding, opening, form, console, in_context=context)
+        answers.append(answer)
     if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
         from retriever.command_line.serve import start_in_background
 
         start_in_background()
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
+
+
+@contextmanager
+def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answer]]":
+    """Says behind the block, which puts its answer into the list, which command the question may have been meant as.
+
+    Nothing is said where the documents have a word that is only like a command. What ends the block is no reason to
+    be silent: where nothing is indexed, a slip in `index` is the likeliest of all.
+    """
+    context, suggestion = click.get_current_context(), None
+    first, *rest = words or ("",)
+    if context.meta.get(options.COMMAND_IMPLIED) and first.isalpha() and all(map(os.path.exists, rest)):
+        from retriever.command_line.suggest import suggest_command
+
+        suggestion = suggest_command(first, with_paths=bool(rest))
+    answers: list[Answer] = []
+    try:
+        yield answers
+    finally:
+        known = {word.casefold() for answer in answers for hit in answer.hits for word in hit.words}
+        if suggestion and (suggestion[1] or first.casefold() not in known):
+            name, program = suggestion[0], options.name_program(context)
+            kind = "" if name.startswith("-") else "the command "
+            how = name if name.startswith("-") or " " in name else f"{name} --help"
+            console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +183,7 @@ class Form:
     hypothetical: bool
     editor: str  # what citations open on a terminal: see `choose_template`
     hits: bool = True  # whether people see the hits themselves, beside how they were found
+    numbers: bool = False  # whether they see ranks and scores beside the reasons
 
 
 def answer_question(
@@ -192,7 +232,7 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
 
     page = Page.on(sys.stdout, form.editor)
     if form.hits:
-        show_answer(page, answer, full=form.full)
+        show_answer(page, answer, full=form.full, numbers=form.numbers)
     if form.explain or form.hypothetical:
         from retriever.command_line.explain import show_explanation, show_hypothetical
 

@@ -12,8 +12,8 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}
 
 @options.command(
     "doctor",
-    "doctor --repair --index .index",
-    "doctor --llm --json",
+    "doctor --json",
+    "doctor --repair",
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )
 @click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")

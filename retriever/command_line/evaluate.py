@@ -47,6 +47,7 @@ class Request:
 
 
 @options.command(
+    "questions docs --limit 20 --out questions.jsonl",
     "eval questions.jsonl --docs docs",
     "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
     "eval questions.jsonl --docs docs --ablate --json",

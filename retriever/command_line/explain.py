@@ -33,9 +33,9 @@ ABSENT = {
 
 
 @options.command(
-    'explain "send an email after the response"',
-    'explain "send an email after the response" --why-not guide/mail.md',
-    'explain "send an email after the response" --why-not guide/mail.md#after-the-response --json',
+    'explain "how are the two rankings fused?"',
+    'explain "how are the two rankings fused?" --why-not storage.md',
+    'explain "how are the two rankings fused?" --why-not storage.md --json',
     settings=(),
 )
 @options.question

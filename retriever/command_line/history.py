@@ -7,14 +7,20 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.display.phrases import SOURCES, format_doubt, pluralize
+from retriever.display.phrases import SOURCES, because, format_doubt, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 ALL = "all"
 
 
-@options.command("history", "history 12 --json", "history --delete 12", "history --delete all")
+@options.command(
+    'ask --record "how are the two rankings fused?"',
+    "history",
+    "history 1 --json",
+    "history --delete 1",
+    "history --delete all",
+)
 @click.argument("number", type=click.IntRange(min=1), required=False, metavar="[ID]")
 @click.option("--delete", metavar="ID|all", help="Delete one question, or all and what was opened, from every file.")
 @options.index
@@ -72,11 +78,13 @@ def print_record(record: dict[str, Any]) -> None:
         cited = f"{sanitize_line(hit['citation'])}{format_doubt(state)}"
         print_line(f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({sources})")
         print_line(f"     {sanitize_line(hit['snippet'])}")
+        if "reasons" in hit:  # the oldest records have none
+            print_line(f"     because: {sanitize_line(because(hit['words'], hit['reasons']))}")
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     print_line(f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms")
 
 
-@options.command("forget docs/plans.md", "forget drafts/ --index .index", "forget --undo drafts/")
+@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
 @options.index

@@ -26,9 +26,8 @@ MAX_NAMED = 3  # changed files in a line of `watch`
 
 @options.command(
     "index docs",
-    'index docs ../notes --ignore "drafts/"',
+    'index docs --ignore "tutorial-notes/"',
     "index docs --index .index --json",
-    "index docs --summaries llm --summaries-model llama3.2",
     settings=(*INDEX_SECTIONS, "llm"),
 )
 @options.opening(options.folders, options.index, options.profile)
@@ -73,7 +72,7 @@ def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> Ex
 
 @options.command(
     "watch docs",
-    'watch docs ../notes --ignore "drafts/"',
+    'watch docs --ignore "tutorial-notes/"',
     "watch docs --index .index --json",
     settings=(*INDEX_SECTIONS, "llm"),
 )

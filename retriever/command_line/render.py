@@ -9,7 +9,15 @@ from rich.text import Text
 
 from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, find_highlights, format_doubt, format_fields, format_section
+from retriever.display.phrases import (
+    SOURCES,
+    VERDICTS,
+    because,
+    find_highlights,
+    format_doubt,
+    format_fields,
+    format_section,
+)
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -84,7 +92,8 @@ class Page:
         self.console.print()
 
 
-def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
+def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = False) -> None:
+    """Every hit, best first; with `numbers` the ranks and scores behind its reasons as well."""
     stems = frozenset(answer.matched_words)
     if answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
@@ -92,11 +101,11 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, full=full)
+        show_hit(page, hit, stems, full=full, numbers=numbers)
 
 
-def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
-    """The citation, the titles above the section, its text or the part that matched, and what found it."""
+def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
+    """The citation, the titles above the section, its text or the part that matched, and why it is there."""
     place = shorten_path(hit.folder, hit.file)
     cited = page.cite(f"{place}:{hit.passage}", f"{hit.folder}/{hit.file}", hit.passage.first)
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}"
@@ -111,11 +120,24 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
     if hit.matched_fields:
         page.paragraph(highlight(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
-    reasons = []  # why it was found, the largest share first
-    for item in hit.evidence:
-        via = f", {sanitize_line(str(item.via))}" if item.via else ""
-        reasons.append(f"{SOURCES[item.source]} #{item.rank} ({item.scale} {item.score:.3g}{via})")
-    page.paragraph(Text(page.dot.join(reasons), QUIET), INDENT)
+    page.paragraph(give_reasons(page, hit), INDENT)
+    if numbers:
+        found = []  # the largest share first
+        for item in hit.evidence:
+            via = f", {sanitize_line(str(item.via))}" if item.via else ""
+            found.append(f"{SOURCES[item.source]} #{item.rank} ({item.scale} {item.score:.3g}{via})")
+        page.paragraph(Text(page.dot.join(found), QUIET), INDENT)
+
+
+def give_reasons(page: Page, hit: "Hit") -> Text:
+    """Why the hit is there, in words; the question's are marked by stars where a terminal cannot mark them."""
+    if not (page.console.is_terminal and page.console.color_system):
+        return Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET)
+    text = Text.assemble(("because: ", QUIET))
+    for number, word in enumerate(hit.words):
+        text.append(", " if number else "", QUIET).append(sanitize_line(word), MATCHED)
+    rest = because((), hit.reasons) if hit.reasons or not hit.words else ""
+    return text.append(f"{'; ' if hit.words and rest else ''}{sanitize_line(rest)}", QUIET)
 
 
 def highlight(text: str, stems: frozenset[str]) -> Text:

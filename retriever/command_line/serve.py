@@ -47,7 +47,7 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
     "serve",
     "serve --web --docs docs",
     "serve --mcp --web --port 9000",
-    "serve --mcp --host 192.168.1.5 --token-file token.txt",
+    "serve --stop",
     settings=(),
 )
 @click.option("--mcp", is_flag=True, help="Serve MCP, for agents, at /mcp.")
@@ -118,7 +118,7 @@ def serve(
     return ExitCode.OK
 
 
-@options.command("mcp --docs docs", "mcp --index ~/.local/share/notes-index --profile recall", settings=())
+@options.command("mcp --docs docs", "mcp --profile recall", settings=())
 @options.opening(options.docs, options.index, options.profile)
 def mcp(console: Console, opening: Opening) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.

@@ -13,10 +13,10 @@ from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
-    from retriever.status import Status
+    from retriever.status import Status, StatusDetails
 
 
-@options.command("tree --depth 2", "tree guide/install.md", 'tree "guide/install.md#install/on-linux"')
+@options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
 @click.argument("reference", default="", metavar="[PATH|NODE]", shell_complete=options.complete_reference)
 @click.option("--depth", type=click.IntRange(min=1), metavar="N", help="How many levels down; all of them by default.")
 @options.opening(options.docs, options.index)
@@ -34,9 +34,9 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
 
 
 @options.command(
-    'read "guide/install.md#install/on-linux"',
-    "read guide/install.md:12-34",
-    "read guide/install.md --json",
+    "read ranking.md:15-28",
+    'read "ranking.md#how-sections-are-ranked/how-the-two-rankings-are-fused"',
+    "read ranking.md --json",
     settings=("record",),
 )
 @click.argument("reference", metavar="NODE|PATH[:FIRST-LAST]", shell_complete=options.complete_reference)
@@ -62,17 +62,20 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     return ExitCode.OK
 
 
-@options.command("status", "status --index .index --json", "status --metrics")
+@options.command("status", "status -v", "status --json", "status --metrics")
 @options.opening(options.index)
 @options.as_json
 @click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
 def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) -> ExitCode:
-    """Show what is indexed, which files changed since, and which could not be read."""
+    """Show what is indexed, which files changed since, and which could not be read.
+
+    With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
+    """
     from retriever.command_line.serve import describe_resident, dump_resident, read_resident_state
 
     resident = read_resident_state()
     with opening.open(console) as retriever:
-        state = retriever.status()
+        state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
     if as_json:
         from retriever.display.json import StatusJson
@@ -109,7 +112,35 @@ def print_status(status: "Status", index: str | None) -> None:
     print_line(f"skipped       {pluralize(len(status.skipped), 'file')}")
     for path, reason in status.skipped:
         print_line(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}")
+    if status.forgotten:
+        print_line(
+            f"forgotten     {pluralize(len(status.forgotten), 'path')}, kept out; `forget --undo` takes one back"
+        )
+        for path, _ in status.forgotten:
+            print_line(f"  forgotten   {sanitize_line(path)}")
+    if status.details is None:
+        more = " (with -v: which)" if status.broken_links else ""
+        print_line(f"broken links  {status.broken_links:,}{more}")
+        if status.remarks:
+            print_line(
+                f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read (with -v: which)"
+            )
+    else:
+        print_details(status, status.details)
+
+
+def print_details(status: "Status", details: "StatusDetails") -> None:
     print_line(f"broken links  {status.broken_links:,}")
+    for file, line, target, why in details.broken_links:
+        print_line(f"  broken      {sanitize_line(file)}:{line} to {sanitize_line(target)}: {sanitize_line(why)}")
+    print_line(f"duplicates    {pluralize(len(details.duplicates), 'text')} in more than one file")
+    for files in details.duplicates:
+        print_line(f"  same        {', '.join(map(sanitize_line, files))}")
+    print_line(f"remarks       {pluralize(len(status.remarks), 'remark')} on files that are read")
+    for path, remark in status.remarks:
+        print_line(f"  remark      {sanitize_line(path)}: {sanitize_line(remark)}")
+    named = (f"{number:,} {sanitize_line(ending) or 'without an ending'}" for ending, number in details.unread_formats)
+    print_line(f"other formats {', '.join(named) or 'none'}{', not read' if details.unread_formats else ''}")
 
 
 def print_metrics(metrics: "ExpansionMetrics") -> None:

@@ -110,6 +110,8 @@ class HitJson(JsonObject):
     text_cut: bool = False
     score: float
     scale: str
+    words: list[Text] = Field(default_factory=list)
+    reasons: list[Text] = Field(default_factory=list)
     evidence: list[EvidenceJson]
     matched_fields: Annotated[
         list[FieldJson], BeforeValidator(lambda pairs: [{"key": key, "value": value} for key, value in pairs])
@@ -285,6 +287,28 @@ SkippedFiles: TypeAlias = Annotated[
 ]
 
 
+class BrokenLinkJson(JsonObject):
+    """A link that leads nowhere, and why; `target` as it is written."""
+
+    file: Text
+    line: Line
+    target: Text
+    reason: Text
+
+
+class StatusDetailsJson(JsonObject):
+    """What else the documents are like; `unread_formats` counts files that are no documents by their ending."""
+
+    broken_links: Annotated[
+        list[BrokenLinkJson],
+        BeforeValidator(
+            lambda rows: [dict(zip(("file", "line", "target", "reason"), row, strict=True)) for row in rows]
+        ),
+    ]
+    duplicates: list[list[Text]]
+    unread_formats: Annotated[dict[str, int], BeforeValidator(dict)]
+
+
 class StatusJson(JsonObject):
     """What an index holds, and how it stands to its folders."""
 
@@ -295,6 +319,9 @@ class StatusJson(JsonObject):
     skipped: SkippedFiles
     broken_links: Count
     coverage: float
+    remarks: SkippedFiles = Field(default_factory=list)
+    forgotten: SkippedFiles = Field(default_factory=list)
+    details: StatusDetailsJson | None = None
 
 
 class IndexReportJson(JsonObject):

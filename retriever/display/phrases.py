@@ -85,6 +85,12 @@ def format_fields(fields: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{leads.get(key, f'{key}: ')}{', '.join(values)}" for key, values in by_key.items())
 
 
+def because(words: Sequence[str], reasons: Sequence[str], mark: str = "*") -> str:
+    """Why a hit is there, of its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
+    named = ", ".join(f"{mark}{word}{mark}" for word in words)
+    return "; ".join(filter(None, (named, *reasons))) or "words of the question"
+
+
 def format_doubt(state: str) -> str:
     """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"

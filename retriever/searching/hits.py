@@ -11,6 +11,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import find_passage
+from retriever.searching.reasons import find_question_words, list_reasons
 from retriever.settings.schema import DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
@@ -29,18 +30,21 @@ class HitSettings:
 
 
 def build_hits(
-    view: View, candidates: Sequence[Candidate], words: Collection[str], settings: HitSettings
+    view: View, candidates: Sequence[Candidate], question: str, words: Collection[str], settings: HitSettings
 ) -> tuple[Hit, ...]:
     """The hits of the candidates, in their order.
 
     Args:
         view: the index.
         candidates: best first.
+        question: as it was asked.
         words: the question's, as BM25 reads them.
         settings: how much of a section is shown.
     """
     ids = [candidate.node_id for candidate in candidates]
-    view.tree.load_nodes(ids)
+    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
+    view.tree.load_nodes([*ids, *beside])
+    titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
@@ -54,6 +58,7 @@ def build_hits(
         chunk = find_matched_chunk(candidate, chunks[node.id], words)
         passage = find_passage(node, chunk, rarity)
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
+        whole = "\n".join((*node.breadcrumb, node.title, node.body))
         hits.append(
             Hit(
                 rank=rank,
@@ -72,6 +77,8 @@ def build_hits(
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
+                words=find_question_words(question, words, whole),
+                reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
             )

@@ -208,12 +208,34 @@ def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
 
 
 def skipped_count(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
+    query = "SELECT count(*) FROM skipped WHERE path != '.gitignore' AND path NOT LIKE '%/.gitignore'"  # no document
+    return int(connection.execute(query).fetchone()[0])
 
 
 def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
     query = "SELECT documents.path, value FROM documents, json_each(warnings)"
     return tuple(connection.execute(f"{query} ORDER BY folder_key, documents.path, json_each.key"))
+
+
+def broken_links(connection: sqlite3.Connection) -> tuple[tuple[str, int, str, str], ...]:
+    """(path, line, target as written, why) of each link that leads nowhere, by path and line."""
+    rows = connection.execute(
+        "SELECT documents.path, line, target_path, target_anchor, problem FROM links"
+        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) WHERE problem IS NOT NULL"
+        " ORDER BY documents.path, line, position"
+    )
+    return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
+
+
+def duplicates(connection: sqlite3.Connection) -> tuple[tuple[str, ...], ...]:
+    """The paths of documents that have the same bytes."""
+    copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
+    groups: dict[str, list[str]] = {}
+    for digest, path in connection.execute(
+        f"SELECT digest, path FROM documents WHERE digest IN ({copied}) ORDER BY path"
+    ):
+        groups.setdefault(digest, []).append(path)
+    return tuple(map(tuple, groups.values()))
 
 
 def counts(connection: sqlite3.Connection) -> Counts:

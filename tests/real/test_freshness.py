@@ -162,3 +162,22 @@ def test_the_index_remembers_its_settings_even_when_they_change_nothing_yet(shel
     assert kept == {"documents": {"ignore": ["drafts/"]}}
     assert freshness(shelf) == (0, 0, ())
     assert shelf.ask("otter").index.documents == 4
+
+
+def test_only_what_is_not_read_counts_as_skipped(shelf: Shelf) -> None:
+    shelf.write("latin.md", "# Caf\xe9\n\nA link to [nothing](nothing.md).\n".encode("latin-1"))
+    shelf.write("copy.md", (shelf.docs / "latin.md").read_bytes())
+    shelf.write("scan.pdf", b"%PDF")
+    shelf.write(".gitignore", "[z-a]\n")
+    shelf.write("binary.md", b"\x00")
+    shelf.update()
+    with shelf.open() as retriever:
+        plain, status = retriever.status(), retriever.status(details=True)
+    assert [path for path, _ in plain.skipped] == ["binary.md"]
+    assert plain.index.skipped_files == 1
+    assert [path for path, _ in plain.remarks] == ["copy.md", "latin.md", ".gitignore"]
+    assert plain.details is None
+    assert status.details is not None
+    assert ("latin.md", 3, "nothing.md", "no such document") in status.details.broken_links
+    assert status.details.duplicates == (("copy.md", "latin.md"),)
+    assert status.details.unread_formats == ((".pdf", 1),)

@@ -38,18 +38,20 @@ SECOND = hit(
             Source.NEIGHBORS, 2, 0.0163, "decayed rrf", 0.001, via=Relation(RelationKind.PARENT, "guide/mail.md#mail")
         ),
     ),
+    words=(),
+    reasons=('the parent of "Mail\x1b"',),
 )
 
 PLAIN = """\
  1  /docs/guide/mail.md:12-34
     Mail \u203a After the response
     Send an email after the response has gone out: add it to the background tasks.
-    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)
+    because: *send an email*, *after the response*; nearest in meaning
 
  2  /docs/a\\x0ab.md:12-34
     Evil\ufffd[2J
     Sending mails. \ufffdYou e-mail\u2026
-    neighbors #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
+    because: the parent of "Mail\ufffd"
 """
 
 
@@ -73,9 +75,17 @@ def test_elsewhere_than_on_a_terminal_each_item_is_one_plain_line(
     assert cli("q").out == PLAIN
 
 
+def test_ranks_and_scores_are_there_for_those_who_want_them(library: FakeLibrary, cli: Cli) -> None:
+    library.answers = [answer(HIT, SECOND)]
+    shown = cli("q", "-v").out
+    assert "    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)\n" in shown
+    assert "    neighbors #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)\n" in shown
+
+
 def test_a_terminal_wraps_and_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     page = on_terminal(monkeypatch, 60)
+    assert "because: \x1b[0m\x1b[1;33msend an email\x1b[0m" in page
     assert "\x1b[1;33mSend\x1b[0m an \x1b[1;33memail\x1b[0m after the \x1b[1;33mresponse\x1b[0m" in page
     assert "\x1b[1;36m/docs/guide/mail.md:12-34\x1b[0m" in page
 
@@ -135,7 +145,8 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
         "start_line": 12, "end_line": 34, "passage": {"start_line": 12, "end_line": 34},
         "citation": "guide/mail.md:12-34", "citation_state": "exact", "sentence": "",
         "title": "After the response", "breadcrumb": ["Mail"], "snippet": HIT.snippet, "summary": HIT.summary,
-        "score": 0.0312, "scale": "rrf", "evidence": evidence, "matched_fields": [],
+        "score": 0.0312, "scale": "rrf", "words": ["send an email", "after the response"],
+        "reasons": ["nearest in meaning"], "evidence": evidence, "matched_fields": [],
     }
     index = {
         "path": "/index", "folders": ["/docs"], "snapshot": 7, "documents": 155, "sections": 1203, "chunks": 3204,

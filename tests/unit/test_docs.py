@@ -87,7 +87,7 @@ def test_the_reference_is_up_to_date() -> None:
 def test_the_two_commands_of_a_newcomer_come_first() -> None:
     blocks = re.findall(r"```sh\n(.*?)```", TEXTS["README.md"], re.DOTALL)
     assert blocks[0] == 'uv run hybrid_retrieve.py --docs docs "how are the two rankings fused?"\n'
-    assert blocks[1] == "uv run pytest\n"
+    assert blocks[1] == "uv run --group dev pytest\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -130,11 +130,11 @@ LAYERS = {
         "ignore files front_matter",
         "markdown",
         "node",
-        "outline links tags summary boilerplate",
+        "outline links tags summary plain boilerplate",
         "document tree",
     ],
     "retriever": [
-        "errors types query text trace deadline files",
+        "errors types query text trace deadline files installation",
         "settings",
         "store",
         "embedding lexical vectors",

@@ -32,9 +32,32 @@ def test_code_is_shown_where_it_alone_has_the_words() -> None:
     assert snippet(text, {"prose"}, words_of) == "Some prose."
 
 
-def test_a_table_without_prose_is_shown_without_its_ruler() -> None:
-    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "| a | b | | 1 | 2 |"
+def test_a_table_without_prose_is_shown_as_its_cells() -> None:
+    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "a · b; 1 · 2"
     assert snippet("## A heading\n", {"heading"}, words_of) == ""
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door](d.md) |\n", "Option · Meaning; -x · A blue door"),
+        ("Do this:\n\n```sh title=x\n# blue\nrun `--now`\n```\n", "Do this: # blue run `--now`"),
+        ("---\ntitle: Hello\ntags: [blue]\n---\n\nA *blue* text.\n", "A blue text."),
+        ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
+        ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
+        (":::tip\nThe *blue* oven.\n:::\n", "Tip: The blue oven."),
+        ('<div class="x">\n<p>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
+        ('import X from "y"\n\n<Tabs items={["a"]}>\n<Tab>The blue `Vec<T>`</Tab>\n</Tabs>', "The blue Vec<T>"),
+        ("- [ ] a **blue** box\n- [x] ~~eggs~~ [[Note|label]] ![seen](x.png)\n", "a blue box eggs label"),
+        (
+            "{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n\n[^1]: The note.\n",
+            "A blue box here. The note.",
+        ),
+        ("1. A [blue][ref] box\n\n[ref]: http://example.com\n", "A blue box"),
+    ],
+)
+def test_a_snippet_is_what_a_page_shows(markdown: str, shown: str) -> None:
+    assert snippet(markdown, {"blue"}, words_of) == shown
 
 
 def test_links_whose_definition_is_elsewhere_are_shown_as_their_text() -> None:
