@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.errors import NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
-from retriever.indexing.request import IndexRequest, absolute, find_index, remember
+from retriever.indexing.places import find_index, new_place
+from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
 from retriever.store.database import damaged, is_index, read_index
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from retriever.archive import Manifest
     from retriever.doctor import CheckUp
     from retriever.history import QuestionLog
+    from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
     from retriever.watch import WatchEvent
@@ -143,7 +145,7 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
     """
     from retriever.archive import export_index as export
 
-    return export(find_index((), index), absolute(file), replace=replace)
+    return export(find_index((), index).index, absolute(file), replace=replace)
 
 
 def import_index(
@@ -178,7 +180,7 @@ def import_index(
         known = folders or tuple(map(Path, archive.manifest.folders))
         if not known and index is None:
             raise UsageError(f"{file} holds an index of no folders; name its place with --index")
-        place = find_index(known, index)
+        place = new_place(known, index)
         import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
     remember(place)
     return place
@@ -228,12 +230,38 @@ def check_up(
     from retriever.repair import repair_index
 
     try:
-        place = find_index((), index)
+        place: Path | None = find_index((), index).index
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
     settings = given_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
     return CheckUp(tuple(examine(place, settings)), repairs)
+
+
+def list_indexes() -> "tuple[ListedIndex, ...]":
+    """All indexes of this user, by name: those in the data folder, and those elsewhere whose folders were named."""
+    from retriever.indexes import list_indexes as listed
+
+    return listed()
+
+
+def drop_index(name: str) -> Path:
+    """Deletes an index with everything in it; the documents stay as they are.
+
+    Args:
+        name: as `list_indexes` gives it, or the index's folder.
+
+    Returns:
+        The folder that it was in.
+
+    Raises:
+        UsageError: there is no such index.
+        IndexLockedError: another process writes to it.
+        StorageError: it cannot be deleted.
+    """
+    from retriever.indexes import drop_index as drop
+
+    return drop(name)
 
 
 def open_history(index: str | Path | None = None) -> "QuestionLog":
@@ -247,7 +275,7 @@ def open_history(index: str | Path | None = None) -> "QuestionLog":
     """
     from retriever.history import QuestionLog
 
-    return QuestionLog(find_index((), index))
+    return QuestionLog(find_index((), index).index)
 
 
 def index_request(
@@ -261,7 +289,8 @@ def index_request(
 ) -> IndexRequest:
     """What `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
     folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
-    place = find_index(folders, index)
+    choice = find_index(folders, index)
+    place, folders = choice.index, choice.docs
     remembered: dict[str, object] = {}
     if is_index(place):
         try:
@@ -278,4 +307,4 @@ def index_request(
     check_server(place, given)
     if folders:
         check_documents(place, remembered, given)
-    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder)
+    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder, note=choice.note)

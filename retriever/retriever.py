@@ -64,6 +64,7 @@ class Retriever(Closing):
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
+        self.path = request.index
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
         self._index = OpenIndex(request.index)
         self._is_closed = False
@@ -196,7 +197,8 @@ class Retriever(Closing):
     def status(self) -> Status:
         """What is indexed, and which files changed since."""
         with self.view() as view:
-            return read_status(view, self._watch, self.profile)
+            status = read_status(view, self._watch, self.profile)
+        return replace(status, index=replace(status.index, note=self._request.note))
 
     @property
     def access(self) -> FolderAccess:
@@ -266,7 +268,7 @@ class Retriever(Closing):
                 share = f"{text_vectors.embedded_share(view.connection):.0%} of its texts are embedded"
                 raise NoIndexError(f"the index {index.path} is not finished ({share})", hint=Command("index FOLDER"))
             hits, words = search(view, self._models, expanded, self.profile, self._reranker, recorder)
-            state = read_state(view, fresh)
+            state = replace(read_state(view, fresh), note=self._request.note)
         assessment = assess(recorder.signals)
         return Answer(
             question=expanded.question,

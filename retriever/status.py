@@ -1,8 +1,8 @@
 """What an index holds, and how it stands to its folders."""
 
-import contextlib
 from dataclasses import dataclass
 
+from retriever.files import size_of_folder
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import named_folders
 from retriever.searching.open_index import View
@@ -31,14 +31,10 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    size = 0
-    for file in view.index.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # a writer may remove one meanwhile
-            size += file.stat().st_size if file.is_file() else 0
     return Status(
         index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
-        size_bytes=size,
+        size_bytes=size_of_folder(view.index),
         changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(
             *reading.skipped(view.connection),

@@ -247,6 +247,8 @@ class IndexState:
     """Files that could not be read; `status` names them."""
     unchecked_folders: int = 0
     """Folders that are not looked at, because nobody has named them for this index."""
+    note: str = ""
+    """Why this index was asked, where nobody named it and it is not the one of the current folder."""
 
     @property
     def fresh(self) -> bool:

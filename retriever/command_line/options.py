@@ -2,10 +2,12 @@
 
 import functools
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -16,7 +18,7 @@ from click.shell_completion import CompletionItem
 from retriever.command_line import COMMANDS
 from retriever.command_line.console import Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
-from retriever.errors import QuestionError, RetrieverError
+from retriever.errors import NotIndexedError, QuestionError, RetrieverError
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import Bounds, Setting, list_settings, merge, nest
 
@@ -70,12 +72,14 @@ def complete_reference(context: click.Context, _: click.Parameter, incomplete: s
     """Paths of documents; behind a `#` their sections."""
     import sqlite3
 
-    from retriever.indexing.request import absolute, find_index
+    from retriever.indexing.places import choose_index
+    from retriever.indexing.request import absolute
     from retriever.store.database import open_database
 
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
     try:
-        index = find_index(tuple(map(absolute, context.params.get("docs") or ())), context.params.get("index"))
+        docs = tuple(map(absolute, context.params.get("docs") or ()))
+        index = choose_index(docs, context.params.get("index")).index
         with closing(open_database(index)) as connection:
             rows = connection.execute(
                 f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?",
@@ -232,13 +236,38 @@ class Opening:
 
         opener: Opener = click.get_current_context().obj or open_retriever
         with console.show_progress() as progress:
-            opened = opener(*self.arguments, progress)
+            try:
+                opened = opener(*self.arguments, progress)
+            except NotIndexedError as error:
+                docs = [offer_index(error, console)]
+                opened = opener(*replace(self, docs=docs).arguments, progress)
         with opened as retriever:
             yield retriever
 
 
+# Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
+BYTES_A_SECOND = 17_000
+
 # Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
 Opener = Callable[..., AbstractContextManager["Retriever"]]
+
+
+def offer_index(error: NotIndexedError, console: Console) -> str:
+    """The folder without an index, when the user at the terminal wants one; otherwise the error."""
+    if console.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise error
+    from retriever.display.phrases import counted, duration
+
+    seconds = error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1)
+    files = counted(error.documents, "Markdown file") + ("" if error.is_all else " and more")
+    console.note(f"{error.folder} has no index yet. It holds {files}: reading them takes {duration(seconds)}, once.")
+    try:
+        is_wanted = click.confirm("Index it now?", default=True, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    if not is_wanted:
+        raise error
+    return str(error.folder)
 
 
 def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:

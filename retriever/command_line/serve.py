@@ -18,7 +18,7 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import counted, size
-from retriever.errors import IndexLockedError, ServingError
+from retriever.errors import IndexLockedError, NotIndexedError, ServingError
 from retriever.files import Closing
 from retriever.serving.resident_client import (
     PACKAGE,
@@ -217,7 +217,10 @@ class QuestionRunner(Closing):
 
         # All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
         # index settings.
-        request = index_request(docs, index, profile, settings)
+        try:
+            request = index_request(docs, index, profile, settings)
+        except NotIndexedError as error:  # it is offered to index the folder: this process has no terminal
+            raise DeclinedError(str(error)) from error
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:

@@ -115,6 +115,7 @@ class IndexJson(JsonObject):
     stale_files: Count
     skipped_files: Count
     unchecked_folders: Count
+    note: Text = ""
 
 
 class DroppedJson(JsonObject):
@@ -253,6 +254,19 @@ class StatusJson(JsonObject):
     skipped: SkippedFiles
     broken_links: Count
     coverage: float
+
+
+class ListedIndexJson(JsonObject):
+    """An index of this user; `missing` are those of its folders that are not there."""
+
+    name: Text
+    path: Text
+    folders: list[Text]
+    missing: list[Text]
+    documents: Count
+    size_bytes: Count
+    updated: float
+    trouble: Text
 
 
 class IndexReportJson(JsonObject):

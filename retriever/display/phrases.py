@@ -86,6 +86,23 @@ def size(number: int) -> str:
     return f"{amount / 1000:.1f} TB"
 
 
+def duration(seconds: float) -> str:
+    """A rough time for people: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
+    if seconds < 8:
+        return "a few seconds"
+    if seconds < 100:
+        return f"about {-(-seconds // 10) * 10:.0f} seconds"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 6000 else f"about {seconds / 3600:.0f} hours"
+
+
+def age(seconds: float) -> str:
+    """How long ago: `just now`, `5 minutes ago`, `3 days ago`."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{counted(int(seconds // length), unit)} ago"
+    return "just now"
+
+
 def freshness(state: "IndexState") -> str:
     """How the index stands to the files on disk: `up to date`, `2 files stale`."""
     words = []

@@ -1,0 +1,146 @@
+"""The index of the folder where one stands, as a user meets it on the command line."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+
+PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+
+PAGES = {
+    "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
+    "notes/sub/otters.md": "# Otters\n\nOtters sleep in the sub folder.\n",
+    "work/piano.md": "# Piano\n\nThe keys of the piano are white.\n",
+}
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two folders of documents and an empty one; words alone are searched, for speed."""
+    for name, text in PAGES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
+    monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Runs a command line in a folder: exit status, standard output, standard error."""
+
+    def call(folder: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(place / folder)
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def names(run: Ask) -> list[str]:
+    return [item["name"] for item in json.loads(run("empty", "indexes", "--json")[1])["indexes"]]
+
+
+def test_the_index_of_the_current_folder_answers_or_that_of_the_nearest_above(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    run("work", "index", ".")
+    code, out, err = run("notes", "keys")
+    assert code == 0
+    assert out.startswith(" 1  keys.md:")
+    assert "note:" not in err
+    code, out, err = run("notes/sub", "keys")
+    assert out.startswith(" 1  ../keys.md:")
+    assert f"{place}/notes/sub is part of {place}/notes" in err
+    found = json.loads(run("work", "--json", "keys")[1])
+    assert found["index"]["folders"] == [f"{place}/work"]
+    assert found["index"]["note"] == ""
+
+
+def test_a_folder_without_an_index_says_how_to_make_one(run: Ask, place: Path) -> None:
+    code, out, err = run("notes", "keys")
+    assert (code, out) == (1, "")
+    assert f"no index covers {place}/notes, which holds 2 Markdown files" in err
+    assert f"run: hybrid_retrieve.py index {place}/notes" in err
+    run("work", "index", ".")
+    code, _, err = run("notes", "keys")
+    assert code == 1, "the index used last is not asked where there are other documents"
+    assert "name it with --index: work" in err
+    code, out, err = run("notes", "--index", "work", "keys")
+    assert out.startswith(" 1  ../work/piano.md:")
+
+
+def test_where_nothing_is_to_be_indexed_another_index_answers_and_a_line_says_which(run: Ask, place: Path) -> None:
+    assert "nothing has been indexed yet" in run("empty", "keys")[2]
+    run("notes", "index", ".")
+    _, out, err = run("", "--json", "keys")
+    assert f"{place} has no index; asked the one below it: notes ({place}/notes)" in err
+    assert "asked the one below it" in json.loads(out)["index"]["note"]
+    code, out, err = run("empty", "keys")
+    assert code == 0
+    assert f"{place}/empty has no index and holds no Markdown; asked the index used last: notes" in err
+    assert run("empty", "-q", "keys")[2] == ""
+    run("work", "index", ".")
+    code, _, err = run("", "keys")
+    assert code == 1
+    assert f"indexed below it: notes ({place}/notes), work ({place}/work)" in err
+
+
+def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
+    def at_terminal(reply: str) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, str(PROGRAM), "keys"]
+        process = subprocess.Popen(command, cwd=place / "notes", stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        os.write(ours, reply.encode())
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        return process.wait(), shown.decode().replace("\r\n", "\n")
+
+    code, shown = at_terminal("n\n")
+    assert code == 1
+    assert f"{place}/notes has no index yet. It holds 2 Markdown files: reading them takes a few seconds, once" in shown
+    assert "Index it now? [Y/n]" in shown
+    code, shown = at_terminal("\n")
+    assert code == 0
+    assert "keys.md:1-3" in shown
+
+
+def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: Path) -> None:
+    assert "there is no index yet" in run("empty", "indexes")[2]
+    run("notes", "index", ".")
+    run("work", "index", ".", "--index", "../placed")
+    shutil.copytree(place / "notes", place / "old" / "notes")
+    run("old/notes", "index", ".")
+    assert names(run) == sorted([f"{place}/placed", f"{place.name}/notes", "old/notes"])
+    assert "may be any of the indexes" in run("empty", "--index", "notes", "keys")[2]
+    assert run("empty", "--index", "old/notes", "keys")[0] == 0
+    shutil.rmtree(place / "old")
+    listed = run("empty", "indexes")[1]
+    assert "old/notes  2 files | " in listed
+    assert f"    {place}/old/notes  (not there)" in listed
+    assert "add --yes" in run("empty", "indexes", "--drop", "old/notes")[2]
+    assert run("empty", "indexes", "--drop", "old/notes", "--yes")[0] == 0
+    (place / "placed" / "mine.txt").write_text("not the program's")
+    assert run("empty", "indexes", "--drop", str(place / "placed"), "--yes")[0] == 0
+    assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
+    assert names(run) == ["notes"]
+    assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
