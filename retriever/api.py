@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from retriever.errors import NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
-from retriever.indexing.places import find_index, new_place
+from retriever.indexing.places import find_index, holder_of, new_place
 from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
@@ -202,7 +202,7 @@ def forget_documents(
     """
     from retriever.indexing.forget import forget, take_back
 
-    request = index_request((), index, DEFAULT_PROFILE, None, None)
+    request = index_request((), index or holder_of(references[0]), DEFAULT_PROFILE, None, None)
     return take_back(request, references) if undo else forget(request, references)
 
 

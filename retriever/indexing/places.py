@@ -84,6 +84,15 @@ def new_place(docs: Sequence[Path], index: str | Path | None) -> Path:
     return resolve_name(named, is_asked=False) if named else home_folder() / name_index(docs)
 
 
+def holder_of(path: str) -> Path | None:
+    """The index that covers a file or a folder, as the current folder sees it; None where nothing is there, or none."""
+    if os.environ.get(INDEX_VARIABLE):
+        return None
+    place = absolute(path)
+    covering = _cover(place) if Path(path).is_absolute() or place.exists() else None
+    return covering[0] if covering else None
+
+
 def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
     """The index's folder that --index names: a path, a known index's name, or (to be asked) a folder that it covers."""
     place, text = absolute(named), str(named)

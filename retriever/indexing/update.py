@@ -7,7 +7,7 @@ they come, so that an interruption loses a few seconds of work.
 
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -84,14 +84,20 @@ def find_changes(
     connection: sqlite3.Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
 ) -> list[Changes]:
     """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
-    folders = list(reading.folders(connection))
+    stored = reading.folders(connection)
+    inner = [folder for folder in stored if any(is_inside(folder.path, path) for path in listings)]
+    folders = [folder for folder in stored if folder not in inner]
     for path in listings:
         if path not in {folder.path for folder in folders}:
             # The ids of its nodes begin with nothing for the first folder, then with the folder's name.
             taken = {folder.prefix for folder in folders}
             names = chain([f"{Path(path).name}:"], (f"{Path(path).name}~{number}:" for number in count(2)))
             folders.append(StoredFolder(0, path, next(name for name in names if name not in taken) if taken else ""))
-    found = []
+    folders = [replace(folder, forgotten=(*folder.forgotten, *forgotten_inside(folder, inner))) for folder in folders]
+    found = [
+        Changes(folder, 0, is_absorbed=True, removed=list(reading.documents(connection, folder.key).values()))
+        for folder in inner
+    ]
     for folder in folders:
         known = reading.documents(connection, folder.key)
         if is_anew:  # a digest that no content has: every document differs
@@ -111,6 +117,17 @@ def find_changes(
             continue
         found.append(read_changes(detect_changes(folder, known, listing), request.profile.documents.max_file_bytes))
     return found
+
+
+def is_inside(path: str, outer: str) -> bool:
+    return path != outer and Path(path).is_relative_to(outer)
+
+
+def forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) -> Iterator[str]:
+    """What was forgotten of folders inside another, as that one names it."""
+    for folder in inner:
+        if is_inside(folder.path, outer.path):
+            yield from (f"{Path(folder.path).relative_to(outer.path).as_posix()}/{path}" for path in folder.forgotten)
 
 
 def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
@@ -177,7 +194,10 @@ def index_changes(
         removed = reading.rankable_keys(connection, replaced)
         writing.remove_documents(connection, replaced)
         folders, new = note_files(connection, changes), []
-        for change, folder, documents in zip(changes, folders, parsed, strict=True):
+        kept = [
+            (change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed
+        ]
+        for (change, documents), folder in zip(kept, folders, strict=True):
             for stat, _ in change.rows:
                 new.append(writing.put_document(connection, folder.key, stat, documents[stat.path]))
         writing.put_chunks(connection, chunks)
@@ -207,9 +227,13 @@ def index_changes(
 
 def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> list[StoredFolder]:
     """Keeps what was looked at and is no new content: folders, sizes and times, what cannot be read."""
-    folders = []
+    for change in changes:
+        if change.is_absorbed:
+            connection.execute("DELETE FROM folders WHERE folder_key = ?", (change.folder.key,))
+    changes, folders = [change for change in changes if not change.is_absorbed], []
     for change in changes:
         folder = change.folder if change.folder.key else writing.add_folder(connection, change.folder)
+        writing.set_forgotten(connection, folder)
         writing.set_stat(connection, change.touched)
         writing.set_skipped(connection, folder.key, change.unreadable, change.skipped)
         folders.append(folder)

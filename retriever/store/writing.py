@@ -33,6 +33,11 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
     return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
+def set_forgotten(connection: sqlite3.Connection, folder: StoredFolder) -> None:
+    rows = [(folder.key, path) for path in folder.forgotten]
+    connection.executemany("INSERT OR IGNORE INTO forgotten (folder_key, path) VALUES (?, ?)", rows)
+
+
 def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.boilerplate import boilerplate  # a question writes no document

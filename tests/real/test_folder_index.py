@@ -4,9 +4,11 @@ import json
 import os
 import pty
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,90 @@ def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: P
     assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
     assert names(run) == ["notes"]
     assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
+
+
+def folders(run: Ask, *arguments: str) -> list[str]:
+    folders: list[str] = json.loads(run("empty", "status", "--json", *arguments)[1])["index"]["folders"]
+    return folders
+
+
+def test_a_folder_inside_an_indexed_one_is_not_indexed_twice(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    code, out, err = run("notes/sub", "index", ".")
+    assert code == 0
+    assert f"{place}/notes/sub is part of {place}/notes, which is indexed: the index of that is used" in err
+    assert f"  folder   {place}/notes\n" in out
+    (place / "notes/sub/seals.md").write_text("# Seals\n\nSeals bark.\n")  # not yet in the index
+    (place / "notes/new").mkdir()
+    (place / "notes/new/wolf.md").write_text("# Wolf\n\nA wolf howls.\n")
+    assert "seals.md" in run("notes/sub", "--docs", ".", "seals")[1]
+    assert "is part of" in run("notes/new", "index", ".")[2]
+    run("notes", "index", ".", "sub", "--index", "../placed")
+    assert folders(run, "--index", str(place / "placed")) == [f"{place}/notes"]
+    assert len(names(run)) == 2
+
+
+def test_what_the_outer_index_leaves_out_has_an_index_of_its_own(run: Ask, place: Path) -> None:
+    (place / "notes/.gitignore").write_text("vendor/\n")
+    (place / "notes/vendor").mkdir()
+    (place / "notes/vendor/lib.md").write_text("# Library\n\nA library of keys.\n")
+    run("notes", "index", ".")
+    code, _, err = run("notes/vendor", "index", ".")
+    assert (code, "is part of" in err) == (0, False)
+    assert run("notes/vendor", "keys")[1].startswith(" 1  lib.md:")
+    assert run("empty", "forget", f"{place}/notes/sub", "--index", "notes")[1] == "forgot sub/\n"
+    assert "is part of" not in run("notes/sub", "index", ".")[2]
+    assert run("notes/sub", "otters")[1].startswith(" 1  otters.md:")
+    assert names(run) == ["notes", "sub", "vendor"]
+    assert run("empty", "forget", f"{place}/notes/keys.md")[1] == "forgot keys.md\n", "of the index that has it"
+
+
+def test_a_folder_around_an_indexed_one_has_an_index_of_its_own_and_says_so(run: Ask, place: Path) -> None:
+    run("notes/sub", "index", ".")
+    code, _, err = run("notes", "index", ".")
+    assert code == 0
+    assert f"inside it has an index of its own: sub ({place}/notes/sub)" in err
+    assert "`indexes --drop NAME` removes it" in err
+    assert "\n 1  otters.md:" in run("notes/sub", "keys otters")[1]
+    run("empty", "indexes", "--drop", "sub", "--yes")
+    assert " ../keys.md:" in run("notes/sub", "keys otters")[1]
+
+
+def test_in_one_index_the_folder_around_another_takes_its_place(run: Ask, place: Path) -> None:
+    placed = str(place / "placed")
+    (place / "notes/sub/secret.md").write_text("# Secret\n\nThe salary of the otters.\n")
+    run("notes", "index", "sub", "--index", placed)
+    assert run("notes", "forget", "sub/secret.md", "--index", placed)[1] == "forgot secret.md\n"
+    assert run("notes", "index", ".", "--index", placed)[0] == 0
+    assert folders(run, "--index", placed) == [f"{place}/notes"]
+    found = json.loads(run("notes", "--json", "otters", "--index", placed)[1])
+    assert [hit["file"] for hit in found["hits"]] == ["sub/otters.md"], "once, and what was forgotten stays out"
+    run("notes", "forget", "sub", "--index", placed)
+    assert json.loads(run("notes", "--json", "otters", "--index", placed)[1])["hits"] == []
+
+
+def test_a_folder_that_was_indexed_twice_can_be_forgotten(run: Ask, place: Path) -> None:
+    """Indexes of earlier versions have it twice."""
+    run("notes", "index", ".")
+    (index,) = (place / ".data/hybrid-retrieve/indexes").glob("notes-*")
+    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
+        connection.execute("INSERT INTO folders (path, prefix) VALUES (?, 'sub:')", (str(place / "notes/sub"),))
+        connection.commit()
+    code, out, _ = run("notes", "forget", "sub")
+    assert (code, sorted(out.splitlines())) == (0, [f"forgot {place}/notes/sub", "forgot sub/"])
+    assert folders(run, "--index", "notes") == [f"{place}/notes"]
+
+
+def test_links_and_folders_that_cannot_be_indexed_have_clear_sentences(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    (place / "link").symlink_to("notes/sub")
+    code, out, err = run("", "--docs", "link", "otters")
+    assert "is part of" in err
+    assert out.startswith(" 1  notes/sub/otters.md:")
+    assert f"{place}/empty holds no documents" in run("", "index", "empty")[2]
+    assert f"{place}/gone: no such file or directory" in run("", "index", "gone")[2]
+    assert f"{place}/notes/gone: no such file or directory" in run("", "index", "notes/gone")[2]
+    shutil.move(place / "notes", place / "moved")
+    code, _, err = run("", "--index", "notes", "otters")
+    assert code == 0
+    assert f"{place}/notes: no such file or directory" in err
