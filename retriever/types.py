@@ -216,6 +216,8 @@ class Hit:
     """Largest share first."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
+    index: str = ""
+    """The name of its index, where several were asked."""
 
     @property
     def citation(self) -> str:
@@ -358,6 +360,8 @@ class Answer:
     trace: Trace
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
+    indexes: tuple[IndexState, ...] = ()
+    """Each of them, where several indexes were asked; `index` is then the sum of all, without a path."""
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"

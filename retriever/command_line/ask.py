@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +20,7 @@ from retriever.command_line.console import (
 )
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
-from retriever.errors import UsageError
+from retriever.errors import Command, NoIndexError, UsageError
 from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class AskCommand(options.WithExamples):
     epilog=options.EXIT_CODES_HELP,
 )
 @options.question
-@options.opening(options.docs, options.index, options.profile)
+@options.opening(options.docs, options.indexes, options.profile)
+@click.option("--all", "everywhere", is_flag=True, help="Ask all your indexes (see `indexes`).")
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
@@ -92,6 +93,7 @@ def ask(
     editor: str,
     resident: str,
     *,
+    everywhere: bool,
     full: bool,
     explain: bool,
     context: bool,
@@ -105,6 +107,8 @@ def ask(
     """
     options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
+    if everywhere:
+        opening = replace(opening, several=all_indexes(opening))
     one = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     excluded = ", ".join(name for name, given in one.items() if given)
     if batch is not None:
@@ -123,6 +127,18 @@ def ask(
 
         start_in_background()
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
+
+
+def all_indexes(opening: Opening) -> tuple[str, ...]:
+    """All that can be read, for --all."""
+    from retriever.indexing.places import known_indexes
+
+    if opening.index or opening.several:
+        raise click.UsageError("--all asks all indexes: leave out --index")
+    places = tuple(str(known.path) for known in known_indexes() if not known.trouble)
+    if not places:
+        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER"))
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +164,17 @@ def answer_question(
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
     from retriever.trace import Spent, milliseconds_since
 
-    with opening.open(console) as retriever:
-        opened = milliseconds_since(begun)
-        grounding: dict[str, Any] = {"recent_context": recent_context, "focus": focus}
-        found = retriever.context(question, **grounding) if in_context else None
-        answer = found.answer if found else retriever.search(question, **grounding)
-        spent = Spent(opened, milliseconds_since(begun))
+    grounding: dict[str, Any] = {"recent_context": recent_context, "focus": focus}
+    if opening.several and not in_context:
+        with options.open_several(opening, console) as several:
+            opened, found = milliseconds_since(begun), None
+            answer = several.search(question, **grounding)
+    else:
+        with opening.open(console) as retriever:
+            opened = milliseconds_since(begun)
+            found = retriever.context(question, **grounding) if in_context else None
+            answer = found.answer if found else retriever.search(question, **grounding)
+    spent = Spent(opened, milliseconds_since(begun))
     if found is None:
         print_answer(answer, spent, form)
     elif form.as_json:
@@ -200,15 +221,18 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     for stage in answer.trace.stages:
         log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
     state, report = answer.index, answer.expansion
+    several = answer.indexes
     for sentence in answer.degraded:
         console.note(f"note: {sentence}")
     if report is not None and report.used:
         rewordings = counted(len(report.rewordings), "rewording")
         passages = counted(len(report.passages), "hypothetical passage")
         console.note_dim(f"also searched with {rewordings}, {passages} ({report.note})")
-    if state.stale_files:
-        changed = counted(state.stale_files, "file")
-        console.note(f"note: {changed} changed, not in this answer; run: {refresh_command(state, index)}")
+    for one in several or (state,):
+        if one.stale_files:
+            changed = counted(one.stale_files, "file")
+            place = one.path if several else index
+            console.note(f"note: {changed} changed, not in this answer; run: {refresh_command(one, place)}")
     if state.skipped_files:
         console.note(f"note: {counted(state.skipped_files, 'file')} could not be read; `status` names them")
     if not answer.hits:
@@ -216,6 +240,7 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     if footer:
         amount = f"{counted(state.sections, 'section')} of {counted(state.documents, 'file')}"
         folders = ", ".join(openable(folder, ".") for folder in state.folders)
+        folders = f"{counted(len(several), 'index', 'indexes')}: {folders}" if several else folders
         console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {freshness(state)}")
 
 

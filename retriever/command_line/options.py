@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import NoneType
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
     from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
 
 
 class ExitCode(IntEnum):
@@ -179,10 +180,19 @@ def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type fo
 
 index = click.option(
     "--index",
-    metavar="DIR",
+    metavar="NAME|DIR",
     shell_complete=complete_folder,
-    help="The index's folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that belongs to --docs in your data "
-    "folder, else the one used last.",
+    help="The index's name (see `indexes`) or folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that covers the "
+    "folders in question, or the current one.",
+)
+indexes = click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    metavar="NAME|DIR",
+    shell_complete=complete_folder,
+    help="The index to ask, by its name (see `indexes`) or folder; otherwise that of the current folder. Repeat it to "
+    "ask several.",
 )
 docs = click.option(
     "--docs",
@@ -224,9 +234,12 @@ class Opening:
     index: str | None = None
     profile: str = DEFAULT_PROFILE
     settings: Mapping[str, Any] = field(default_factory=dict)
+    several: tuple[str, ...] = ()  # in place of `index`, where several are asked
 
     @property
     def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
+        if self.several:
+            raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
     @contextmanager
@@ -250,6 +263,26 @@ BYTES_A_SECOND = 17_000
 
 # Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
 Opener = Callable[..., AbstractContextManager["Retriever"]]
+
+
+@contextmanager
+def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetrievers]":
+    """The indexes of `--index a --index b`, each opened as one of them alone is."""
+    from retriever.errors import IndexUnusableError
+    from retriever.indexing.places import names_of
+    from retriever.several import SeveralRetrievers
+
+    if opening.docs:
+        raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
+    with ExitStack() as stack:
+        retrievers, failed = {}, {}
+        for name, place in names_of(opening.several).items():
+            try:
+                one = replace(opening, index=str(place), several=()).open(console)
+                retrievers[name] = stack.enter_context(one)
+            except IndexUnusableError as error:
+                failed[name] = error
+        yield SeveralRetrievers(retrievers, failed)
 
 
 def offer_index(error: NotIndexedError, console: Console) -> str:
@@ -277,6 +310,11 @@ def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]],
         @functools.wraps(function)
         def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
             named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
+            match parameters.pop("indexes", ()):
+                case (one,):
+                    named["index"] = one
+                case given:
+                    named["several"] = given
             return function(opening=Opening(**named), **parameters)
 
         return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)

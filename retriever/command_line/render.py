@@ -98,7 +98,8 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     """The citation, the titles above the section, its text or the part that matched, and what found it."""
     cited = page.cite(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET)))
+    index = f"  {sanitize_line(hit.index)}" if hit.index else ""
+    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET), (index, QUIET)))
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
         page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)

@@ -84,6 +84,7 @@ class HitJson(JsonObject):
 
     rank: Count
     node_id: Text
+    index: Text = ""
     folder: Text
     file: Text
     start_line: Line = Field(validation_alias=AliasPath("span", "first"))
@@ -188,6 +189,7 @@ class AnswerJson(JsonObject):
     confidence: Annotated[float, Field(ge=0, le=1)]
     hits: list[HitJson]
     index: IndexJson
+    indexes: list[IndexJson] = Field(default_factory=list)
     degraded: Sentences
     expansion: ExpansionJson | None
     timings_ms: dict[str, float] = Field(default_factory=dict)

@@ -69,9 +69,9 @@ def doubt(state: str) -> str:
     return "" if state == "exact" else f"  {state}"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `1,203 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, several: str = "") -> str:
+    """`1 file`, `1,203 files`; `several` where the plural is another word."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def size(number: int) -> str:

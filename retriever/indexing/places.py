@@ -93,6 +93,13 @@ def holder_of(path: str) -> Path | None:
     return covering[0] if covering else None
 
 
+def names_of(named: Sequence[str | Path]) -> dict[str, Path]:
+    """The folders of several indexes that --index names, each once, by the names that people know them by."""
+    known = {index.path: index.name for index in known_indexes()}
+    places = [resolve_name(one, is_asked=True) for one in named]
+    return {known.get(place, str(place)): place for place in places}
+
+
 def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
     """The index's folder that --index names: a path, a known index's name, or (to be asked) a folder that it covers."""
     place, text = absolute(named), str(named)
