@@ -14,9 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import NoIndexError, RetrieverError, UsageError
+from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
-from retriever.indexing.places import find_index, holder_of, new_place
+from retriever.indexing.places import find_index, holder_of, names_of, new_place
 from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.store import reading
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
     from retriever.watch import WatchEvent
 
 
@@ -236,6 +237,34 @@ def check_up(
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
     settings = given_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
     return CheckUp(tuple(examine(place, settings)), repairs)
+
+
+def open_several(
+    indexes: Sequence[str | Path] = (),
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+) -> "SeveralRetrievers":
+    """Opens several indexes for questions that all of them are asked; a context manager.
+
+    Args:
+        indexes: their names (see `list_indexes`) or folders; all of this user's when empty.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file.
+
+    Raises:
+        NoIndexError: there is none.
+        RetrieverError: as `open_retriever`; an index that cannot be opened is named in the answers.
+    """
+    from retriever.several import SeveralRetrievers
+
+    failed: dict[str, RetrieverError] = {}
+    opened: dict[str, Retriever] = {}
+    for name, place in names_of(indexes).items():
+        try:
+            opened[name] = open_retriever((), place, profile, settings)
+        except IndexUnusableError as error:
+            failed[name] = error
+    return SeveralRetrievers(opened, failed)
 
 
 def list_indexes() -> "tuple[ListedIndex, ...]":

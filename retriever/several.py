@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from retriever.query import Expansion
     from retriever.retriever import Retriever
 
+# Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
+# From 0 to 10 it is the same, with 60 an index that is a little surer keeps the others out (benchmarks/several.py).
+RANK_CONSTANT = 10
 VERDICT_ORDER = ("answered", "weak", "none")
 
 
@@ -67,7 +70,10 @@ class SeveralRetrievers(Closing):
 
 
 def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degradation, ...] = ()) -> Answer:
-    """The answers of several indexes to one question as one answer. Pure.
+    """The answers of several indexes to one question as one answer, by reciprocal rank. Pure.
+
+    An index weighs as much as it is sure of its answer: where all weigh the same, each second hit comes from an index
+    that knows nothing of the question. Scores are not compared, as they depend on the index's words and model.
 
     Args:
         answers: by the names of their indexes; at least one.
@@ -78,7 +84,11 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         The hits of all, each with the name of its index; the best verdict of them, and the confidence of that.
     """
     best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
-    found = [(weight_hit(hit, answer), name, hit) for name, answer in answers.items() for hit in answer.hits]
+    found = [
+        (answer.confidence / (RANK_CONSTANT + hit.rank), name, hit)
+        for name, answer in answers.items()
+        for hit in answer.hits
+    ]
     found.sort(key=lambda item: (-item[0], item[1], item[2].rank))
     once: dict[tuple[str, Span], tuple[float, str, Hit]] = {}
     for item in found:  # one index may hold a folder inside the folder of another
@@ -107,11 +117,6 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
             signals=best.trace.signals,
         ),
     )
-
-
-def weight_hit(hit: Hit, answer: Answer) -> float:
-    """What a hit of one index is worth among those of others."""
-    return answer.confidence / (60 + hit.rank)
 
 
 def sum_states(states: Sequence[IndexState]) -> IndexState:

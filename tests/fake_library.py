@@ -21,6 +21,7 @@ from retriever.display.json import hit_object
 from retriever.doctor import CheckUp, Finding
 from retriever.expansion.cache import ExpansionMetrics, Gain
 from retriever.history import QuestionLog
+from retriever.indexes import ListedIndex
 from retriever.indexing.forget import ForgetReport
 from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
@@ -140,6 +141,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         "forget_documents": ForgetReport("/index", ("a.md",), 1, (), 0.1),
         "check_up": CheckUp((Finding("index", "index", "well", "/index"),)),
         "open_history": HISTORY,
+        "list_indexes": (ListedIndex("docs", "/index", ("/docs",), (), 155, 22_900_000, 1_900_000_000.0),),
+        "drop_index": Path("/index"),
     }.items():
         library.replace(name, result, monkeypatch)
     # Nothing waits for clients, and no address but loopback is listened at.

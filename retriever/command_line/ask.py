@@ -20,7 +20,7 @@ from retriever.command_line.console import (
 )
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
-from retriever.errors import Command, NoIndexError, UsageError
+from retriever.errors import UsageError
 from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
@@ -108,7 +108,9 @@ def ask(
     options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
     if everywhere:
-        opening = replace(opening, several=all_indexes(opening))
+        if opening.index or opening.several:
+            raise click.UsageError("--all asks all indexes: leave out --index")
+        opening = replace(opening, several=options.EVERY_INDEX)
     one = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     excluded = ", ".join(name for name, given in one.items() if given)
     if batch is not None:
@@ -127,18 +129,6 @@ def ask(
 
         start_in_background()
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
-
-
-def all_indexes(opening: Opening) -> tuple[str, ...]:
-    """All that can be read, for --all."""
-    from retriever.indexing.places import known_indexes
-
-    if opening.index or opening.several:
-        raise click.UsageError("--all asks all indexes: leave out --index")
-    places = tuple(str(known.path) for known in known_indexes() if not known.trouble)
-    if not places:
-        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER"))
-    return places
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,6 +258,7 @@ class Opening:
             yield retriever
 
 
+EVERY_INDEX = ("--all",)  # in place of names
 # Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
 BYTES_A_SECOND = 17_000
 
@@ -276,7 +277,7 @@ def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetriev
         raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
     with ExitStack() as stack:
         retrievers, failed = {}, {}
-        for name, place in names_of(opening.several).items():
+        for name, place in names_of(() if opening.several == EVERY_INDEX else opening.several).items():
             try:
                 one = replace(opening, index=str(place), several=()).open(console)
                 retrievers[name] = stack.enter_context(one)

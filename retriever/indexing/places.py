@@ -23,10 +23,11 @@ from retriever.indexing.consent import MAX_NAMED_BYTES, holds_home
 from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index, named_file
 from retriever.store import reading
 from retriever.store.database import is_index, read_index
-from retriever.store.reading import StoredFolder
+from retriever.store.reading import StoredDocument, StoredFolder
 
 MAX_LAST_BYTES = 4096
 MAX_LISTED = 5  # indexes that a message names
+MAX_COMPARED = 100  # documents
 MAX_NAME = 60  # characters
 COUNT_S = 1.0  # how long the documents of a folder without an index are counted
 
@@ -94,9 +95,12 @@ def holder_of(path: str) -> Path | None:
 
 
 def names_of(named: Sequence[str | Path]) -> dict[str, Path]:
-    """The folders of several indexes that --index names, each once, by the names that people know them by."""
-    known = {index.path: index.name for index in known_indexes()}
-    places = [resolve_name(one, is_asked=True) for one in named]
+    """The folders of the indexes that are named, each once, by the names that people know them by; of all for none."""
+    indexes = known_indexes()
+    known = {index.path: index.name for index in indexes}
+    places = [resolve_name(one, is_asked=True) for one in named] or [item.path for item in indexes if not item.trouble]
+    if not places:
+        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER"))
     return {known.get(place, str(place)): place for place in places}
 
 
@@ -124,19 +128,48 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
 def _of_folders(docs: Sequence[Path]) -> Choice:
     exact = home_folder() / name_index(docs)
     if is_index(exact):
-        return _hold(exact, docs)
+        stored = {folder.path for folder in _stored_folders(exact)}
+        if not stored or stored >= set(map(str, docs)):
+            return _hold(exact, docs)
+        exact = exact.with_name(f"{exact.name}-2")  # what it was made for was moved, or forgotten
     own = [known for known in known_indexes() if is_own(known.path) and not known.trouble]
     holders = [_holder(own, folder) for folder in docs]
     places = {holder[0] for holder in holders if holder}
     if len(places) == 1 and all(holders):
         return _hold(places.pop(), docs)
     docs, note = _without_nested(docs)
+    moved = _moved(own, docs[0]) if len(docs) == 1 else None
+    if moved:
+        return Choice(moved[0].path, docs, f"{moved[1]} was moved to {docs[0]}: its index goes on with it")
     inner = [known for known in own if any(_is_inside(folder, docs, strictly=True) for folder in known.folders)]
     if inner:
         listed = ", ".join(known.where for known in inner[:MAX_LISTED])
         have, it = ("has an index of its own", "it") if len(inner) == 1 else ("have indexes of their own", "them")
         note = f"inside it {have}: {listed}; there these answer as before, and `indexes --drop NAME` removes {it}"
-    return Choice(home_folder() / name_index(docs), docs, note)
+    return Choice(exact, docs, note)
+
+
+def _moved(known: Iterable[KnownIndex], folder: Path) -> tuple[KnownIndex, str] | None:
+    """The index with a folder that is not there any more, and whose files are here now."""
+    for index in known:
+        for old in index.folders:
+            if not Path(old).exists():
+                with read_index(index.path) as connection:
+                    stored = next(item for item in reading.folders(connection) if item.path == old)
+                    if looks_moved(reading.documents(connection, stored.key).values(), folder):
+                        return index, old
+    return None
+
+
+def looks_moved(documents: Iterable[StoredDocument], folder: Path) -> bool:
+    """Whether most of the documents that an index knows of a folder are in another, with their sizes and times."""
+    known = [document for document in documents if document.mtime_ns][:MAX_COMPARED]
+    same = 0
+    for document in known:
+        with contextlib.suppress(OSError):
+            status = (folder / document.path).stat()
+            same += (status.st_size, status.st_mtime_ns) == (document.size, document.mtime_ns)
+    return bool(known) and same >= 0.8 * len(known)
 
 
 def _holder(known: Iterable[KnownIndex], folder: Path) -> tuple[Path, str] | None:
@@ -229,6 +262,9 @@ def _of_here() -> Choice:
 def _describe(here: Path, count: int, known: Sequence[KnownIndex], below: Sequence[KnownIndex], *, is_all: bool) -> str:
     files = f"{'' if is_all else 'more than '}{count:,} Markdown file{'' if count == 1 else 's'}"
     sentence = f"no index covers {here}, which holds {files}"
+    moved = _moved([index for index in known if not index.trouble], here)
+    if moved:
+        return f"{sentence}; it seems to be {moved[1]}, moved here, whose index {moved[0].name} then goes on"
     if below:
         return f"{sentence}; indexed below it: {', '.join(index.where for index in below[:MAX_LISTED])}"
     if known:

@@ -19,6 +19,7 @@ from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
 from retriever.indexing.consent import name_folders, named_folders, refusal
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
+from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
 from retriever.indexing.summaries import apply_known_summaries
@@ -89,6 +90,10 @@ def find_changes(
     folders = [folder for folder in stored if folder not in inner]
     for path in listings:
         if path not in {folder.path for folder in folders}:
+            moved = find_moved(connection, folders, path)
+            if moved is not None:
+                folders[folders.index(moved)] = replace(moved, path=path)
+                continue
             # The ids of its nodes begin with nothing for the first folder, then with the folder's name.
             taken = {folder.prefix for folder in folders}
             names = chain([f"{Path(path).name}:"], (f"{Path(path).name}~{number}:" for number in count(2)))
@@ -117,6 +122,13 @@ def find_changes(
             continue
         found.append(read_changes(detect_changes(folder, known, listing), request.profile.documents.max_file_bytes))
     return found
+
+
+def find_moved(connection: sqlite3.Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
+    """The folder that is not where it was, but at `path`."""
+    gone = (folder for folder in folders if folder.key and not Path(folder.path).exists())
+    documents = ((folder, reading.documents(connection, folder.key).values()) for folder in gone)
+    return next((folder for folder, known in documents if looks_moved(known, Path(path))), None)
 
 
 def is_inside(path: str, outer: str) -> bool:
@@ -233,6 +245,7 @@ def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> li
     changes, folders = [change for change in changes if not change.is_absorbed], []
     for change in changes:
         folder = change.folder if change.folder.key else writing.add_folder(connection, change.folder)
+        connection.execute("UPDATE folders SET path = ? WHERE folder_key = ?", (folder.path, folder.key))
         writing.set_forgotten(connection, folder)
         writing.set_stat(connection, change.touched)
         writing.set_skipped(connection, folder.key, change.unreadable, change.skipped)

@@ -250,7 +250,7 @@ def test_a_closed_pipe_is_quiet(run: CommandLine) -> None:
 
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_standard_streams_that_take_nothing(run: CommandLine, redirect: str, code: int) -> None:
-    command = ["sh", "-c", f'exec "$@" {redirect}', "sh", *run.command("tree")]
+    command = ["sh", "-c", f'exec "$@" {redirect}', "sh", *run.command("tree", "-q")]
     result = subprocess.run(command, check=False, cwd=run.folder, env=run.environment, capture_output=True, text=True)
     assert result.returncode == code
     assert "Traceback" not in result.stderr

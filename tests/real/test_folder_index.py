@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -233,3 +234,49 @@ def test_links_and_folders_that_cannot_be_indexed_have_clear_sentences(run: Ask,
     code, _, err = run("", "--index", "notes", "otters")
     assert code == 0
     assert f"{place}/notes: no such file or directory" in err
+
+
+def test_the_index_of_a_moved_folder_goes_on(run: Ask, place: Path) -> None:
+    for file in (place / "notes").rglob("*.md"):
+        os.utime(file, (1_500_000_000, 1_500_000_000))
+    time.sleep(2.1)  # then times are trusted
+    run("notes", "index", ".")
+    shutil.move(place / "notes", place / "wiki")
+    assert f"it seems to be {place}/notes, moved here, whose index notes then goes on" in run("wiki", "keys")[2]
+    code, out, err = run("wiki", "index", ".")
+    assert code == 0
+    assert f"{place}/notes was moved to {place}/wiki" in err
+    assert "0 added, 0 changed, 0 moved, 0 removed, 2 unchanged" in out
+    assert names(run) == ["wiki"]
+    assert run("wiki", "keys")[1].startswith(" 1  keys.md:")
+    (place / "notes").mkdir()
+    (place / "notes/other.md").write_text("# Other\n\nAnother folder of that name.\n")
+    run("notes", "index", ".")
+    assert names(run) == ["notes", "wiki"]
+
+
+def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    run("work", "index", ".")
+    code, out, err = run("empty", "--all", "keys")
+    assert code == 0
+    assert "../notes/keys.md:1-3  notes\n" in out
+    assert "../work/piano.md:1-3  work\n" in out
+    assert "searched 3 sections of 3 files in 2 indexes: ../notes, ../work" in err
+    run("notes/sub", "index", ".", "--index", "../../placed")
+    found = json.loads(run("empty", "--all", "--json", "otters")[1])
+    assert [(hit["file"], hit["folder"]) for hit in found["hits"]] in (
+        [("otters.md", f"{place}/notes/sub")],
+        [("sub/otters.md", f"{place}/notes")],
+    ), "once, though two indexes hold it"
+    assert len(found["indexes"]) == 3
+    alone = json.loads(run("notes", "--json", "otters")[1])
+    together = json.loads(run("empty", "--index", "work", "--index", "notes", "--json", "otters")[1])
+    assert together["verdict"] == alone["verdict"]
+    assert [hit["index"] for hit in together["hits"]] == ["notes"]
+    assert (alone["indexes"], alone["hits"][0]["index"]) == ([], "")
+    code, out, err = run("empty", "--index", "work", "--index", str(place / "nowhere"), "keys")
+    assert "work/piano.md" in out
+    assert f"{place}/nowhere: not asked: there is no index" in err
+    assert "this asks one index" in run("empty", "--all", "--context", "keys")[2]
+    assert "leave out --index" in run("empty", "--all", "--index", "work", "keys")[2]
