@@ -242,6 +242,20 @@ class Opening:
             raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
 
+    def with_offer(self, console: Console) -> "Opening":
+        """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
+        from retriever.indexing.places import choose_index
+
+        try:
+            if not self.docs:
+                choose_index((), self.index)
+        except NotIndexedError as error:
+            if can_ask(console):
+                return replace(self, docs=[offer_index(error, console)])
+        except RetrieverError:  # who opens it says so
+            pass
+        return self
+
     @contextmanager
     def open(self, console: Console) -> "Iterator[Retriever]":
         """The open retriever, from the process that runs this command line where it keeps one open."""
@@ -286,9 +300,13 @@ def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetriev
         yield SeveralRetrievers(retrievers, failed)
 
 
+def can_ask(console: Console) -> bool:
+    return not console.quiet and sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def offer_index(error: NotIndexedError, console: Console) -> str:
     """The folder without an index, when the user at the terminal wants one; otherwise the error."""
-    if console.quiet or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask(console):
         raise error
     from retriever.display.phrases import counted, duration
 

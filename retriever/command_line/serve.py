@@ -104,6 +104,7 @@ def serve(
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    opening = opening.with_offer(console)
     with http.listen(host, port) as listener, ServedIndex(*opening.arguments) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)

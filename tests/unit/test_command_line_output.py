@@ -137,6 +137,7 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
             {
                 "rank": 1,
                 "node_id": "guide/mail.md#mail/after-the-response",
+                "index": "",
                 "folder": "/docs",
                 "file": "guide/mail.md",
                 "start_line": 12,
@@ -185,7 +186,9 @@ def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[s
             "stale_files": 2,
             "skipped_files": 0,
             "unchecked_folders": 0,
+            "note": "",
         },
+        "indexes": [],
         "degraded": ["semantic: off"],
         "expansion": None,
     }

@@ -137,7 +137,7 @@ LAYERS = {
         "rerank",
         "freshness search",
         "browse context history indexes status",
-        "retriever archive",
+        "retriever several archive",
         "repair doctor",
         "api watch",
         "evaluation adapters serving",
