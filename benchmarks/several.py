@@ -18,10 +18,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
-from retriever.evaluation.ask import DEPTH, sections_of
+from retriever.evaluation.ask import DEPTH, list_sections
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.measures import measure
-from retriever.evaluation.questions import Judgements, right_sections
+from retriever.evaluation.questions import Judgements, find_right_sections
 from retriever.several import fuse_answers
 from retriever.types import Answer
 
@@ -53,10 +53,10 @@ def main(arguments: list[str]) -> None:
             for number, benchmark in enumerate(benchmarks.values())
         }
         for own, questions in zip(opened, benchmarks, strict=True):
-            sections = sections_of(opened[own])
+            sections = list_sections(opened[own])
             for question in read_questions(questions).questions:
                 answers = {name: retriever.search(question.text) for name, retriever in opened.items()}
-                judged = right_sections(question, sections)
+                judged = find_right_sections(question, sections)
                 right[question.id] = {f"{own}/{node_id}": gain for node_id, gain in judged.items()}
                 rankings["its own index"][question.id] = [f"{own}/{hit.node_id}" for hit in answers[own].hits]
                 rankings["equal ranks"][question.id] = equal_ranks(answers)

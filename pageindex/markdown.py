@@ -214,8 +214,8 @@ class _Reader(StateBlock):
     def __init__(self, text: str, parser: MarkdownIt, above: int) -> None:
         super().__init__(text, parser, {}, [])
         self.blocks: list[Block] = []
+        # The opening token of a heading of the document itself, None for other texts; and the token with the text.
         self.contents: list[tuple[Token | None, Token]] = []
-        """The opening token of a heading of the document itself, None for other texts; and the token with the text."""
         self.is_deep = False
         self._above = above
         self._done = 0  # lines that were read

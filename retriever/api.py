@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
-from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
-from retriever.indexing.places import find_index, holder_of, names_of, new_place
+from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
+from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
 from retriever.indexing.request import IndexRequest, absolute, remember
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.database import damaged, is_index, read_index
+from retriever.store.database import is_index, make_damage_error, read_index
 from retriever.trace import NoProgress
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -93,12 +93,15 @@ def index_folders(
         IndexUnusableError: the index is locked, damaged, or cannot be written.
         EncoderError: a text cannot be embedded.
     """
-    from retriever.indexing.summaries import summarize_index
     from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, None, everything=everything)
     report = update_index(request, progress or NoProgress())
     remember(request.index)
+    if request.profile.summaries.kind != "llm":
+        return report
+    from retriever.indexing.summaries import summarize_index  # 400 ms: pydantic and the parser
+
     return summarize_index(request, report, progress or NoProgress())
 
 
@@ -181,7 +184,7 @@ def import_index(
         known = folders or tuple(map(Path, archive.manifest.folders))
         if not known and index is None:
             raise UsageError(f"{file} holds an index of no folders; name its place with --index")
-        place = new_place(known, index)
+        place = choose_new_place(known, index)
         import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
     remember(place)
     return place
@@ -203,7 +206,7 @@ def forget_documents(
     """
     from retriever.indexing.forget import forget, take_back
 
-    request = index_request((), index or holder_of(references[0]), DEFAULT_PROFILE, None, None)
+    request = index_request((), index or find_holder(references[0]), DEFAULT_PROFILE, None, None)
     return take_back(request, references) if undo else forget(request, references)
 
 
@@ -235,7 +238,7 @@ def check_up(
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    settings = given_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
+    settings = collect_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
     return CheckUp(tuple(examine(place, settings)), repairs)
 
 
@@ -259,7 +262,7 @@ def open_several(
 
     failed: dict[str, RetrieverError] = {}
     opened: dict[str, Retriever] = {}
-    for name, place in names_of(indexes).items():
+    for name, place in find_several(indexes).items():
         try:
             opened[name] = open_retriever((), place, profile, settings)
         except IndexUnusableError as error:
@@ -328,11 +331,11 @@ def index_request(
         except RecursionError:  # somebody else may have made the index
             content = None
         if not isinstance(content, dict):
-            raise damaged(place, "its settings are no mapping")
+            raise make_damage_error(place, "its settings are no mapping")
         remembered = content
     elif not everything:
         check_folders(folders)
-    given = given_settings(profile, settings, own_documents(place, remembered))
+    given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
     check_server(place, given)
     if folders:
         check_documents(place, remembered, given)

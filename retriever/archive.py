@@ -39,7 +39,7 @@ from retriever.http_client import is_this_machine
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
-from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, collect_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
 from retriever.store.database import (
@@ -324,7 +324,7 @@ def check_schema(connection: sqlite3.Connection) -> None:
 def check_settings(connection: sqlite3.Connection, options: ImportOptions) -> GivenSettings:
     """The settings; refuses a server on another machine, and files of other kinds, that the index alone names."""
     settings = reading.index_settings(connection)
-    given = given_settings(DEFAULT_PROFILE, None, settings)
+    given = collect_settings(DEFAULT_PROFILE, None, settings)
     encoder = given.profile().encoder
     if encoder.url and encoder.url != options.encoder_url and not is_this_machine(encoder.url):
         raise UsageError(

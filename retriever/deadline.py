@@ -35,8 +35,8 @@ class StageTimes:
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
+        # By stage: how many seconds were too short for its model, and until when that is believed.
         self._too_short: dict[str, tuple[float, float]] = {}
-        """By stage: how many seconds were too short for its model, and until when that is believed."""
 
     def record(self, stages: Iterable[Stage]) -> None:
         """Notes how long the stages of an answer took."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from retriever.archive import name_drafts
-from retriever.display.phrases import counted, size
+from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import read_card
 from retriever.errors import (
@@ -29,14 +29,15 @@ from retriever.errors import (
     SnapshotError,
 )
 from retriever.indexing.changes import detect_changes, list_documents, settle_unsure
-from retriever.indexing.consent import named_folders, own_documents, refusal
-from retriever.indexing.forget import forgotten_files
-from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, folder_of
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
+from retriever.indexing.forget import list_forgotten
+from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
-from retriever.store.database import FILE_NAME, INDEX_FORMAT, kept_aside, read_index
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
+from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.settings.schema import LlmSettings
@@ -122,9 +123,9 @@ def examine_disk(index: Path) -> Iterator[Finding]:
     used = sum(path.stat().st_size for path in index.rglob("*") if path.is_file()) if index.is_dir() else 0
     # A new snapshot lies beside the old one until it is in force, and a vacuum writes the database twice.
     needed = max(LITTLE_SPACE, 2 * used)
-    more = f"; an update may need {size(needed)}" if free < needed else ""
-    cure = f"free {size(needed - free)}, or keep the index on another disk (--index)" if more else ""
-    yield judge("environment", "disk", f"{size(free)} free{more}", cure)
+    more = f"; an update may need {format_size(needed)}" if free < needed else ""
+    cure = f"free {format_size(needed - free)}, or keep the index on another disk (--index)" if more else ""
+    yield judge("environment", "disk", f"{format_size(free)} free{more}", cure)
     if os.access(existing, os.W_OK | os.X_OK):
         yield Finding("environment", "permissions", "well", f"{existing} can be written")
     else:
@@ -154,7 +155,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
     yield from examine_leftovers(index)
     writer = writer_of(index)
     says = f"process {writer} is writing" if writer else "nobody is writing"
-    readers = counted(sum(is_read(folder) for folder in index.glob("snapshot-*")), "snapshot")
+    readers = pluralize(sum(is_read(folder) for folder in index.glob("snapshot-*")), "snapshot")
     yield Finding("index", "locks", "note" if writer else "well", f"{says}; {readers} being read")
 
 
@@ -162,7 +163,7 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     """How much a whole database holds: documents, vectors, links, duplicates, and what is kept out."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
-    says = ", ".join(counted(number, noun) for number, noun in parts)
+    says = ", ".join(pluralize(number, noun) for number, noun in parts)
     yield Finding("index", FILE_NAME, "well", f"format {INDEX_FORMAT}, {says}; every row can be read")
 
     fingerprint = reading.meta(connection, "fingerprint") or ""
@@ -188,8 +189,8 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     says = f"{documents:,} documents have only {texts:,} different texts" if texts else "no two documents are the same"
     yield judge("index", "duplicates", says, "leave copies out with --ignore" if texts else "", "note")
 
-    if forgotten := list(forgotten_files(connection)):
-        yield Finding("index", "forgotten", "note", f"{counted(len(forgotten), 'path')} kept out by `forget`")
+    if forgotten := list(list_forgotten(connection)):
+        yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
 
 
 def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
@@ -200,14 +201,12 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
         yield Finding("index", "snapshot", "problem", "the first indexing has not finished", cure)
         return
     manifest_hash = reading.manifest_hash(connection)
-    from retriever.vectors.chroma import ChromaManifest  # numpy: not where nothing is indexed
-
     try:
         with closing(Snapshot(index, number, manifest_hash)) as snapshot:
             sections, found = reading.counts(connection).sections, len(snapshot.lexical)
             if found != sections:
                 raise SnapshotError(f"{snapshot.folder / 'lexical'} has {found} of {sections} sections")
-        yield Finding("index", "words", "well", f"{counted(sections, 'section')}; every file has its checksum")
+        yield Finding("index", "words", "well", f"{pluralize(sections, 'section')}; every file has its checksum")
     except SnapshotError as error:
         yield Finding("index", "words", "problem", str(error), repair)
 
@@ -222,26 +221,26 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
             elif fingerprint:
                 keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
                 snapshot.vectors.verify(keys, matrix)
-                says = f"{counted(len(keys), 'vector')}, near what the exact scan finds"
+                says = f"{pluralize(len(keys), 'vector')}, near what the exact scan finds"
         yield Finding("index", "vectors in ChromaDB", "well", says)
     except SnapshotError as error:
         yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
 
     for folder in sorted(index.glob("snapshot-*")):
-        if folder != folder_of(index, number) and not is_read(folder):
+        if folder != locate_snapshot(index, number) and not is_read(folder):
             says = f"{folder.name} is not in force, and nobody reads it"
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
 def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
     """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
-    given = own_documents(index, reading.index_settings(connection))
-    settings = given_settings(DEFAULT_PROFILE, None, given).profile().documents
-    named = named_folders(index).folders
+    given = drop_widening_settings(index, reading.index_settings(connection))
+    settings = collect_settings(DEFAULT_PROFILE, None, given).profile().documents
+    named = read_named_folders(index).folders
     for folder in reading.folders(connection):
         if folder.path not in named:
             cure = Command(f"index --index {index} {folder.path}", "if it is meant, run").render()
-            yield Finding("index", "folder", "note", refusal([folder.path]), cure)
+            yield Finding("index", "folder", "note", explain_refusal([folder.path]), cure)
             continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
@@ -251,18 +250,18 @@ def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Fin
             cure = Command(f"forget {folder.path}", "bring it back, or run").render()
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)
             continue
-        says = f"{folder.path}: {counted(changed, 'file')} changed since it was indexed"
+        says = f"{folder.path}: {pluralize(changed, 'file')} changed since it was indexed"
         yield judge("index", "folder", says, Command(f"index {folder.path}").render() if changed else "", "note")
 
 
 def examine_leftovers(index: Path) -> Iterator[Finding]:
     """What a killed run left, which goes with the next one, and what a repair kept on purpose."""
-    for path in kept_aside(index):
+    for path in list_aside(index):
         if path.is_dir():
             says = f"{path.name} is of a repair that {'is at work' if writer_of(index) else 'was killed'}"
             yield Finding("index", "left over", "note", says, "the next `doctor --repair` removes it")
         else:
-            says = f"{path.name}, {size(path.stat().st_size)}: the damaged database that the last repair kept"
+            says = f"{path.name}, {format_size(path.stat().st_size)}: the damaged database that the last repair kept"
             cure = "remove it when all is well; it holds texts of documents"
             yield Finding("index", "left over", "note", says, cure)
     for path in filter(Path.exists, name_drafts(index)):

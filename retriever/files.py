@@ -40,7 +40,7 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(exist_ok=True)  # an error when it is a file
 
 
-def size_of_folder(folder: Path) -> int:
+def measure_folder(folder: Path) -> int:
     """Bytes of all files in it."""
     size = 0
     for file in folder.rglob("*"):

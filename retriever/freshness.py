@@ -6,7 +6,7 @@ from pathlib import Path
 
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_documents, settle_unsure
-from retriever.indexing.consent import named_folders, refusal
+from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
@@ -86,10 +86,10 @@ class Watch:
     def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
         """What changed in each folder; and the folders that cannot be listed, with the reason."""
         diffs, problems = [], []
-        folders, named = reading.folders(view.connection), named_folders(view.index).folders
+        folders, named = reading.folders(view.connection), read_named_folders(view.index).folders
         unnamed = [folder.path for folder in folders if folder.path not in named]
         if unnamed:
-            problems.append(("folders", refusal(unnamed)))
+            problems.append(("folders", explain_refusal(unnamed)))
         for folder in folders:
             if folder.path in unnamed:
                 continue

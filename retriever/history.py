@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 def record_answer(index: Path, answer: Answer) -> Answer:
     """Records an answer; where that fails, the same answer that says so."""
-    from retriever.display.json import IndexJson, StageJson, hit_object  # pydantic, where answers are recorded
+    from retriever.display.json import IndexJson, StageJson, dump_hit  # pydantic, where answers are recorded
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     record = {
@@ -47,7 +47,7 @@ def record_answer(index: Path, answer: Answer) -> Answer:
         "confidence": answer.confidence,
         "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
         "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
-        "hits": [hit_object(hit, full=True) for hit in answer.hits],
+        "hits": [dump_hit(hit, full=True) for hit in answer.hits],
         "index": IndexJson.dump(answer.index),
         "degraded": list(map(str, answer.degraded)),
         "stages": [StageJson.dump(stage) for stage in answer.trace.stages],

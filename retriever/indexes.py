@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.errors import Command, UsageError
-from retriever.files import size_of_folder, writing_to
+from retriever.files import measure_folder, writing_to
 from retriever.indexing.consent import forget_named
-from retriever.indexing.places import known_indexes, resolve_name
+from retriever.indexing.places import list_known, resolve_name
 from retriever.indexing.request import LAST_NAME, home_folder, is_own
 from retriever.store.database import FILE_NAME, is_index
 from retriever.store.locks import writer_lock
@@ -46,11 +46,11 @@ def list_indexes() -> tuple[ListedIndex, ...]:
             folders=known.folders,
             missing=tuple(folder for folder in known.folders if not Path(folder).is_dir()),
             documents=known.documents,
-            size_bytes=size_of_folder(known.path),
-            updated=max(map(_changed, (known.path / FILE_NAME, *known.path.glob("snapshot-*/manifest.json")))),
+            size_bytes=measure_folder(known.path),
+            updated=max(map(_find_time, (known.path / FILE_NAME, *known.path.glob("snapshot-*/manifest.json")))),
             trouble=known.trouble,
         )
-        for known in known_indexes()
+        for known in list_known()
     )
 
 
@@ -84,7 +84,7 @@ def find_named(name: str) -> Path:
     return place
 
 
-def _changed(file: Path) -> float:
+def _find_time(file: Path) -> float:
     with suppress(OSError):
         return file.stat().st_mtime
     return 0.0

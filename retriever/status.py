@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from retriever.files import size_of_folder
+from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
-from retriever.indexing.consent import named_folders
+from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -26,7 +26,7 @@ class Status:
 
 def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     """The status of an open index; the folders are looked at now."""
-    from retriever.indexing.forget import forgotten_files  # a question reads the state alone
+    from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
@@ -34,13 +34,13 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     return Status(
         index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
-        size_bytes=size_of_folder(view.index),
+        size_bytes=measure_folder(view.index),
         changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(
             *reading.skipped(view.connection),
             *reading.warnings(view.connection),
             *problems,
-            *forgotten_files(view.connection),
+            *list_forgotten(view.connection),
         ),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else 1.0,
@@ -49,7 +49,7 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
 
 def read_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named = view.counts, named_folders(view.index).folders
+    counts, named = view.counts, read_named_folders(view.index).folders
     folders = tuple(folder.path for folder in reading.folders(view.connection))
     return IndexState(
         path=str(view.index),

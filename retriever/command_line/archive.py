@@ -7,7 +7,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import counted, size
+from retriever.display.phrases import format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 
 
@@ -27,10 +27,10 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
     if as_json:
         print_json({"file": file, **asdict(manifest)})
     else:
-        amount = f"{counted(manifest.documents, 'document')}, {size(manifest.bytes)} unpacked"
+        amount = f"{pluralize(manifest.documents, 'document')}, {format_size(manifest.bytes)} unpacked"
         print_line(f"exported {amount}, to {sanitize_line(file)}")
     if manifest.questions:
-        recorded = counted(manifest.questions, "recorded question")
+        recorded = pluralize(manifest.questions, "recorded question")
         console.note_dim(f"{recorded} went with it; `history --delete all` removes them from the index")
     return ExitCode.OK
 
@@ -86,7 +86,7 @@ def import_file(
         print_json(StatusJson.dump(status))
     else:
         folders = ", ".join(map(sanitize_line, state.folders))
-        counts = f"{counted(state.documents, 'document')}, {counted(state.sections, 'section')}"
+        counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
         print_line(f"imported {counts} of {folders} into {sanitize_line(state.path)}")
     if state.unchecked_folders:
         console.note_dim("what was indexed answers; its folders are not looked at until --docs says where they are")

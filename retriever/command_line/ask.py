@@ -13,9 +13,9 @@ from retriever.command_line.console import (
     STANDARD_STREAM,
     Console,
     json_line,
-    openable,
     print_json,
     print_line,
+    shorten_path,
     write_whole,
 )
 from retriever.command_line.options import ExitCode, Opening
@@ -168,26 +168,26 @@ def answer_question(
     if found is None:
         print_answer(answer, spent, form)
     elif form.as_json:
-        from retriever.display.json import ContextJson, timings
+        from retriever.display.json import ContextJson, sum_timings
 
-        print_json(ContextJson.dump(found) | {"timings_ms": timings(answer, spent)})
+        print_json(ContextJson.dump(found) | {"timings_ms": sum_timings(answer, spent)})
     else:
         print_line(found.context.markdown.rstrip("\n"))  # standard output holds nothing else
     sys.stdout.flush()  # results before notes, where both streams go to one place
     note_state(answer, console, spent, index=opening.index, footer=not form.as_json)
     if found is not None and found.context.left_out and not form.as_json:
-        from retriever.display.phrases import counted
+        from retriever.display.phrases import pluralize
 
-        left_out = counted(len(found.context.left_out), "hit")
+        left_out = pluralize(len(found.context.left_out), "hit")
         console.note(f"{left_out} not quoted, for the limit of {found.context.max_tokens:,} tokens (--max-tokens)")
     return answer
 
 
 def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
     if form.as_json:
-        from retriever.display.json import answer_object
+        from retriever.display.json import dump_answer
 
-        print_json(answer_object(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
+        print_json(dump_answer(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
         return
     from retriever.command_line.render import Page, show_answer
 
@@ -205,7 +205,7 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
 
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
     """Says on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
-    from retriever.display.phrases import counted, freshness, refresh_command
+    from retriever.display.phrases import describe_freshness, format_refresh_command, pluralize
 
     log.info("%8.1f ms  opening", spent.opening)
     for stage in answer.trace.stages:
@@ -215,23 +215,23 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     for sentence in answer.degraded:
         console.note(f"note: {sentence}")
     if report is not None and report.used:
-        rewordings = counted(len(report.rewordings), "rewording")
-        passages = counted(len(report.passages), "hypothetical passage")
+        rewordings = pluralize(len(report.rewordings), "rewording")
+        passages = pluralize(len(report.passages), "hypothetical passage")
         console.note_dim(f"also searched with {rewordings}, {passages} ({report.note})")
     for one in several or (state,):
         if one.stale_files:
-            changed = counted(one.stale_files, "file")
+            changed = pluralize(one.stale_files, "file")
             place = one.path if several else index
-            console.note(f"note: {changed} changed, not in this answer; run: {refresh_command(one, place)}")
+            console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(one, place)}")
     if state.skipped_files:
-        console.note(f"note: {counted(state.skipped_files, 'file')} could not be read; `status` names them")
+        console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
     if not answer.hits:
         console.note("nothing found: try other words, or --profile recall")
     if footer:
-        amount = f"{counted(state.sections, 'section')} of {counted(state.documents, 'file')}"
-        folders = ", ".join(openable(folder, ".") for folder in state.folders)
-        folders = f"{counted(len(several), 'index', 'indexes')}: {folders}" if several else folders
-        console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {freshness(state)}")
+        amount = f"{pluralize(state.sections, 'section')} of {pluralize(state.documents, 'file')}"
+        folders = ", ".join(shorten_path(folder, ".") for folder in state.folders)
+        folders = f"{pluralize(len(several), 'index', 'indexes')}: {folders}" if several else folders
+        console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {describe_freshness(state)}")
 
 
 # `ask --batch`: many questions in one process, each answered as one line of JSON.
@@ -247,7 +247,7 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
     """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams."""
     from pageindex.files import read_file
     from retriever.display.json import FoundJson
-    from retriever.display.phrases import counted
+    from retriever.display.phrases import pluralize
 
     try:
         is_stream = source == STANDARD_STREAM
@@ -272,8 +272,8 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
         if progress is not None:
             progress.finish("answering")
     for sentence, times in degraded.items():
-        console.note(f"note: {sentence} ({counted(times, 'question')})")
-    console.note(f"asked {counted(len(questions), 'question')}; no section answers {unanswered:,} of them")
+        console.note(f"note: {sentence} ({pluralize(times, 'question')})")
+    console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
 
 

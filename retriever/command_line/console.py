@@ -64,7 +64,7 @@ def is_unicode(stream: TextIO) -> bool:
     return (stream.encoding or "ascii").lower().replace("_", "-").startswith("utf")
 
 
-def openable(folder: str, file: str) -> str:
+def shorten_path(folder: str, file: str) -> str:
     """The file's path as an editor started here opens it: relative or absolute, whichever is shorter."""
     absolute = os.path.normpath(f"{folder}/{file}")
     try:

@@ -13,7 +13,7 @@ from retriever.command_line.console import Console, print_json
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import CITED, QUIET, Page
 from retriever.display.editors import NO_EDITOR
-from retriever.display.phrases import SIGNALS, SOURCES, doubt
+from retriever.display.phrases import SIGNALS, SOURCES, format_doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.settings.schema import merge
 from retriever.types import Source
@@ -51,15 +51,15 @@ def explain(
         form = Form(as_json, full=False, explain=True, hypothetical=False, editor=NO_EDITOR, hits=False)
         answer_question(question, "", (), opening, form, console, in_context=False)
         return ExitCode.OK
-    from retriever.evaluation.why_not import limitless, why_not
+    from retriever.evaluation.why_not import lift_limits, why_not
 
     with opening.open(console) as retriever:
         state = retriever.status().index
-        deeper = merge(opening.settings, limitless(state.sections, state.chunks))
+        deeper = merge(opening.settings, lift_limits(state.sections, state.chunks))
         with replace(opening, docs=(), index=state.path, settings=deeper).open(console) as deep:
             found = why_not(retriever, deep, question, reference)
     if as_json:
-        print_json(why_not_object(found))
+        print_json(dump_why_not(found))
     else:
         show_why_not(Page.on(sys.stdout), found)
     sys.stdout.flush()
@@ -110,7 +110,7 @@ def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
     page.heading("fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
         sum_of_parts = " + ".join(f"{item.share:.5f} {SOURCES[item.source]}" for item in hit.evidence)
-        cited, state = (sanitize_line(hit.citation), CITED), (doubt(hit.citation_state), QUIET)
+        cited, state = (sanitize_line(hit.citation), CITED), (format_doubt(hit.citation_state), QUIET)
         page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {sum_of_parts}  ", cited, state))
 
 
@@ -125,7 +125,7 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
         page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
 
 
-def why_not_object(found: "WhyNot") -> dict[str, Any]:
+def dump_why_not(found: "WhyNot") -> dict[str, Any]:
     node = found.node
     return {
         "question": found.question,

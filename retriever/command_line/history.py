@@ -7,7 +7,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.display.phrases import SOURCES, counted, doubt
+from retriever.display.phrases import SOURCES, format_doubt, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
@@ -40,7 +40,7 @@ def history(console: Console, number: int | None, delete: str | None, index: str
         if as_json:
             print_json({"deleted": deleted})
         else:
-            console.note(f"deleted {counted(deleted, 'question')}")
+            console.note(f"deleted {pluralize(deleted, 'question')}")
     elif number is not None:
         record = recorded.record(number)
         if as_json:
@@ -69,7 +69,7 @@ def print_record(record: dict[str, Any]) -> None:
     for hit in record["hits"]:
         sources = ", ".join(f"{SOURCES[item['source']]} #{item['rank']}" for item in hit["evidence"])
         state = sanitize_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
-        cited = f"{sanitize_line(hit['citation'])}{doubt(state)}"
+        cited = f"{sanitize_line(hit['citation'])}{format_doubt(state)}"
         print_line(f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({sources})")
         print_line(f"     {sanitize_line(hit['snippet'])}")
     spent = sum(stage["milliseconds"] for stage in record["stages"])
@@ -99,7 +99,7 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     if undo:
         console.note_dim("the next `index` reads them again")
     else:
-        left = f"{counted(report.documents, 'document')} left the index"
+        left = f"{pluralize(report.documents, 'document')} left the index"
         console.note_dim(f"{left} in {report.seconds:.1f} s; the files on disk are as they were")
         for path in report.remaining:
             held = f"{path} is being read by another process and may still hold the text"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, openable, print_json, print_line
+from retriever.command_line.console import Console, print_json, print_line, shorten_path
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.settings.schema import INDEX_SECTIONS
@@ -50,7 +50,7 @@ def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> Ex
         print_json(IndexReportJson.dump(report))
         return ExitCode.OK
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
-    held = f"{counted(report.documents, 'file')}, {counted(report.sections, 'section')}"
+    held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")
     print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
     embedded = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
@@ -114,12 +114,12 @@ def describe_run(run: "WatchEvent", *, is_first: bool) -> str:
     report = run.report
     if is_first:
         folders = ", ".join(map(sanitize_line, report.folders))
-        return f"indexed {counted(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
-    names = ", ".join(sanitize_line(openable(*file)) for file in run.files)
-    what = names if 0 < len(run.files) <= MAX_NAMED else counted(len(run.files), "file")
+        return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
+    names = ", ".join(sanitize_line(shorten_path(*file)) for file in run.files)
+    what = names if 0 < len(run.files) <= MAX_NAMED else pluralize(len(run.files), "file")
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
     done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "nothing new"
-    return f"{what}: {done}; {counted(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
+    return f"{what}: {done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.display.phrases import age, counted, size
+from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
@@ -69,7 +69,11 @@ def confirm(names: tuple[str, ...]) -> None:
 
 def print_index(item: "ListedIndex") -> None:
     """The line of an index, and its folders below it."""
-    facts = [counted(item.documents, "file"), size(item.size_bytes), f"indexed {age(time.time() - item.updated)}"]
+    facts = [
+        pluralize(item.documents, "file"),
+        format_size(item.size_bytes),
+        f"indexed {format_age(time.time() - item.updated)}",
+    ]
     print_line(f"{sanitize_line(item.name)}  {' | '.join(facts)}")
     for folder in item.folders:
         print_line(f"    {sanitize_line(folder)}{'  (not there)' if folder in item.missing else ''}")

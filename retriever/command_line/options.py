@@ -138,10 +138,6 @@ def collect_setting(context: click.Context, option: click.Parameter, value: obje
         context.params["settings"] = merge(below, nest(option.setting.path, value))
 
 
-def setting_options(*sections: str) -> list[click.Parameter]:
-    return [SettingOption(item) for item in list_settings() if not sections or item.path[0] in sections]
-
-
 def setting_flags(setting: Setting) -> tuple[str, ...]:
     """The flags of a setting, the shortest first; a switch has two words in one."""
     if setting.type is bool:
@@ -284,14 +280,14 @@ Opener = Callable[..., AbstractContextManager["Retriever"]]
 def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetrievers]":
     """The indexes of `--index a --index b`, each opened as one of them alone is."""
     from retriever.errors import IndexUnusableError
-    from retriever.indexing.places import names_of
+    from retriever.indexing.places import find_several
     from retriever.several import SeveralRetrievers
 
     if opening.docs:
         raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
     with ExitStack() as stack:
         retrievers, failed = {}, {}
-        for name, place in names_of(() if opening.several == EVERY_INDEX else opening.several).items():
+        for name, place in find_several(() if opening.several == EVERY_INDEX else opening.several).items():
             try:
                 one = replace(opening, index=str(place), several=()).open(console)
                 retrievers[name] = stack.enter_context(one)
@@ -308,11 +304,13 @@ def offer_index(error: NotIndexedError, console: Console) -> str:
     """The folder without an index, when the user at the terminal wants one; otherwise the error."""
     if not can_ask(console):
         raise error
-    from retriever.display.phrases import counted, duration
+    from retriever.display.phrases import format_duration, pluralize
 
     seconds = error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1)
-    files = counted(error.documents, "Markdown file") + ("" if error.is_all else " and more")
-    console.note(f"{error.folder} has no index yet. It holds {files}: reading them takes {duration(seconds)}, once.")
+    files = pluralize(error.documents, "Markdown file") + ("" if error.is_all else " and more")
+    console.note(
+        f"{error.folder} has no index yet. It holds {files}: reading them takes {format_duration(seconds)}, once."
+    )
     try:
         is_wanted = click.confirm("Index it now?", default=True, err=True)
     except click.Abort:
@@ -358,7 +356,10 @@ def command(
             console.follow_logging()
             return function(console=console, **parameters)
 
-        flags = [] if settings is None else setting_options(*settings)
+        wanted = (
+            [] if settings is None else [item for item in list_settings() if item.path[0] in (settings or item.path)]
+        )
+        flags: list[click.Parameter] = [SettingOption(item) for item in wanted]
         made = click.command(cls=cls or WithExamples, examples=examples, params=flags, **attributes)(run)
         made.params += [
             click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),
@@ -400,8 +401,7 @@ OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
 class WithExamples(click.Command):
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
         super().__init__(*args, **{"context_settings": {"max_content_width": HELP_WIDTH}, **kwargs})
-        self.examples = examples
-        """Command lines without the program's name."""
+        self.examples = examples  # command lines without the program's name
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)

@@ -15,7 +15,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 from retriever.files import writing_to
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings, profile_names, profile_summary
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings, profile_names, profile_summary
 from retriever.settings.schema import Setting, list_settings
 
 DEFAULT_FILE = "hybrid-retrieve.yaml"
@@ -98,7 +98,7 @@ def init(file: str, profile: str, *, force: bool) -> ExitCode:
 
 def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
     """Every setting as a command with this profile would use it, in the order of declaration."""
-    given = given_settings(name, environment=environment)
+    given = collect_settings(name, environment=environment)
     profile = given.profile()
     values = []
     for item in list_settings():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from retriever.command_line.console import is_unicode, openable, terminal_columns
+from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
+from retriever.display.phrases import SOURCES, VERDICTS, find_highlights, format_doubt
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -97,9 +97,11 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
 
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
     """The citation, the titles above the section, its text or the part that matched, and what found it."""
-    cited = page.cite(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
+    cited = page.cite(f"{shorten_path(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET), (index, QUIET)))
+    page.line(
+        Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (format_doubt(hit.citation_state), QUIET), (index, QUIET))
+    )
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
         page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)

@@ -17,7 +17,7 @@ import click
 from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import counted, size
+from retriever.display.phrases import format_size, pluralize
 from retriever.errors import IndexLockedError, NotIndexedError, ServingError
 from retriever.files import Closing
 from retriever.serving.resident_client import (
@@ -178,8 +178,7 @@ class QuestionRunner(Closing):
     def __init__(self) -> None:
         from retriever.serving.pool import RetrieverPool
 
-        self.uses_model = False
-        """Whether the question of now may wait for a language model."""
+        self.uses_model = False  # whether the question of now may wait for a language model
         self._pool = RetrieverPool(MAX_OPEN)
 
     def close(self) -> None:
@@ -309,7 +308,7 @@ class ResidentState:
     bytes: int  # its memory
 
 
-def resident_state() -> ResidentState | ServingError | None:
+def read_resident_state() -> ResidentState | ServingError | None:
     """The state of this user's resident process; None when there is none, the error when it hangs."""
     try:
         reply = talk(ResidentPaths(os.environ), {"kind": "status"})
@@ -326,11 +325,11 @@ def describe_resident(state: ResidentState | ServingError | None) -> str:
         return "not running"
     if isinstance(state, ServingError):
         return str(state)
-    asked = counted(state.questions, "question")
-    return f"process {state.pid} since {state.since}, {asked}, {size(state.bytes)}"
+    asked = pluralize(state.questions, "question")
+    return f"process {state.pid} since {state.since}, {asked}, {format_size(state.bytes)}"
 
 
-def resident_object(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
+def dump_resident(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
     if state is None:
         return None
     return {"trouble": str(state)} if isinstance(state, ServingError) else asdict(state)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from retriever.command_line import options
-from retriever.command_line.console import Console, openable, print_json, print_line
+from retriever.command_line.console import Console, print_json, print_line, shorten_path
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import CITATION_STATES, counted, refresh_command, size
+from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
         return ExitCode.OK
     titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
     state = CITATION_STATES[excerpt.citation_state]
-    place = f"{openable(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"
+    place = f"{shorten_path(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"
     console.note_dim(f"{place} | {titles}")
     print_line(excerpt.text.rstrip("\n"))
     return ExitCode.OK
@@ -68,9 +68,9 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 @click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
 def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read."""
-    from retriever.command_line.serve import describe_resident, resident_object, resident_state
+    from retriever.command_line.serve import describe_resident, dump_resident, read_resident_state
 
-    resident = resident_state()
+    resident = read_resident_state()
     with opening.open(console) as retriever:
         state = retriever.status()
         measured = retriever.metrics() if metrics else None
@@ -78,7 +78,7 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) 
         from retriever.display.json import StatusJson
 
         expansion = {"expansion": asdict(measured)} if measured else {}
-        print_json(StatusJson.dump(state) | {"resident": resident_object(resident)} | expansion)
+        print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | expansion)
         return ExitCode.OK
     print_status(state, opening.index)
     print_line(f"resident      {describe_resident(resident)}")
@@ -91,20 +91,22 @@ def print_status(status: "Status", index: str | None) -> None:
     state = status.index
     freshness = "up to date"
     if status.changed_files:
-        freshness = f"{counted(len(status.changed_files), 'file')} changed; run: {refresh_command(state, index)}"
+        freshness = (
+            f"{pluralize(len(status.changed_files), 'file')} changed; run: {format_refresh_command(state, index)}"
+        )
     elif state.unchecked_folders:
-        freshness = f"{counted(state.unchecked_folders, 'folder')} not looked at until named with --docs"
+        freshness = f"{pluralize(state.unchecked_folders, 'folder')} not looked at until named with --docs"
     print_line(f"index         {sanitize_line(state.path)}")
     for folder in state.folders:
         print_line(f"folder        {sanitize_line(folder)}")
-    chunks = f"{counted(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
-    print_line(f"holds         {counted(state.documents, 'file')}, {counted(state.sections, 'section')}, {chunks}")
+    chunks = f"{pluralize(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
+    print_line(f"holds         {pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}")
     print_line(f"encoder       {sanitize_line(status.encoder)}")
-    print_line(f"size          {size(status.size_bytes)}, snapshot {state.snapshot}")
+    print_line(f"size          {format_size(status.size_bytes)}, snapshot {state.snapshot}")
     print_line(f"freshness     {freshness}")
     for file in status.changed_files:
         print_line(f"  changed     {sanitize_line(file)}")
-    print_line(f"skipped       {counted(len(status.skipped), 'file')}")
+    print_line(f"skipped       {pluralize(len(status.skipped), 'file')}")
     for path, reason in status.skipped:
         print_line(f"  skipped     {sanitize_line(path)}: {sanitize_line(reason)}")
     print_line(f"broken links  {status.broken_links:,}")
@@ -118,7 +120,9 @@ def print_metrics(metrics: "ExpansionMetrics") -> None:
     def seconds(milliseconds: float | None) -> str:
         return "-" if milliseconds is None else f"{milliseconds / 1000:.1f} s"
 
-    print_line(f"expansion     {counted(metrics.questions, 'question')}, {share(metrics.usage_rate)} with other texts")
+    print_line(
+        f"expansion     {pluralize(metrics.questions, 'question')}, {share(metrics.usage_rate)} with other texts"
+    )
     print_line(f"  written     in {seconds(metrics.p50_ms)} (median), {seconds(metrics.p95_ms)} (95 %)")
     print_line(f"  remembered  {share(metrics.cache_hit_rate)} of the expansions that were needed")
     print_line(f"  dropped     {share(metrics.drop_rate)} of the texts")

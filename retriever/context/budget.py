@@ -50,25 +50,23 @@ def load_token_counter() -> TokenCount:
 
 
 def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
-    """The context of these sections: hits, best first, then those that complete families.
-
-    First it takes the chunk that matched of each hit; then each hit whole where that fits, or else as many chunks
-    around the one that matched as fit; then the others, whole or not at all. `max_tokens`, by `count`, is for the whole
-    page; UsageError when it holds nothing.
-    """
+    """The context of these sections, hits first, in a page of `max_tokens`; UsageError when so few hold nothing."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
     distinct, repeats = drop_repeats(sections)
     hits = [section for section in sections if section.rank is not None]
     page = _Page(hits, repeats, verdict, max_tokens, count)
     distinct_hits = [section for section in distinct if section.rank is not None]
+    # First the chunk that matched of each hit.
     for section in distinct_hits:
         page.take(section, section.quote_chunks(1), CHUNKS_SHARE)
+    # Then each hit whole where that fits, or else as many chunks around the one that matched as fit.
     for section in distinct_hits:
         if not page.take(section, [Quotation(section, section.span)]):
             for number in range(1, len(section.chunk_spans) + 1):
                 if not page.take(section, section.quote_chunks(number)):
                     break
+    # Then the sections that complete families, whole or not at all.
     for section in distinct:
         if section.rank is None:
             page.take(section, [Quotation(section, section.span)])

@@ -64,17 +64,17 @@ CITATION_STATES = {
 _WORD = re.compile(r"\w+")
 
 
-def doubt(state: str) -> str:
+def format_doubt(state: str) -> str:
     """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
 
 
-def counted(number: int, noun: str, several: str = "") -> str:
+def pluralize(number: int, noun: str, several: str = "") -> str:
     """`1 file`, `1,203 files`; `several` where the plural is another word."""
     return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """Bytes for people, in powers of 1000: `22.9 MB`."""
     if number < 1000:
         return f"{number} bytes"
@@ -86,7 +86,7 @@ def size(number: int) -> str:
     return f"{amount / 1000:.1f} TB"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A rough time for people: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
     if seconds < 8:
         return "a few seconds"
@@ -95,27 +95,27 @@ def duration(seconds: float) -> str:
     return f"about {seconds / 60:.0f} minutes" if seconds < 6000 else f"about {seconds / 3600:.0f} hours"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """How long ago: `just now`, `5 minutes ago`, `3 days ago`."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length:
-            return f"{counted(int(seconds // length), unit)} ago"
+            return f"{pluralize(int(seconds // length), unit)} ago"
     return "just now"
 
 
-def freshness(state: "IndexState") -> str:
+def describe_freshness(state: "IndexState") -> str:
     """How the index stands to the files on disk: `up to date`, `2 files stale`."""
     words = []
     if state.refreshed_files:
-        words.append(f"{counted(state.refreshed_files, 'file')} re-indexed first")
+        words.append(f"{pluralize(state.refreshed_files, 'file')} re-indexed first")
     if state.stale_files:
-        words.append(f"{counted(state.stale_files, 'file')} stale")
+        words.append(f"{pluralize(state.stale_files, 'file')} stale")
     if state.unchecked_folders:
-        words.append(f"{counted(state.unchecked_folders, 'folder')} not looked at")
+        words.append(f"{pluralize(state.unchecked_folders, 'folder')} not looked at")
     return ", ".join(words) or "up to date"
 
 
-def refresh_command(state: "IndexState", index: str | None) -> str:
+def format_refresh_command(state: "IndexState", index: str | None) -> str:
     """The command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
     return shlex.join(["hybrid_retrieve.py", "index", *option, *state.folders])

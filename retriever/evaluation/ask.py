@@ -11,10 +11,10 @@ from retriever.evaluation.questions import (
     QuestionSet,
     Sections,
     check_gold,
-    excluded_sections,
-    right_sections,
+    find_excluded_sections,
+    find_right_sections,
 )
-from retriever.evaluation.runs import Found, Outcome, Run, loss_of
+from retriever.evaluation.runs import Found, Outcome, Run, find_loss
 from retriever.llm.check import check_llm
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
@@ -46,13 +46,13 @@ class Asked:
 
     questions: QuestionSet
     # Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`.
-    docs: tuple[str, ...] = ()
+    docs: Sequence[str] = ()
     index: str | None = None  # as for `open_retriever`
     expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
     depth: int = DEPTH
 
 
-def sections_of(retriever: "Retriever") -> Sections:
+def list_sections(retriever: "Retriever") -> Sections:
     return Sections.of(retriever.nodes())
 
 
@@ -69,7 +69,7 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
             system = replace(system, settings=merge(system.settings, {"rerank": {"kind": "none"}}))
             remark = (f"rerank: {checks[0].says}; measured without it",)
     with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
-        sections = sections_of(retriever)
+        sections = list_sections(retriever)
         check_gold(questions, sections)
         texts = {node.id: node.text for node in retriever.nodes()}
         asker = Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
@@ -115,19 +115,19 @@ class Asker:
         begun, calls = time.perf_counter(), self.retriever.llm_calls
         answer = self.answer(question)
         milliseconds = 1000 * (time.perf_counter() - begun)
-        excluded = excluded_sections(question, self.sections)
+        excluded = find_excluded_sections(question, self.sections)
         hits = [hit for hit in answer.hits if hit.node_id not in excluded]
         # A section that came in meanwhile counts by what is shown of it.
         tokens = self.counter.count_tokens([self.texts.get(hit.node_id, hit.text) for hit in hits])
         found = tuple(
             Found(hit.node_id, hit.file, hit.span, hit.score, count) for hit, count in zip(hits, tokens, strict=True)
         )
-        right, loss = right_sections(question, self.sections), None
+        right, loss = find_right_sections(question, self.sections), None
         if right:
             fused = fuse(answer.trace.rankings, self.profile.part(Fusion))
             candidates = in_last_order([item for item in fused if item.node_id not in excluded], answer.trace)
             cap = max(self.profile.candidate_cap, self.profile.top_k)
-            loss = loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
+            loss = find_loss(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
         return Outcome(
             question_id=question.id,
             found=found,

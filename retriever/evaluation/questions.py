@@ -82,7 +82,7 @@ class Sections:
         return [section for section in listed if gold.span is None or section.span.overlap(gold.span)]
 
 
-def right_sections(question: Question, sections: Sections) -> Judgements:
+def find_right_sections(question: Question, sections: Sections) -> Judgements:
     """Every section of the index that answers the question, by node id, with the largest of its gains."""
     gains: dict[str, int] = {}
     for gold in question.gold:
@@ -91,17 +91,17 @@ def right_sections(question: Question, sections: Sections) -> Judgements:
     return gains
 
 
-def right_files(question: Question) -> Judgements:
+def find_right_files(question: Question) -> Judgements:
     gains: dict[str, int] = {}
     for gold in question.gold:
         gains[gold.file] = max(gold.gain, gains.get(gold.file, 0))
     return gains
 
 
-def excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
+def find_excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
     """The sections that are left out of what was found; a right one never is."""
     taken = {section.node_id for lines in question.excluded for section in sections.touched(lines)}
-    return frozenset(taken - set(right_sections(question, sections)))
+    return frozenset(taken - set(find_right_sections(question, sections)))
 
 
 def check_gold(questions: Sequence[Question], sections: Sections) -> None:
@@ -118,6 +118,6 @@ def check_gold(questions: Sequence[Question], sections: Sections) -> None:
         raise UsageError("\n".join([*lost[:MAX_NAMED], *more, hint]))
 
 
-def distinct(names: Iterable[str]) -> list[str]:
+def drop_repeated_names(names: Iterable[str]) -> list[str]:
     """Each name once, where it first stood: the files of a list of sections, best first."""
     return list(dict.fromkeys(names))

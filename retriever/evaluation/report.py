@@ -13,10 +13,17 @@ from markupsafe import Markup
 
 from retriever.display.phrases import SOURCES
 from retriever.display.sanitize import open_templates
-from retriever.evaluation.questions import Question, QuestionSet, Sections, distinct, right_files, right_sections
+from retriever.evaluation.questions import (
+    Question,
+    QuestionSet,
+    Sections,
+    drop_repeated_names,
+    find_right_files,
+    find_right_sections,
+)
 from retriever.evaluation.runs import Found, Loss, Run, Stage
 from retriever.evaluation.statistics import Estimate
-from retriever.evaluation.summary import Summary, SystemSummary, measure_names
+from retriever.evaluation.summary import Summary, SystemSummary, list_measures
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
 NO_VALUE = "\u2014"  # an em dash
@@ -63,7 +70,7 @@ class Judge:
     def __init__(self, questions: QuestionSet, sections: Sections) -> None:
         self._by_lines = questions.has_lines
         self._right = {
-            question.id: right_sections(question, sections) if self._by_lines else right_files(question)
+            question.id: find_right_sections(question, sections) if self._by_lines else find_right_files(question)
             for question in questions.questions
         }
 
@@ -74,7 +81,7 @@ class Judge:
         outcome = run.outcomes[question.id]
         if outcome.failures or not question.is_answerable:
             return FirstRight(None, NOT_RANKED)
-        names = distinct(self._name(found) for found in outcome.found)
+        names = drop_repeated_names(self._name(found) for found in outcome.found)
         rank = next((place for place, name in enumerate(names, start=1) if name in self._right[question.id]), None)
         band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
         return FirstRight(rank, band)
@@ -155,7 +162,7 @@ def render_report(summary: Summary) -> str:
         rank_bars=rank_bars,
         loss_bars=loss_bars,
         latency=plot_latency(summary),
-        measure_names=measure_names(summary.questions),
+        measure_names=list_measures(summary.questions),
         other_figures=OTHER_FIGURES,
         describe_loss=describe_loss,
     )

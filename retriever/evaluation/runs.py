@@ -42,7 +42,7 @@ class Loss:
     sources: tuple[SourceRank, ...]
 
 
-def loss_of(
+def find_loss(
     right: Collection[str], rankings: Sequence[Ranking], candidates: Sequence[Candidate], top_k: int, cap: int
 ) -> Loss:
     """How far the best of the right sections, at least one, came; `candidates` without any cut, best first."""
@@ -57,13 +57,13 @@ def loss_of(
         stage = Stage.BELOW if rank <= cap else Stage.CUT
     in_sources = []
     for ranking in rankings:
-        place, score = ranking_place(ranking, node_id)
+        place, score = find_place(ranking, node_id)
         last = ranking.items[-1].score if ranking.items else None
         in_sources.append(SourceRank(ranking.source, place, score, ranking.scale, last))
     return Loss(stage, node_id, rank, tuple(in_sources))
 
 
-def ranking_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
+def find_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
     """The rank, from 1, and the score of a section in a ranking; None twice where it is not there."""
     for rank, item in enumerate(ranking.items, start=1):
         if item.node_id == node_id:
@@ -104,7 +104,7 @@ class Run:
     base: str = ""  # the system that this one is a change of; empty for one that stands for itself
 
 
-def run_lines(run: Run, systems: int) -> Iterator[str]:
+def format_run(run: Run, systems: int) -> Iterator[str]:
     """One line for each question: id and hits, best first; with the system's name where a file holds several."""
     from retriever.display.json import FoundJson
 

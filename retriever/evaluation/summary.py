@@ -16,19 +16,19 @@ from retriever.evaluation.measures import (
     FILE_NAMES,
     SECTION_NAMES,
     Values,
-    budget_measures,
-    file_measures,
-    section_measures,
-    tokens_needed,
+    count_tokens_needed,
+    measure_budgets,
+    measure_files,
+    measure_sections,
 )
 from retriever.evaluation.questions import (
     Judgements,
     Question,
     QuestionSet,
     Sections,
-    distinct,
-    right_files,
-    right_sections,
+    drop_repeated_names,
+    find_right_files,
+    find_right_sections,
 )
 from retriever.evaluation.runs import Outcome, Run, Stage
 from retriever.evaluation.statistics import (
@@ -104,22 +104,24 @@ class Summary:
 
     @property
     def headlines(self) -> tuple[str, ...]:
-        return headlines(self.questions)
+        return choose_headlines(self.questions)
 
 
-def headlines(questions: QuestionSet) -> tuple[str, ...]:
+def choose_headlines(questions: QuestionSet) -> tuple[str, ...]:
     """The measures of most interest: of sections, or of files where no lines are known."""
     return SECTION_HEADLINES if questions.has_lines else FILE_HEADLINES
 
 
-def measure_names(questions: QuestionSet) -> tuple[str, ...]:
+def list_measures(questions: QuestionSet) -> tuple[str, ...]:
     return (*SECTION_NAMES, *BUDGET_NAMES, *FILE_NAMES) if questions.has_lines else FILE_NAMES
 
 
 def summarize(questions: QuestionSet, runs: Sequence[Run], sections: Sections) -> Summary:
     """Measures every run, and compares every pair; `sections` are not read where the questions have no lines."""
     systems = tuple(summarize_run(questions, run, sections) for run in runs)
-    return Summary(questions, sections, tuple(runs), systems, tuple(compare(systems, headlines(questions)[:COMPARED])))
+    return Summary(
+        questions, sections, tuple(runs), systems, tuple(compare(systems, choose_headlines(questions)[:COMPARED]))
+    )
 
 
 def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> SystemSummary:
@@ -165,23 +167,26 @@ def measure_questions(
     questions: QuestionSet, run: Run, answerable: Sequence[Question], sections: Sections
 ) -> dict[str, Values]:
     """All measures of these questions, by id; no `answered@n` where the run does not say how long its sections are."""
-    files = {item.id: distinct(found.file for found in run.outcomes[item.id].found) for item in answerable}
-    values = file_measures(files, {item.id: right_files(item) for item in answerable})
+    files = {item.id: drop_repeated_names(found.file for found in run.outcomes[item.id].found) for item in answerable}
+    values = measure_files(files, {item.id: find_right_files(item) for item in answerable})
     if not questions.has_lines:
         return values
-    right = {item.id: right_sections(item, sections) for item in answerable}
+    right = {item.id: find_right_sections(item, sections) for item in answerable}
     nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
-    for key, by_section in section_measures(nodes, right).items():
+    for key, by_section in measure_sections(nodes, right).items():
         found = run.outcomes[key].found
         is_counted = not found or any(item.tokens for item in found)
-        within = budget_measures(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
+        within = measure_budgets(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
         values[key] = {**by_section, **within, **values[key]}
     return values
 
 
 def measure_reading(run: Run, answerable: Sequence[Question], sections: Sections) -> float | None:
     """The median of the tokens that are read until the answer is; None where most questions have none."""
-    needed = [tokens_needed(*read_tokens(run.outcomes[item.id], right_sections(item, sections))) for item in answerable]
+    needed = [
+        count_tokens_needed(*read_tokens(run.outcomes[item.id], find_right_sections(item, sections)))
+        for item in answerable
+    ]
     middle = median([float("inf") if tokens is None else float(tokens) for tokens in needed] or [float("inf")])
     return None if middle in (0.0, float("inf")) else middle
 
@@ -213,7 +218,7 @@ def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterab
 # A summary as one JSON object, for programs: exact, keys in a fixed order.
 
 
-def summary_object(summary: Summary) -> dict[str, Any]:
+def dump_summary(summary: Summary) -> dict[str, Any]:
     questions = summary.questions.questions
     answerable = [item for item in questions if item.is_answerable]
     kinds = {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds}
@@ -294,7 +299,7 @@ class Verdict:
         return bool(self.problems) or any(change.is_fall for change in self.changes)
 
 
-def baseline_text(summary: Summary) -> str:
+def format_baseline(summary: Summary) -> str:
     """The file of a baseline: the compared measures of every question, with the text that was asked."""
     kept = summary.headlines[:COMPARED]
     content = {
@@ -327,7 +332,7 @@ def read_baseline(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
+def compare_to_baseline(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
     problems: list[str] = []
     known = baseline["questions"]
     texts = {item.id: item.text for item in summary.questions.questions if item.is_answerable}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
-from retriever.evaluation.runs import Stage, loss_of, ranking_place
+from retriever.evaluation.runs import Stage, find_loss, find_place
 from retriever.rerank.stage import SCALE as RERANKED
 from retriever.searching.fusion import Fusion, fuse
 from retriever.types import Degradation, Ranking, Source
@@ -58,7 +58,7 @@ class WhyNot:
     reranked: int | None = None  # its rank after the reranking; None when nothing was reranked, or it was no candidate
 
 
-def limitless(sections: int, chunks: int) -> dict[str, Any]:
+def lift_limits(sections: int, chunks: int) -> dict[str, Any]:
     """Settings under which both searches list everything that they see, and nothing else is added."""
     return {
         "vector_top_n": max(1, chunks),
@@ -85,7 +85,7 @@ def why_not(
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
     last = in_last_order(candidates, answer.trace)
-    loss = loss_of(nodes, answer.trace.rankings, last, profile.top_k, cap)
+    loss = find_loss(nodes, answer.trace.rankings, last, profile.top_k, cap)
     whole = deep.search(question, expansion).trace.rankings
     node_id = loss.node_id
     if loss.stage is Stage.NOT_FOUND:  # of sections that no source listed, the one that came nearest in any
@@ -110,11 +110,11 @@ def why_not(
 
 def compare_lists(node_id: str, ranking: Ranking, whole: Sequence[Ranking]) -> InRanking:
     """A section in the list that a source gave; where it is not there, in the same source's list without an end."""
-    rank, score = ranking_place(ranking, node_id)
+    rank, score = find_place(ranking, node_id)
     is_listed = rank is not None
     if rank is None:
         endless = next((item for item in whole if item.source == ranking.source), ranking)
-        rank, score = ranking_place(endless, node_id)
+        rank, score = find_place(endless, node_id)
     return InRanking(
         source=ranking.source,
         scale=ranking.scale,

@@ -117,7 +117,6 @@ class CacheFile:
         self._write(("INSERT OR REPLACE INTO gains VALUES (?, ?, ?, ?)", (str(index), questions, plain, expanded)))
 
     def metrics(self, index: Path) -> ExpansionMetrics:
-
         def share(part: int, whole: int) -> float | None:
             return part / whole if whole else None
 

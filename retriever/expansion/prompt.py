@@ -140,7 +140,6 @@ class WrittenExpansion(BaseModel):
     entities: Texts = []
 
     def expansion(self) -> Expansion:
-
         def strip(texts: list[str]) -> tuple[str, ...]:
             return tuple(text.strip() for text in texts if text.strip())
 

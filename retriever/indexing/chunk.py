@@ -59,9 +59,9 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
     """The chunks of each node; no two have one id.
 
     A node's chunks together hold every character of its body that is not blank, but for the definitions of its links
-    (`[label]: target`): forty names in a row resemble any question that holds one of them. BM25 reads those. The
-    `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the heading's own line is not
-    repeated in it, the title says it. A heading alone is one chunk; a node whose body is blank has none.
+    (`[label]: target`). The `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the
+    heading's own line is not repeated in it, the title says it. A heading alone is one chunk; a node whose body is
+    blank has none.
 
     Raises EncoderError when a single character is too long, or the breadcrumb cannot be made short enough.
     """
@@ -75,7 +75,8 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
             runs = pack(plan, tokens, settings.target_tokens)
             chunks.append(tuple(build_chunks(plan, runs)))
             for run, chunk in zip(runs, chunks[place], strict=True):
-                if tokens.limit - plan.room + run_tokens(run) > tokens.limit // 2:
+                added_up = sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
+                if tokens.limit - plan.room + added_up > tokens.limit // 2:
                     near.append((place, chunk.embedded_text))
         # Tokens do not quite add up with every tokenizer: what comes near the limit is counted again, as it will be
         # embedded, and a node with a chunk that is too long is packed again with less room.
@@ -107,6 +108,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         pieces = [
             Piece(starts[block.line - first], end, block.kind)
             for number, (block, end) in enumerate(zip(blocks, ends, strict=True))
+            # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
             if block.kind is not BlockKind.DEFINITIONS
             # The title says the heading, unless it had to be cut.
             and not (number == 0 and is_whole and block.kind is BlockKind.HEADING and node.kind is NodeKind.SECTION)
@@ -144,10 +146,6 @@ def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]
             runs.append([piece])
             length = piece.header_tokens + piece.tokens
     return runs or [[]]
-
-
-def run_tokens(run: Sequence[Piece]) -> int:
-    return sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
 
 
 def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:

@@ -40,10 +40,10 @@ class FolderAccess:
     def of(cls, index: Path, settings: DocumentSettings) -> "FolderAccess":
         """As it is now; another process may name a folder meanwhile."""
         options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
-        return cls(frozenset(named_folders(index).folders), options)
+        return cls(frozenset(read_named_folders(index).folders), options)
 
 
-def refusal(folders: Sequence[str]) -> str:
+def explain_refusal(folders: Sequence[str]) -> str:
     """What is said of folders that nobody named, in a sentence."""
     shown = ", ".join(folders[:3]) + (f" and {len(folders) - 3:,} more" if len(folders) > 3 else "")
     is_one = len(folders) == 1
@@ -54,7 +54,7 @@ def refusal(folders: Sequence[str]) -> str:
 _unwritten: dict[Path, NamedFolders] = {}
 
 
-def named_folders(index: Path) -> NamedFolders:
+def read_named_folders(index: Path) -> NamedFolders:
     try:
         content = json.loads(read_file(named_file(index), MAX_NAMED_BYTES))
         return NamedFolders(tuple(content["folders"]), content["documents"])
@@ -64,7 +64,7 @@ def named_folders(index: Path) -> NamedFolders:
 
 def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
     """Remembers folders that this user has named for an index, and the `documents` settings then in force."""
-    known = named_folders(index)
+    known = read_named_folders(index)
     plain = json.loads(json.dumps(dict(documents)))
     named = NamedFolders(tuple(dict.fromkeys([*known.folders, *map(str, folders)])), plain)
     if named == known:
@@ -90,13 +90,13 @@ def forget_named(index: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def drop_widening_settings(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that an index remembers, without those on its documents that would open other files to it."""
     documents = settings.get("documents")
     if not isinstance(documents, dict):
         return dict(settings)
     # What this user said when naming folders holds; before that, only what opens less than the defaults.
-    known = named_folders(index).documents
+    known = read_named_folders(index).documents
     if known is None:
         known = {key: value for key, value in documents.items() if key not in _widening(documents)}
     return {**settings, "documents": dict(known)}
@@ -105,7 +105,7 @@ def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
     """UsageError where an index alone (a new one: `anew`) opens other files than usual; `given` is in force."""
     documents = settings.get("documents")
-    if not isinstance(documents, dict) or (not anew and named_folders(index).documents is not None):
+    if not isinstance(documents, dict) or (not anew and read_named_folders(index).documents is not None):
         return
     said = {key for place, layer in given.layers if place != "index" for key in layer.get("documents", {})}
     for key in _widening(documents):

@@ -7,7 +7,6 @@ from itertools import chain
 
 from pageindex.node import Node
 from retriever.embedding import bundled_counter
-from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction
@@ -25,6 +24,8 @@ class EmbedCounts:
 
 def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
     """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
+    from retriever.indexing.chunk import chunk_nodes  # the parser: not needed where nothing has changed
+
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)

@@ -82,7 +82,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     return ForgetReport(str(request.index), names, 0, (), time.perf_counter() - started)
 
 
-def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+def list_forgotten(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """What was forgotten, each with how to take it back."""
     for folder in reading.folders(connection):
         for path in folder.forgotten:

@@ -75,28 +75,28 @@ def choose_index(docs: Sequence[Path], index: str | Path | None) -> Choice:
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named is not None and str(named):
-        return _hold(resolve_name(named, is_asked=not docs), docs)
-    return _of_folders(docs) if docs else _of_here()
+        return _map_folders(resolve_name(named, is_asked=not docs), docs)
+    return _choose_for_folders(docs) if docs else _choose_here()
 
 
-def new_place(docs: Sequence[Path], index: str | Path | None) -> Path:
+def choose_new_place(docs: Sequence[Path], index: str | Path | None) -> Path:
     """Where an index of just these folders (absolute) is, or would be made."""
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     return resolve_name(named, is_asked=False) if named else home_folder() / name_index(docs)
 
 
-def holder_of(path: str) -> Path | None:
+def find_holder(path: str) -> Path | None:
     """The index that covers a file or a folder, as the current folder sees it; None where nothing is there, or none."""
     if os.environ.get(INDEX_VARIABLE):
         return None
     place = absolute(path)
-    covering = _cover(place) if Path(path).is_absolute() or place.exists() else None
+    covering = _find_cover(place) if Path(path).is_absolute() or place.exists() else None
     return covering[0] if covering else None
 
 
-def names_of(named: Sequence[str | Path]) -> dict[str, Path]:
+def find_several(named: Sequence[str | Path]) -> dict[str, Path]:
     """The folders of the indexes that are named, each once, by the names that people know them by; of all for none."""
-    indexes = known_indexes()
+    indexes = list_known()
     known = {index.path: index.name for index in indexes}
     places = [resolve_name(one, is_asked=True) for one in named] or [item.path for item in indexes if not item.trouble]
     if not places:
@@ -110,7 +110,7 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
     if is_index(place):
         return place
     if not text.startswith((".", "/", "~")):
-        known = known_indexes()
+        known = list_known()
         meant = [index for index in known if text in {index.name, index.path.name}]
         similar = meant or [index for index in known if Path(index.name).name == text]
         if len(similar) > 1:
@@ -118,27 +118,27 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
             raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
         if similar:
             return similar[0].path
-    covering = _cover(place) if is_asked and place.is_dir() else None
+    covering = _find_cover(place) if is_asked and place.is_dir() else None
     return covering[0] if covering else place
 
 
 # Of folders that are to be indexed.
 
 
-def _of_folders(docs: Sequence[Path]) -> Choice:
+def _choose_for_folders(docs: Sequence[Path]) -> Choice:
     exact = home_folder() / name_index(docs)
     if is_index(exact):
-        stored = {folder.path for folder in _stored_folders(exact)}
+        stored = {folder.path for folder in _read_folders(exact)}
         if not stored or stored >= set(map(str, docs)):
-            return _hold(exact, docs)
+            return _map_folders(exact, docs)
         exact = exact.with_name(f"{exact.name}-2")  # what it was made for was moved, or forgotten
-    own = [known for known in known_indexes() if is_own(known.path) and not known.trouble]
-    holders = [_holder(own, folder) for folder in docs]
+    own = [known for known in list_known() if is_own(known.path) and not known.trouble]
+    holders = [_find_reader(own, folder) for folder in docs]
     places = {holder[0] for holder in holders if holder}
     if len(places) == 1 and all(holders):
-        return _hold(places.pop(), docs)
-    docs, note = _without_nested(docs)
-    moved = _moved(own, docs[0]) if len(docs) == 1 else None
+        return _map_folders(places.pop(), docs)
+    docs, note = _drop_nested(docs)
+    moved = _find_moved(own, docs[0]) if len(docs) == 1 else None
     if moved:
         return Choice(moved[0].path, docs, f"{moved[1]} was moved to {docs[0]}: its index goes on with it")
     inner = [known for known in own if any(_is_inside(folder, docs, strictly=True) for folder in known.folders)]
@@ -149,7 +149,7 @@ def _of_folders(docs: Sequence[Path]) -> Choice:
     return Choice(exact, docs, note)
 
 
-def _moved(known: Iterable[KnownIndex], folder: Path) -> tuple[KnownIndex, str] | None:
+def _find_moved(known: Iterable[KnownIndex], folder: Path) -> tuple[KnownIndex, str] | None:
     """The index with a folder that is not there any more, and whose files are here now."""
     for index in known:
         for old in index.folders:
@@ -172,7 +172,7 @@ def looks_moved(documents: Iterable[StoredDocument], folder: Path) -> bool:
     return bool(known) and same >= 0.8 * len(known)
 
 
-def _holder(known: Iterable[KnownIndex], folder: Path) -> tuple[Path, str] | None:
+def _find_reader(known: Iterable[KnownIndex], folder: Path) -> tuple[Path, str] | None:
     """The index, and its folder, that reads what is in a folder: the innermost."""
     found = [(index.path, outer) for index in known for outer in index.folders if _is_inside(folder, [outer])]
     for place, outer in sorted(found, key=lambda item: (-len(item[1]), item)):
@@ -181,9 +181,9 @@ def _holder(known: Iterable[KnownIndex], folder: Path) -> tuple[Path, str] | Non
     return None
 
 
-def _hold(index: Path, docs: Sequence[Path]) -> Choice:
+def _map_folders(index: Path, docs: Sequence[Path]) -> Choice:
     """This index, with the folders that it has in place of those of `docs` that are inside them."""
-    outer = [Path(folder.path) for folder in _stored_folders(index)] if docs else []
+    outer = [Path(folder.path) for folder in _read_folders(index)] if docs else []
     held: dict[Path, None] = {}
     notes = []
     for folder in docs:
@@ -193,7 +193,7 @@ def _hold(index: Path, docs: Sequence[Path]) -> Choice:
             notes.append(f"{folder} is part of {around[0]}, which is indexed: the index of that is used")
         else:
             held[folder] = None
-    docs, note = _without_nested(tuple(held))
+    docs, note = _drop_nested(tuple(held))
     return Choice(index, docs, "; ".join(filter(None, [*notes, note])))
 
 
@@ -216,7 +216,7 @@ def _reads(index: Path, outer: str, folder: Path) -> bool:
     return False
 
 
-def _without_nested(docs: Sequence[Path]) -> tuple[tuple[Path, ...], str]:
+def _drop_nested(docs: Sequence[Path]) -> tuple[tuple[Path, ...], str]:
     """The folders that are inside no other of them, and what to say of the others."""
     outer = tuple(folder for folder in docs if not _is_inside(folder, docs, strictly=True))
     inner = [str(folder) for folder in docs if folder not in outer]
@@ -231,17 +231,17 @@ def _is_inside(folder: str | Path, others: Iterable[str | Path], *, strictly: bo
 # Of the folder where the user stands.
 
 
-def _of_here() -> Choice:
+def _choose_here() -> Choice:
     try:
         here = Path.cwd().resolve()
     except FileNotFoundError:  # it was deleted
-        return _last("the current folder is gone")
-    covering = _cover(here)
+        return _choose_last("the current folder is gone")
+    covering = _find_cover(here)
     if covering:
         place, outer = covering
         is_inner = outer != str(here)
         return Choice(place, note=f"{here} is part of {outer}, and the index of that answers" if is_inner else "")
-    known = known_indexes()
+    known = list_known()
     below = [index for index in known if any(_is_inside(folder, [here]) for folder in index.folders)]
     if len(below) == 1:
         return Choice(below[0].path, note=f"{here} has no index; asked the one below it: {below[0].where}")
@@ -256,13 +256,13 @@ def _of_here() -> Choice:
                 is_all=is_all,
                 hint=Command(f"index {shlex.quote(str(here))}", "to make one, run"),
             )
-    return _last(f"{here} has no index" + ("" if holds_home(here) else " and holds no Markdown"))
+    return _choose_last(f"{here} has no index" + ("" if holds_home(here) else " and holds no Markdown"))
 
 
 def _describe(here: Path, count: int, known: Sequence[KnownIndex], below: Sequence[KnownIndex], *, is_all: bool) -> str:
     files = f"{'' if is_all else 'more than '}{count:,} Markdown file{'' if count == 1 else 's'}"
     sentence = f"no index covers {here}, which holds {files}"
-    moved = _moved([index for index in known if not index.trouble], here)
+    moved = _find_moved([index for index in known if not index.trouble], here)
     if moved:
         return f"{sentence}; it seems to be {moved[1]}, moved here, whose index {moved[0].name} then goes on"
     if below:
@@ -273,7 +273,7 @@ def _describe(here: Path, count: int, known: Sequence[KnownIndex], below: Sequen
     return sentence
 
 
-def _last(reason: str) -> Choice:
+def _choose_last(reason: str) -> Choice:
     """The index used last."""
     try:
         place = home_folder() / read_file(home_folder() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
@@ -281,22 +281,29 @@ def _last(reason: str) -> Choice:
             raise FileNotFoundError(place)
     except (OSError, UnicodeDecodeError):
         raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
-    used = next((known.where for known in known_indexes() if known.path == place), str(place))
+    used = next((known.where for known in list_known() if known.path == place), str(place))
     return Choice(place, note=f"{reason}; asked the index used last: {used}")
 
 
-def _cover(folder: Path) -> tuple[Path, str] | None:
+def _find_cover(folder: Path) -> tuple[Path, str] | None:
     """The index that covers a folder, and its folder there: the innermost; one in the data folder before another."""
+    recorded = _read_recorded()
+    imported = {
+        place: [stored.path for stored in _read_folders(place)] for place in _list_own() if place not in recorded
+    }
     found = [
-        (index, outer) for index, folders in _recorded().items() for outer in folders if _is_inside(folder, [outer])
+        (index, outer)
+        for index, folders in (recorded | imported).items()
+        for outer in folders
+        if _is_inside(folder, [outer])
     ]
     for index, outer in sorted(found, key=lambda item: (-len(item[1]), not is_own(item[0]), item)):
-        if outer in {stored.path for stored in _stored_folders(index)}:
+        if outer in {stored.path for stored in _read_folders(index)}:
             return index, outer
     return None
 
 
-def _stored_folders(index: Path) -> tuple[StoredFolder, ...]:
+def _read_folders(index: Path) -> tuple[StoredFolder, ...]:
     """The folders of an index; none where it is gone or cannot be read."""
     try:
         with read_index(index) as connection:
@@ -305,7 +312,7 @@ def _stored_folders(index: Path) -> tuple[StoredFolder, ...]:
         return ()
 
 
-def _recorded() -> dict[Path, tuple[str, ...]]:
+def _read_recorded() -> dict[Path, tuple[str, ...]]:
     """The indexes that may be there, and the folders that this user named for them."""
     try:
         home = home_folder()
@@ -321,17 +328,21 @@ def _recorded() -> dict[Path, tuple[str, ...]]:
     return recorded
 
 
+def _list_own() -> list[Path]:
+    """The folders of the user's data folder."""
+    try:
+        return [place for place in home_folder().iterdir() if place.is_dir()]
+    except (OSError, UsageError):
+        return []
+
+
 # All of them.
 
 
-def known_indexes() -> tuple[KnownIndex, ...]:
+def list_known() -> tuple[KnownIndex, ...]:
     """This user's indexes by name: those in the data folder, and those elsewhere that folders were named for."""
-    try:
-        own = [place for place in home_folder().iterdir() if place.is_dir()]
-    except (OSError, UsageError):
-        own = []
-    read = [_read_known(place) for place in sorted({*own, *_recorded()}) if _may_be_index(place)]
-    return tuple(sorted(_with_names(read), key=lambda known: known.name))
+    read = [_read_known(place) for place in sorted({*_list_own(), *_read_recorded()}) if _may_be_index(place)]
+    return tuple(sorted(_name_all(read), key=lambda known: known.name))
 
 
 def _may_be_index(place: Path) -> bool:
@@ -346,10 +357,10 @@ def _read_known(place: Path) -> KnownIndex:
             folders = tuple(folder.path for folder in reading.folders(connection))
             return KnownIndex(place, "", folders, reading.document_count(connection))
     except (RetrieverError, sqlite3.Error) as error:
-        return KnownIndex(place, "", _recorded().get(place, ()), trouble=str(error))
+        return KnownIndex(place, "", _read_recorded().get(place, ()), trouble=str(error))
 
 
-def _with_names(indexes: Sequence[KnownIndex]) -> Iterator[KnownIndex]:
+def _name_all(indexes: Sequence[KnownIndex]) -> Iterator[KnownIndex]:
     """Each with a name of its own: its folder's, with as many of those above as tell it from the others."""
 
     def tail(index: KnownIndex, length: int) -> str:

@@ -36,6 +36,7 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
+from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -79,7 +80,7 @@ class Snapshot:
 
     def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
         self.number = number
-        self.folder = folder_of(index, number)
+        self.folder = locate_snapshot(index, number)
         self.manifest_hash = manifest_hash
         self._vectors: VectorIndex | None = None
         try:
@@ -117,7 +118,7 @@ class Snapshot:
         self._lock.close()
 
 
-def folder_of(index: Path, number: int) -> Path:
+def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
 
 
@@ -148,7 +149,7 @@ def build_snapshot(
     from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
     number = reading.snapshot_number(connection) + 1
-    folder, previous = folder_of(index, number), folder_of(index, number - 1)
+    folder, previous = locate_snapshot(index, number), locate_snapshot(index, number - 1)
     with writing_to(folder):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -189,7 +190,7 @@ def make_chroma(
     connection: sqlite3.Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
 ) -> None:
     """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
-    from retriever.vectors.chroma import ChromaManifest, build_vectors, patch_vectors
+    from retriever.vectors.chroma import build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
     keys = text_vectors.distinct_keys(connection, fingerprint)
@@ -208,10 +209,8 @@ def make_chroma(
 
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
     """Whether ChromaDB of a snapshot is there and of no older one; without opening it."""
-    from retriever.vectors.chroma import ChromaManifest
-
     try:
-        return ChromaManifest.read(folder_of(index, number) / CHROMA_NAME).snapshot == manifest_hash
+        return ChromaManifest.read(locate_snapshot(index, number) / CHROMA_NAME).snapshot == manifest_hash
     except SnapshotError:
         return False
 
@@ -222,7 +221,7 @@ def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or has_chroma(index, number, manifest_hash):
         return
-    folder = folder_of(index, number) / CHROMA_NAME
+    folder = locate_snapshot(index, number) / CHROMA_NAME
     draft = folder.with_name("chroma.draft")
     shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
     make_chroma(connection, folder, draft, fingerprint, manifest_hash)
@@ -245,20 +244,18 @@ def settle(folder: Path) -> None:
 
 def mark_unusable(index: Path, number: int) -> None:
     """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
-    for folder in (folder_of(index, number), folder_of(index, number) / CHROMA_NAME):
+    for folder in (locate_snapshot(index, number), locate_snapshot(index, number) / CHROMA_NAME):
         with contextlib.suppress(OSError):
             (folder / MANIFEST_NAME).unlink()
 
 
 def remove_old_snapshots(index: Path, current: int) -> None:
     """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
-    folder = folder_of(index, current)
+    folder = locate_snapshot(index, current)
     for older in sorted(index.glob("snapshot-*")):
         if older == folder or is_read(older):
             continue
         if (older / CHROMA_NAME).exists() and folder.exists() and not (folder / CHROMA_NAME).exists():
-            from retriever.vectors.chroma import ChromaManifest
-
             # The vectors of the same encoder go into the snapshot that has none, to be patched later.
             with contextlib.suppress(OSError, SnapshotError):
                 if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:

@@ -7,7 +7,7 @@ where it speaks of the section in the section's words. Everything else keeps its
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -20,7 +20,6 @@ from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
-from retriever.settings.schema import SummarySettings
 from retriever.store import reading, writing
 from retriever.store.database import transaction, write_index
 from retriever.text import cut
@@ -32,74 +31,55 @@ from retriever.types import IndexReport, Progress, SummaryReport
 FAILURES_IN_A_ROW = 3  # sections that the model fails for, one after the other, before it is taken to be away
 
 
-@dataclass(slots=True)
-class _Written:
-    summaries: dict[bytes, str] = field(default_factory=dict)  # by the hash of what was read; empty ones cannot be used
-    reason: str = ""  # why the last of those failed that have none
-
-
 def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:
-    """Has what an index lacks of summaries written, if that is wanted; the report with what came of it."""
+    """Has what an index lacks of summaries written; the report with what came of it."""
     settings = request.profile.summaries
-    if settings.kind != "llm":
-        return report
     from retriever.llm import open_generator  # pydantic, and later an HTTP client: not for who reads an index
 
     started = time.perf_counter()
     model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
     with write_index(request.index, request.wait_s) as (connection, _):
-        summaries = write_summaries(connection, request.index, settings, lambda: open_generator(model), progress)
+        generator = open_generator(model)
+        writer = f"{generator.name} {VERSION}"
+        # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
+        sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
+        wanted = {}
+        for key in (key for size, key in sizes if size >= settings.min_chars):
+            (stored,) = reading.rankable_nodes(connection, [key])
+            wanted[key] = hash_text_read(stored.node)
+        known = writing.known(connection, writer)
+        missing = {text: key for key, text in wanted.items() if text not in known}
+        new, reason = _write(connection, missing, writer, lambda: open_generator(model), progress)
+        _put_in_force(connection, request.index, wanted, known | new, writer)
+        summaries = SummaryReport(
+            writer=generator.name,
+            written=sum(map(bool, new.values())),
+            known=len(set(wanted.values()) & known.keys()),
+            unusable=sum(not text for text in new.values()),
+            missing=len(missing) - len(new),
+            reason=reason,
+            snapshot=reading.snapshot_number(connection),
+        )
     seconds = report.seconds + time.perf_counter() - started
     return replace(report, seconds=seconds, snapshot=summaries.snapshot, summaries=summaries)
 
 
-def write_summaries(
-    connection: sqlite3.Connection,
-    index: Path,
-    settings: SummarySettings,
-    opened: "Callable[[], Generator]",
-    progress: Progress,
-) -> SummaryReport:
-    """Has the missing summaries written, and puts a snapshot in force that has them; for the one writer."""
-    generator = opened()
-    writer = f"{generator.name} {VERSION}"
-    # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
-    sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
-    keys = [key for size, key in sizes if size >= settings.min_chars]
-    wanted = {key: text_read(stored.node) for key in keys for stored in reading.rankable_nodes(connection, [key])}
-    known = writing.known(connection, writer)
-    missing = {text: key for key, text in wanted.items() if text not in known}
-    new = _write(connection, missing, writer, opened, progress)
-    _put_in_force(connection, index, wanted, known | new.summaries, writer)
-    return SummaryReport(
-        writer=generator.name,
-        written=sum(map(bool, new.summaries.values())),
-        known=len(set(wanted.values()) & known.keys()),
-        unusable=sum(not text for text in new.summaries.values()),
-        missing=len(missing) - len(new.summaries),
-        reason=new.reason,
-        snapshot=reading.snapshot_number(connection),
-    )
-
-
-def apply_known_summaries(
-    connection: sqlite3.Connection, settings: SummarySettings, document_keys: Sequence[int]
-) -> None:
-    """Gives new rows of documents the summaries that were written for the same texts before, if they are wanted."""
+def apply_known_summaries(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:
+    """Gives new rows of documents the summaries that were written for the same texts before."""
     writer = reading.meta(connection, "summaries")
-    if writer is None or settings.kind != "llm":
+    if writer is None:
         return
     known = writing.known(connection, writer)
     nodes = reading.rankable_nodes(connection, reading.rankable_keys(connection, document_keys))
     writing.set_of_nodes(connection, _different(nodes, known))
 
 
-def text_read(node: Node) -> bytes:
+def hash_text_read(node: Node) -> bytes:
     return writing.text_hash("\x00".join((*node.breadcrumb, node.title, node.body)))
 
 
 def remove_unread_summaries(connection: sqlite3.Connection) -> None:
-    there = {text_read(stored.node) for stored in reading.rankable_nodes(connection)}
+    there = {hash_text_read(stored.node) for stored in reading.rankable_nodes(connection)}
     writing.keep_only(connection, there)
 
 
@@ -109,28 +89,30 @@ def _write(
     writer: str,
     opened: "Callable[[], Generator]",
     progress: Progress,
-) -> _Written:
-    found = _Written()
-    generator, failures = opened(), 0
+) -> tuple[dict[bytes, str], str]:
+    """The new summaries by the hash of what was read, empty where they cannot be used; and why the last one failed."""
+    found: dict[bytes, str] = {}
+    generator, failures, reason = opened(), 0, ""
     progress.start("summaries", len(missing), "sections")
     for done, (text, key) in enumerate(missing.items(), start=1):
         try:
             (stored,) = reading.rankable_nodes(connection, [key])
             try:
-                summary = written_summary(stored.node, generator)
+                summary = write_summary(stored.node, generator)
             except (WrongAnswerError, TaskTooLongError):  # the same model would fail in the same way the next time
                 summary = ""
         except LanguageModelError as error:
-            found.reason, failures, generator = str(error), failures + 1, opened()
+            # Opened anew after a failure, so that it does not rest.
+            reason, failures, generator = str(error), failures + 1, opened()
             if failures == FAILURES_IN_A_ROW or isinstance(error, NoGeneratorError | NoModelError):
                 break
         else:
-            failures, found.summaries[text] = 0, summary
+            failures, found[text] = 0, summary
             with transaction(connection):
                 writing.put(connection, writer, text, summary)
         progress.advance("summaries", done)
     progress.finish("summaries")
-    return found
+    return found, reason
 
 
 def _put_in_force(
@@ -151,7 +133,7 @@ def _put_in_force(
 
 
 def _different(nodes: Iterator[reading.StoredNode], known: Mapping[bytes, str]) -> dict[int, str]:
-    found = ((stored.key, stored.node.summary, known.get(text_read(stored.node))) for stored in nodes)
+    found = ((stored.key, stored.node.summary, known.get(hash_text_read(stored.node))) for stored in nodes)
     return {key: summary for key, old, summary in found if summary and summary != old}
 
 
@@ -180,7 +162,7 @@ class WrittenSummary(BaseModel):
     summary: str
 
 
-def written_summary(node: Node, generator: Generator) -> str:
+def write_summary(node: Node, generator: Generator) -> str:
     """What the model says of a node's own text; empty when it cannot be used."""
     nonce = new_nonce()
     instructions = _INSTRUCTIONS.format(nonce=nonce)

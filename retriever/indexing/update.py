@@ -17,12 +17,11 @@ from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
-from retriever.indexing.consent import name_folders, named_folders, refusal
+from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
 from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
-from retriever.indexing.summaries import apply_known_summaries
 from retriever.store import reading, writing
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
@@ -98,7 +97,9 @@ def find_changes(
             taken = {folder.prefix for folder in folders}
             names = chain([f"{Path(path).name}:"], (f"{Path(path).name}~{number}:" for number in count(2)))
             folders.append(StoredFolder(0, path, next(name for name in names if name not in taken) if taken else ""))
-    folders = [replace(folder, forgotten=(*folder.forgotten, *forgotten_inside(folder, inner))) for folder in folders]
+    folders = [
+        replace(folder, forgotten=(*folder.forgotten, *list_forgotten_inside(folder, inner))) for folder in folders
+    ]
     found = [
         Changes(folder, 0, is_absorbed=True, removed=list(reading.documents(connection, folder.key).values()))
         for folder in inner
@@ -110,8 +111,8 @@ def find_changes(
         try:
             listing = listings.get(folder.path)
             if listing is None:
-                if folder.path not in named_folders(request.index).folders:
-                    raise DocumentsError(refusal([folder.path]))
+                if folder.path not in read_named_folders(request.index).folders:
+                    raise DocumentsError(explain_refusal([folder.path]))
                 listing = list_documents(Path(folder.path), request.profile.documents)
         except DocumentsError as error:
             if is_anew:
@@ -135,7 +136,7 @@ def is_inside(path: str, outer: str) -> bool:
     return path != outer and Path(path).is_relative_to(outer)
 
 
-def forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) -> Iterator[str]:
+def list_forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) -> Iterator[str]:
     """What was forgotten of folders inside another, as that one names it."""
     for folder in inner:
         if is_inside(folder.path, outer.path):
@@ -213,7 +214,10 @@ def index_changes(
             for stat, _ in change.rows:
                 new.append(writing.put_document(connection, folder.key, stat, documents[stat.path]))
         writing.put_chunks(connection, chunks)
-        apply_known_summaries(connection, request.profile.summaries, new)
+        if request.profile.summaries.kind == "llm":
+            from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
+
+            apply_known_summaries(connection, new)
         for folder in folders:
             writing.set_link_targets(connection, folder)
         # This is most of the memory in use, and the snapshot needs it.

@@ -269,13 +269,13 @@ class OllamaGenerator:
 
     # After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
     # works, nor is a task that allowed less time than the settings do.
+
     def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
         self._breaker = CircuitBreaker()
         self._model: ModelInfo | None = None
         self._looked_up_at = 0.0
-        self.answers = 0
-        """How many tasks were answered; those that failed do not count."""
+        self.answers = 0  # how many tasks were answered; those that failed do not count
 
     @property
     def name(self) -> str:

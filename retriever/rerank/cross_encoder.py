@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
@@ -50,7 +50,7 @@ class CrossEncoderReranker:
         # Longest first: a batch takes as long as its longest text, and the first shows whether the memory is enough.
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in scores}
         to_read = sorted(missing, key=lambda key: -len(missing[key]))
-        note = f"{counted(len(candidates), 'candidate')}, {len(to_read)} read, {cached} cached"
+        note = f"{pluralize(len(candidates), 'candidate')}, {len(to_read)} read, {cached} cached"
         while to_read:
             if deadline is not None and time.monotonic() >= deadline:
                 raise RerankerError("the time for reranking is over")

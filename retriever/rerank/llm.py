@@ -16,7 +16,7 @@ from typing import Annotated
 from cachetools import LRUCache
 from pydantic import BaseModel, Field, create_model
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
@@ -101,10 +101,10 @@ class ListwiseReranker:
         order = rank_in_windows(range(len(fitting)), fits, compare) if fitting else []
         scores = {item: rank_value(rank) for rank, item in enumerate(order, start=1)}
         shortened = sum(one != other for one, other in zip(candidates, fitting, strict=True))
-        note = f"{counted(len(fitting), 'candidate')} in {counted(calls.windows, 'window')}"
-        note += f", {counted(calls.asked, 'call')}"
+        note = f"{pluralize(len(fitting), 'candidate')} in {pluralize(calls.windows, 'window')}"
+        note += f", {pluralize(calls.asked, 'call')}"
         note += f", {calls.cached} cached" if calls.cached else ""
-        note += f", {counted(shortened, 'passage')} shortened to fit" if shortened else ""
+        note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
         return RerankOutput(tuple(scores[item] for item in range(len(fitting))), note)
 
     def _rank(

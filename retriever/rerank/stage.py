@@ -9,7 +9,7 @@ from typing import Protocol
 from pageindex.markdown import References
 from pageindex.node import Node
 from pageindex.summary import prose_sentences
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator
@@ -98,7 +98,7 @@ def rerank(
             note.skip()
             return candidates
         if len(pool) < 2:
-            note.skip(counted(len(pool), "candidate"))
+            note.skip(pluralize(len(pool), "candidate"))
             return candidates
         try:
             inputs = build_inputs(view, pool, request.words, settings)

@@ -109,6 +109,7 @@ class RequestGuard:
 
     # A request takes one of the `at_once` places only from the end of its body to the end of the application's work: a
     # client that is slow to send or to read keeps no other one out.
+
     def __init__(self, app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.app = app
         self.address = address

@@ -96,14 +96,14 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     routes: list[BaseRoute] = []
     parts: list[Starlette] = []
     if mcp:
-        from retriever.serving.mcp_server import mcp_app
+        from retriever.serving.mcp_server import make_mcp_app
 
-        parts.append(mcp_app(index))
+        parts.append(make_mcp_app(index))
         routes.extend(parts[-1].routes)
     if web:
-        from retriever.serving.web import web_app
+        from retriever.serving.web import make_web_app
 
-        parts.append(web_app(index))
+        parts.append(make_web_app(index))
         routes.append(Mount("/", parts[-1]))
 
     @asynccontextmanager
@@ -144,14 +144,23 @@ class WatchedProtocol(H11Protocol):
     """HTTP/1.1 by uvicorn and h11; closes a connection whose client keeps it waiting, which uvicorn does not."""
 
     # The body of a request is the guard's concern: it knows what is still to come, and answers 408.
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
         super().connection_made(transport)
         self._moved = self.loop.time()  # when the client last sent or took something
         self._head_begun: float | None = None
         self._unsent = 0
         self._watching = self.loop.call_later(WATCH_SECONDS, self._watch)
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+        if len(self.connections) <= MAX_CONNECTIONS:
+            return
+        # Those that have waited longest are closed, of the peer that keeps the most of them waiting.
+        by_peer: dict[str, list[WatchedProtocol]] = {}
+        for other in self.connections:
+            if isinstance(other, WatchedProtocol) and other is not self and other._waits_for_client:
+                by_peer.setdefault(other.client[0] if other.client else "", []).append(other)
+        greediest = max(by_peer.values(), key=len, default=[])
+        for other in sorted(greediest, key=lambda other: other._moved)[:ROOM]:
+            other.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         self._moved = self.loop.time()
@@ -170,16 +179,6 @@ class WatchedProtocol(H11Protocol):
         """Whether a request or a part of it is to come, or an answer is out that the client has to take."""
         to_come = self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
         return to_come or self.cycle is None or self.cycle.response_complete
-
-    def _make_room(self) -> None:
-        """Closes the connections that have waited longest, of the peer that keeps the most of them waiting."""
-        by_peer: dict[str, list[WatchedProtocol]] = {}
-        for other in self.connections:
-            if isinstance(other, WatchedProtocol) and other is not self and other._waits_for_client:
-                by_peer.setdefault(other.client[0] if other.client else "", []).append(other)
-        greediest = max(by_peer.values(), key=len, default=[])
-        for other in sorted(greediest, key=lambda other: other._moved)[:ROOM]:
-            other.transport.abort()
 
     def _watch(self) -> None:
         """Closes the connection when its client has been silent for too long; looks again in a moment."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.display.json import StatusJson, expansion_object, hit_object
-from retriever.display.phrases import CITATION_STATES, VERDICTS, counted
+from retriever.display.json import StatusJson, dump_expansion, dump_hit
+from retriever.display.phrases import CITATION_STATES, VERDICTS, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -66,6 +66,7 @@ class Pagination:
     """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index."""
 
     # It needs no secret: it only says where to go on in what the same caller may read anyway.
+
     call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
     snapshot: int
 
@@ -96,7 +97,7 @@ def reply_hits(
     first = pages.offset(cursor)
     values = describe_answer(answer, remarks)
     if answer.expansion is not None:
-        values["expansion"] = expansion_object(answer.expansion, hypothetical=shows_passages)
+        values["expansion"] = dump_expansion(answer.expansion, hypothetical=shows_passages)
     head = write_head(answer, values)
     left = max_tokens - estimate_tokens(head + compact_json(values)) - RESERVED_TOKENS
     hits: list[dict[str, Any]] = []
@@ -128,7 +129,7 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     """The first line of a search's text; after an expansion with what became of it, and what the model made up."""
     verdict = f"verdict {answer.verdict} ({answer.confidence:.2f}). {VERDICTS[answer.verdict].sentence}"
     how = "read(citation or node id) gives the full text."
-    lines = [f"{counted(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
+    lines = [f"{pluralize(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
     if report := values.get("expansion"):
         took = "" if report["milliseconds"] is None else f", {report['milliseconds']:,.0f} ms"
         facts = f"{took}{', from the cache' if report['cached'] else ''}; {len(report['dropped'])} texts dropped"
@@ -161,7 +162,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool) -> tuple[str, dict[str, Any]]
     titles = code(cut(" > ".join((*hit.breadcrumb, hit.title)), REMARK_CHARS))
     snippet = f" {code(cut(hit.snippet, LINE_CHARS))}" if hit.snippet else ""
     state = "" if hit.citation_state == "exact" else f" ({hit.citation_state})"
-    whole = hit_object(hit, full=True)
+    whole = dump_hit(hit, full=True)
     values = {key: whole[key] for key in HIT_KEYS}
     # A title may be as long as a paragraph, and each one costs tokens.
     values["title"] = cut(hit.title, REMARK_CHARS)

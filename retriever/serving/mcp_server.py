@@ -206,7 +206,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
 # HTTP: one POST for each message, one JSON answer, no sessions to keep.
 
 
-def mcp_app(index: "ServedIndex") -> Starlette:
+def make_mcp_app(index: "ServedIndex") -> Starlette:
     """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
     app = make_mcp_server(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,

@@ -44,8 +44,8 @@ class RetrieverPool(Closing):
     """Keeps `max_open` retrievers open, those used last; safe to share between threads."""
 
     def __init__(self, max_open: int = MAX_OPEN, wait_s: float | None = None) -> None:
+        # What indexes documents while it opens a retriever reports here; who waits is told of it.
         self.progress = LastProgress()
-        """What indexes documents while it opens a retriever reports here; who waits is told of it."""
         self._max_open = max_open
         self._wait_s = wait_s
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # the one used last at the end
@@ -171,6 +171,7 @@ class _FreedMemory:
 
     # glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came
     # to hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
+
     def __init__(self) -> None:
         self._given_back = time.monotonic()
         self._lock = threading.Lock()

@@ -67,10 +67,8 @@ class ResidentPaths:
             folder = f"/tmp/hybrid-retrieve-{user_id()}-{zlib.crc32(os.fsencode(folder)):08x}"
         self.folder = folder
         self.socket = f"{folder}/{name}.sock"
-        self.lock = f"{folder}/{name}.lock"
-        """Held by the process that listens."""
-        self.pid = f"{folder}/{name}.pid"
-        """Holds the id of that process."""
+        self.lock = f"{folder}/{name}.lock"  # held by the process that listens
+        self.pid = f"{folder}/{name}.pid"  # holds the id of that process
         self.log = f"{folder}/{name}.log"
 
     def is_private(self) -> bool:

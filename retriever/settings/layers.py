@@ -50,7 +50,7 @@ class GivenSettings:
         return content
 
 
-def given_settings(
+def collect_settings(
     name: str = DEFAULT_PROFILE,
     flags: Mapping[str, Any] | None = None,
     index_settings: Mapping[str, Any] | None = None,
@@ -66,7 +66,7 @@ def load_profile(
     name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Profile:
     """The profile of that name or file under the environment's and the given settings; ProfileError."""
-    return given_settings(name, flags, environment=environment).profile()
+    return collect_settings(name, flags, environment=environment).profile()
 
 
 def profile_layer(name: str) -> Layer:

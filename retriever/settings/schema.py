@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
-INDEX_SECTIONS = (
-    "encoder",
-    "chunks",
-    "documents",
-    "summaries",
-)  # they decide what is in an index, which remembers them
+INDEX_SECTIONS = ("encoder", "chunks", "documents", "summaries")  # an index, whose content they decide, remembers them
 LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
 
 StageSettings = TypeVar("StageSettings")
@@ -34,6 +29,7 @@ class Bounds:
     """The range of a number; a profile's check and a flag's both read it."""
 
     # It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
+
     at_least: float | None = None
     at_most: float | None = None
     above: float | None = None
@@ -338,13 +334,11 @@ class Profile:
 class Setting:
     """One leaf of the profile."""
 
-    path: tuple[str, ...]
-    """Its keys from the top, such as `("encoder", "kind")`."""
+    path: tuple[str, ...]  # its keys from the top, such as `("encoder", "kind")`
     type: Any
     default: Any
     help: str
-    short_flag: str
-    """Beside `flag`; empty when there is none."""
+    short_flag: str  # beside `flag`; empty when there is none
 
     @property
     def key(self) -> str:

@@ -125,20 +125,20 @@ def _require_files(folder: Path) -> None:
             ) from error
 
 
-def kept_aside(folder: Path) -> list[Path]:
+def list_aside(folder: Path) -> list[Path]:
     """The damaged database that the last repair kept, and the draft of one that was killed."""
     return sorted(folder.glob(f"{FILE_NAME}.*"))
 
 
 def remove_aside(folder: Path) -> None:
-    for path in kept_aside(folder):
+    for path in list_aside(folder):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
-def identity(folder: Path) -> tuple[int, int] | None:
+def identify_database(folder: Path) -> tuple[int, int] | None:
     """What tells the database from any other while it is open; None when there is none."""
     try:
         status = (folder / FILE_NAME).stat()
@@ -196,9 +196,9 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             cure = "try again when it has finished"
             raise IndexLockedError(f"another process is writing to the index {folder}; {cure}") from error
-        raise damaged(folder, error) from error
+        raise make_damage_error(folder, error) from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise damaged(folder, error) from error
+        raise make_damage_error(folder, error) from error
 
 
 @contextmanager
@@ -211,11 +211,11 @@ def verify_on_error(connection: sqlite3.Connection, folder: Path) -> Iterator[No
 
         found = next(find_damage(connection), None)  # seconds for a large index
         if found is not None:
-            raise damaged(folder, found) from error
+            raise make_damage_error(folder, found) from error
         raise
 
 
-def damaged(folder: Path, what: object) -> IndexDamagedError:
+def make_damage_error(folder: Path, what: object) -> IndexDamagedError:
     """What is said of an index whose truth cannot be believed."""
     repair = Command(f"doctor --repair --index {shlex.quote(str(folder))}")
     return IndexDamagedError(f"{folder / FILE_NAME} is damaged ({what})", hint=repair)

@@ -3,14 +3,7 @@
     chroma.sqlite3, UUID/    ChromaDB's own
     manifest.json            ours, written last: which snapshot the vectors are of, how many, and checksums
 
-`import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
-documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
-two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
-can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
-
-ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a changed
-byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees it: 50 ms at
-100,000 vectors, and ChromaDB then finds them in the system's cache. Everything else is checked by opening it.
+Neither the current folder nor the environment configures it, and no vector file reaches it unread.
 """
 
 import json
@@ -21,19 +14,19 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from pageindex.files import read_file, require_regular
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
+from retriever.store.manifest import MANIFEST_NAME, describe_files
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
+from retriever.vectors.manifest import DATABASE_NAME, ChromaManifest, find_vector_files
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,9 +38,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# `import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
+# documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
+# two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
+# can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
 UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}  # no variable has a "="
 RUST_API = "chromadb.api.rust.RustBindingsAPI"
-DATABASE_NAME = "chroma.sqlite3"
 # What ChromaDB says, in one exception or another, when the disk takes no more or nothing at all.
 REFUSALS = ("disk is full", "disk full", "readonly database", "no space left", "file too large", "read-only file")
 NEARLY_FULL = 16_000_000  # bytes: a failure with less than this free is the disk's, whatever ChromaDB says of it
@@ -175,56 +171,6 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
                 " (--index)"
             ) from error
         raise SnapshotError(f"{folder}: ChromaDB failed ({error}); index the documents again") from error
-
-
-@dataclass(frozen=True, slots=True)
-class ChromaManifest:
-    snapshot: str  # the manifest hash of the snapshot whose chunks these are
-    fingerprint: str  # of the encoder
-    count: int  # how many vectors
-    dimension: int  # the length of a vector
-    database_bytes: int = 0  # of chroma.sqlite3, which opening changes, but never makes smaller
-    # Checksums of the vector files. Below `sync_threshold` vectors there is none: all are in chroma.sqlite3 then.
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """The manifest; SnapshotError when it is damaged, or missing because the folder was not finished."""
-        try:
-            values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            found = cls(
-                str(values["snapshot"]),
-                str(values["fingerprint"]),
-                int(values["count"]),
-                int(values["dimension"]),
-                int(values["database_bytes"]),
-                dict(values["files"]),
-            )
-            check_names(found.files)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
-        return found
-
-    def check(self, folder: Path) -> None:
-        try:
-            for file in folder.rglob("*"):  # a pipe would block SQLite and ChromaDB, a link lead elsewhere
-                if file.is_symlink() or not file.is_dir():
-                    require_regular(file)
-            names = {file.relative_to(folder).as_posix() for file in find_vector_files(folder)}
-            is_cut = (folder / DATABASE_NAME).stat().st_size < self.database_bytes
-        except OSError as error:
-            raise SnapshotError(f"{folder} cannot be read ({error.strerror}); index the documents again") from error
-        if is_cut or names != self.files.keys():
-            raise SnapshotError(f"{folder}: a file is missing, cut, or one too many; index the documents again")
-        check_contents(folder, self.files)
-
-
-def find_vector_files(folder: Path) -> list[Path]:
-    """The vector files that count."""
-    # Below `sync_threshold` vectors nothing has been flushed, and there is no metadata file: each opening then makes
-    # the other files anew, with whatever was in memory.
-    flushed = [metadata.parent for metadata in folder.glob("*/index_metadata.pickle")]
-    return sorted(file for segment in flushed for file in segment.iterdir())
 
 
 class VectorIndex:

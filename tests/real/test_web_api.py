@@ -16,7 +16,7 @@ from schemathesis import GenerationMode
 
 from hybrid_retrieve import main
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
 from tests.marks import slow
@@ -166,7 +166,7 @@ def test_slow_searches_do_not_hold_up_health() -> None:
     library = SlowIndex()
 
     async def play() -> list[int]:
-        transport = httpx.ASGITransport(web_app(library))
+        transport = httpx.ASGITransport(make_web_app(library))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
             statuses: list[int] = []
 
@@ -202,7 +202,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, mo
         scripted_ollama(lambda _: written) as ollama,
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
     ):
-        plain, shown, why, page = anyio.run(pages, web_app(library))
+        plain, shown, why, page = anyio.run(pages, make_web_app(library))
     report = plain.json()["expansion"]
     assert report["used_hyde"] is True, report
     assert report["milliseconds"] > 0
@@ -227,4 +227,4 @@ def test_without_a_language_model_the_page_says_so(index: Path) -> None:
             return (await client.get("/", params={"question": QUESTION})).text
 
     with ServedIndex(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
-        assert "expand: " in anyio.run(said, web_app(library))
+        assert "expand: " in anyio.run(said, make_web_app(library))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidati
 from pydantic.json_schema import models_json_schema
 
 from retriever.browse import find_node
-from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, answer_object
+from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, dump_answer
 from retriever.errors import ParametersError
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
@@ -159,10 +159,8 @@ class Endpoint(Generic[Query]):
     path: str
     summary: str
     parameters: type[Query]
-    answer: Callable[[Query], dict[str, Any]]
-    """Called in a thread."""
-    schema: str
-    """What it gives, by its name in openapi.json."""
+    answer: Callable[[Query], dict[str, Any]]  # called in a thread
+    schema: str  # what it gives, by its name in openapi.json
 
     def describe(self) -> dict[str, Any]:
         """It as an operation of OpenAPI."""
@@ -190,12 +188,12 @@ class Endpoint(Generic[Query]):
         }
 
 
-def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
+def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
     """All that need the index."""
 
     def search(given: SearchParameters) -> dict[str, Any]:
         timed = site.search(given.question, given.profile)
-        return answer_object(
+        return dump_answer(
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
-from retriever.serving.web.api import Endpoint, Parameters, describe_api, endpoints, read_parameters
+from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 
@@ -32,17 +32,9 @@ if TYPE_CHECKING:
 SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'self'",
-        "script-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -58,7 +50,7 @@ NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describe
 STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
-def web_app(library: "ServedIndex") -> Starlette:
+def make_web_app(library: "ServedIndex") -> Starlette:
     handlers = Handlers(Site(library))
     pages = handlers.pages
     routes = [
@@ -86,7 +78,7 @@ class AsciiJson(JSONResponse):
 class Handlers:
     def __init__(self, site: Site) -> None:
         self.pages = Pages(site)
-        self.endpoints = endpoints(site)
+        self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints)
         # Threads of their own for searches: what needs no index is answered beside them.
         self._limiter = CapacityLimiter(SEARCHES_AT_ONCE)
@@ -136,8 +128,13 @@ class Handlers:
 
     async def answer_failure(self, request: Request, error: Exception) -> Response:
         """What went wrong, as JSON below /api and as a page elsewhere."""
-        status, message = find_status(error), str(error)
-        headers: dict[str, str] = {}
+        if isinstance(error, HTTPException):
+            status = error.status_code
+        elif isinstance(error, ParametersError | QuestionError):
+            status = 422
+        else:
+            status = 404 if isinstance(error, UsageError) else 503
+        message, headers = str(error), dict[str, str]()
         if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
             headers = dict(error.headers or {})
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
@@ -158,15 +155,6 @@ def read_preferences(request: Request) -> Preferences:
     return Preferences(
         theme if theme in THEMES else known.theme, editor if editor in EDITOR_TEMPLATES else known.editor
     )
-
-
-def find_status(error: Exception) -> int:
-    """The HTTP status that an error is answered with."""
-    if isinstance(error, HTTPException):
-        return error.status_code
-    if isinstance(error, ParametersError | QuestionError):
-        return 422
-    return 404 if isinstance(error, UsageError) else 503
 
 
 class _WithHeaders:

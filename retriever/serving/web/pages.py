@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from markupsafe import Markup
 from pydantic import Field
 
 from pageindex.front_matter import read_front_matter
@@ -84,7 +83,7 @@ class Pages:
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             phrases=phrases,
-            counted=phrases.counted,
+            pluralize=phrases.pluralize,
             static=static_address,
             themes=THEMES,
             editors=EDITOR_NAMES,
@@ -174,7 +173,12 @@ class Pages:
     def _show_passage(self, view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit) -> str:
         """A passage with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(passage)
-        front_matter, text = _render_passage(view, shown, label, visit)
+        front_matter, text = "", shown.text
+        if shown.span.first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+            pieces = text.split("\n", lines)
+            front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
+        _, resolve = _load_links(view, shown.node_id, visit)
+        page = render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), label))
         following = ""
         if shown.span.last < passage.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
@@ -198,7 +202,7 @@ class Pages:
             label=outline.label,
             passage=shown,
             front_matter=front_matter,
-            text=text,
+            text=page,
             following=following,
             rest=Span(shown.span.last + 1, passage.span.last) if following else None,
             around=around,
@@ -238,16 +242,6 @@ class Pages:
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
-
-
-def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit) -> tuple[str, Markup]:
-    """The front matter of a passage as it is written, and the rest as a page shows it."""
-    front_matter, text = "", passage.text
-    if passage.span.first == 1 and (lines := read_front_matter(text).lines):
-        pieces = text.split("\n", lines)
-        front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
-    _, resolve = _load_links(view, passage.node_id, visit)
-    return front_matter, render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), title))
 
 
 def _cut(passage: Excerpt) -> Excerpt:
