@@ -145,6 +145,9 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         "drop_index": Path("/index"),
     }.items():
         library.replace(name, result, monkeypatch)
+    monkeypatch.setattr(
+        "retriever.indexing.places.find_several", lambda names: dict.fromkeys(names or ["docs"], "/index")
+    )
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)
