@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -102,21 +102,20 @@ def test_where_nothing_is_to_be_indexed_another_index_answers_and_a_line_says_wh
     assert f"indexed below it: notes ({place}/notes), work ({place}/work)" in err
 
 
+@pytest.mark.timeout(200)  # two processes of their own
 def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
     def at_terminal(reply: str) -> tuple[int, str]:
         ours, theirs = pty.openpty()
         command = [sys.executable, str(PROGRAM), "keys"]
-        process = subprocess.Popen(command, cwd=place / "notes", stdin=theirs, stdout=theirs, stderr=theirs)
-        os.close(theirs)
-        os.write(ours, reply.encode())
         shown = b""
-        try:
-            while part := os.read(ours, 4096):
-                shown += part
-        except OSError:  # the other end is closed
-            pass
+        with subprocess.Popen(command, cwd=place / "notes", stdin=theirs, stdout=theirs, stderr=theirs) as process:
+            os.close(theirs)
+            os.write(ours, reply.encode())
+            with suppress(OSError):  # the other end is closed
+                while part := os.read(ours, 4096):
+                    shown += part
         os.close(ours)
-        return process.wait(), shown.decode().replace("\r\n", "\n")
+        return process.returncode, shown.decode().replace("\r\n", "\n")
 
     code, shown = at_terminal("n\n")
     assert code == 1
