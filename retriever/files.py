@@ -40,6 +40,11 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(exist_ok=True)  # an error when it is a file
 
 
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is there that this user may look at."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path's raises where a folder above may not be entered
+
+
 def measure_folder(folder: Path) -> int:
     """Bytes of all files in it."""
     size = 0

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.errors import Command, UsageError
-from retriever.files import measure_folder, writing_to
+from retriever.files import is_folder, measure_folder, writing_to
 from retriever.indexing.consent import forget_named
 from retriever.indexing.places import list_known, resolve_name
-from retriever.indexing.request import LAST_NAME, home_folder, is_own
+from retriever.indexing.request import LAST_NAME, absolute, home_folder, is_own
 from retriever.store.database import FILE_NAME, is_index
 from retriever.store.locks import writer_lock
 
@@ -44,7 +44,7 @@ def list_indexes() -> tuple[ListedIndex, ...]:
             name=known.name,
             path=str(known.path),
             folders=known.folders,
-            missing=tuple(folder for folder in known.folders if not Path(folder).is_dir()),
+            missing=tuple(folder for folder in known.folders if not is_folder(folder)),
             documents=known.documents,
             size_bytes=measure_folder(known.path),
             updated=max(map(_find_time, (known.path / FILE_NAME, *known.path.glob("snapshot-*/manifest.json")))),
@@ -77,8 +77,9 @@ def drop_index(name: str) -> Path:
 
 
 def find_named(name: str) -> Path:
-    """The folder of the index of that name; UsageError when there is none."""
-    place = resolve_name(name, is_asked=True)
+    """The folder of the index of that name, or of just that folder of documents; UsageError when there is none."""
+    of_folder = [known.path for known in list_known() if known.folders == (str(absolute(name)),)]
+    place = of_folder[0] if len(of_folder) == 1 else resolve_name(name, is_asked=False)
     if not is_index(place):
         raise UsageError(f"there is no index {name!r}", hint=Command("indexes", "to see what there is, run"))
     return place

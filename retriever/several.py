@@ -1,5 +1,6 @@
 """One question to several indexes, and what they find as one list."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -7,11 +8,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pageindex.node import Span
-from retriever.errors import IndexUnusableError, RetrieverError, UsageError
+from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Trace
 
 if TYPE_CHECKING:
+    from retriever.context.gather import AnswerInContext
+    from retriever.context.sections import Section
     from retriever.query import Expansion
     from retriever.retriever import Retriever
 
@@ -61,6 +64,40 @@ class SeveralRetrievers(Closing):
         trouble = tuple(Degradation(StageName.INDEX, f"{name}: not asked: {error}") for name, error in failed.items())
         top_k = max(retriever.profile.top_k for retriever in self._retrievers.values())
         return fuse_answers(answers, top_k, trouble)
+
+    def context(
+        self,
+        question: str,
+        max_tokens: int | None = None,
+        expansion: "Expansion | None" = None,
+        *,
+        recent_context: str = "",
+        focus: Sequence[str] = (),
+    ) -> "AnswerInContext":
+        """As `Retriever.context`, of what `search` finds; node ids begin with the name of their index and a colon.
+
+        Raises:
+            UsageError: `max_tokens` has no room for any section.
+            IndexLockedError: an index changed between the search and the reading of its texts.
+            RetrieverError: as `search`.
+        """
+        from retriever.context.budget import build_context, load_token_counter
+        from retriever.context.gather import AnswerInContext, gather_sections
+
+        answer = self.search(question, expansion, recent_context=recent_context, focus=focus)
+        snapshots = {state.path: state.snapshot for state in answer.indexes}
+        sections: list[Section] = []
+        for name, retriever in self._retrievers.items():
+            hits = tuple(hit for hit in answer.hits if hit.index == name)
+            with retriever.view() as view:
+                if hits and view.number != snapshots[str(retriever.path)]:
+                    raise IndexLockedError(f"{name} changed while it was read; try again when indexing has finished")
+                for section in gather_sections(view, replace(answer, hits=hits), retriever.access):
+                    node_id, heading_id = f"{name}:{section.node_id}", f"{name}:{section.heading_id}"
+                    sections.append(replace(section, node_id=node_id, heading_id=heading_id))
+        sections.sort(key=lambda section: section.rank or math.inf)  # then those that complete a family
+        most = max_tokens or max(retriever.profile.context_tokens for retriever in self._retrievers.values())
+        return AnswerInContext(answer, build_context(sections, answer.verdict, most, load_token_counter()))
 
     def close(self) -> None:
         """Closes all retrievers."""

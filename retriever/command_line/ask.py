@@ -155,15 +155,11 @@ def answer_question(
     from retriever.trace import Spent, milliseconds_since
 
     grounding: dict[str, Any] = {"recent_context": recent_context, "focus": focus}
-    if opening.several and not in_context:
-        with options.open_several(opening, console) as several:
-            opened, found = milliseconds_since(begun), None
-            answer = several.search(question, **grounding)
-    else:
-        with opening.open(console) as retriever:
-            opened = milliseconds_since(begun)
-            found = retriever.context(question, **grounding) if in_context else None
-            answer = found.answer if found else retriever.search(question, **grounding)
+    opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
+    with opened_as as retriever:
+        opened = milliseconds_since(begun)
+        found = retriever.context(question, **grounding) if in_context else None
+        answer = found.answer if found else retriever.search(question, **grounding)
     spent = Spent(opened, milliseconds_since(begun))
     if found is None:
         print_answer(answer, spent, form)

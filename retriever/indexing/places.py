@@ -19,6 +19,7 @@ from pathlib import Path
 from pageindex.files import UnreadableDocumentError, count_documents, find_document, list_files, read_file
 from pageindex.ignore import CorpusError
 from retriever.errors import Command, NoIndexError, NotIndexedError, RetrieverError, UsageError
+from retriever.files import is_folder
 from retriever.indexing.consent import MAX_NAMED_BYTES, holds_home
 from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home_folder, is_own, name_index, named_file
 from retriever.store import reading
@@ -86,11 +87,11 @@ def choose_new_place(docs: Sequence[Path], index: str | Path | None) -> Path:
 
 
 def find_holder(path: str) -> Path | None:
-    """The index that covers a file or a folder, as the current folder sees it; None where nothing is there, or none."""
+    """The index of the current folder if that covers a path, else the one that does; None where none does."""
     if os.environ.get(INDEX_VARIABLE):
         return None
-    place = absolute(path)
-    covering = _find_cover(place) if Path(path).is_absolute() or place.exists() else None
+    place, around = absolute(path), _find_cover(absolute("."))
+    covering = around if around and _is_inside(place, [around[1]]) else _find_cover(place)
     return covering[0] if covering else None
 
 
@@ -118,7 +119,7 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
             raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
         if similar:
             return similar[0].path
-    covering = _find_cover(place) if is_asked and place.is_dir() else None
+    covering = _find_cover(place) if is_asked and is_folder(place) else None
     return covering[0] if covering else place
 
 
@@ -153,7 +154,7 @@ def _find_moved(known: Iterable[KnownIndex], folder: Path) -> tuple[KnownIndex, 
     """The index with a folder that is not there any more, and whose files are here now."""
     for index in known:
         for old in index.folders:
-            if not Path(old).exists():
+            if not is_folder(old):
                 with read_index(index.path) as connection:
                     stored = next(item for item in reading.folders(connection) if item.path == old)
                     if looks_moved(reading.documents(connection, stored.key).values(), folder):
@@ -199,7 +200,7 @@ def _map_folders(index: Path, docs: Sequence[Path]) -> Choice:
 
 def _reads(index: Path, outer: str, folder: Path) -> bool:
     """Whether an index reads the documents of a folder inside one of its own: not if they are ignored or forgotten."""
-    if not folder.is_dir():
+    if not is_folder(folder):
         return False
     inside = folder.relative_to(outer).as_posix()
     with read_index(index) as connection:
@@ -286,18 +287,18 @@ def _choose_last(reason: str) -> Choice:
 
 
 def _find_cover(folder: Path) -> tuple[Path, str] | None:
-    """The index that covers a folder, and its folder there: the innermost; one in the data folder before another."""
+    """The index that covers a folder, and its folder there: the innermost; one in the data folder; the one of less."""
     recorded = _read_recorded()
     imported = {
         place: [stored.path for stored in _read_folders(place)] for place in _list_own() if place not in recorded
     }
     found = [
-        (index, outer)
+        (-len(outer), not is_own(index), len(folders), index, outer)
         for index, folders in (recorded | imported).items()
         for outer in folders
         if _is_inside(folder, [outer])
     ]
-    for index, outer in sorted(found, key=lambda item: (-len(item[1]), not is_own(item[0]), item)):
+    for *_, index, outer in sorted(found):
         if outer in {stored.path for stored in _read_folders(index)}:
             return index, outer
     return None

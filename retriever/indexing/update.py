@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
+from retriever.files import is_folder
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
@@ -127,7 +128,7 @@ def find_changes(
 
 def find_moved(connection: sqlite3.Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
     """The folder that is not where it was, but at `path`."""
-    gone = (folder for folder in folders if folder.key and not Path(folder.path).exists())
+    gone = (folder for folder in folders if folder.key and not is_folder(folder.path))
     documents = ((folder, reading.documents(connection, folder.key).values()) for folder in gone)
     return next((folder for folder, known in documents if looks_moved(known, Path(path))), None)
 

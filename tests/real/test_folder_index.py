@@ -145,6 +145,7 @@ def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: P
     assert run("empty", "indexes", "--drop", str(place / "placed"), "--yes")[0] == 0
     assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
     assert names(run) == ["notes"]
+    assert "there is no index 'sub'" in run("notes", "indexes", "--drop", "sub", "--yes")[2], "a part of one is none"
     assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
 
 
@@ -277,5 +278,9 @@ def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path
     code, out, err = run("empty", "--index", "work", "--index", str(place / "nowhere"), "keys")
     assert "work/piano.md" in out
     assert f"{place}/nowhere: not asked: there is no index" in err
-    assert "this asks one index" in run("empty", "--all", "--context", "keys")[2]
+    context = run("empty", "--all", "--context", "keys")[1]
+    assert "Rotate the keys every year." in context
+    assert "The keys of the piano are white." in context
+    (place / "asked.jsonl").write_text('{"id": "1", "question": "keys"}\n')
+    assert "this asks one index" in run("empty", "--all", "--batch", "../asked.jsonl")[2]
     assert "leave out --index" in run("empty", "--all", "--index", "work", "keys")[2]
