@@ -140,6 +140,7 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         best,
         hits=hits,
         matched_words=tuple(dict.fromkeys(chain.from_iterable(answer.matched_words for answer in answers.values()))),
+        corrections=tuple(dict.fromkeys(chain.from_iterable(answer.corrections for answer in answers.values()))),
         index=sum_states(states),
         indexes=states,
         degraded=tuple(

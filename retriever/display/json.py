@@ -179,6 +179,13 @@ class TraceJson(JsonObject):
     signals: Signals
 
 
+class CorrectionJson(JsonObject):
+    """A word of the question that was searched for in another spelling."""
+
+    wrote: Text
+    searched: Text
+
+
 class AnswerJson(JsonObject):
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -191,6 +198,7 @@ class AnswerJson(JsonObject):
     index: IndexJson
     indexes: list[IndexJson] = Field(default_factory=list)
     degraded: Sentences
+    corrections: list[CorrectionJson] = Field(default_factory=list)
     expansion: ExpansionJson | None
     timings_ms: dict[str, float] = Field(default_factory=dict)
     trace: TraceJson | None = None
