@@ -224,7 +224,7 @@ def index_changes(
         for folder in folders:
             writing.set_link_targets(connection, folder)
         # This is most of the memory in use, and the snapshot needs it.
-        nodes, parsed, chunks, documents = [], [], [], {}
+        nodes, parsed, kept, chunks, documents = [], [], [], [], {}
         progress.advance("writing", 1)
         if is_anew and encoder:
             writing.remove_other_models(connection, encoder.fingerprint)
