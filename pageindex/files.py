@@ -12,6 +12,7 @@ CorpusError
 import errno
 import os
 import stat
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -307,6 +308,19 @@ def count_other_formats(root: Path, options: CorpusOptions | None = None) -> Cou
     walk.run()
     assert walk.others is not None
     return walk.others
+
+
+def count_documents(root: Path, options: CorpusOptions | None = None, *, seconds: float) -> tuple[int, int, bool]:
+    """How many documents `list_files` would list, how many bytes they have, and whether the time was enough for all."""
+    walk = _Walk(os.path.realpath(root), options or CorpusOptions())
+    end = time.monotonic() + seconds
+    pending = [("", IgnoreRules.of_caller(walk.options.ignore))]
+    try:
+        while pending and time.monotonic() < end:
+            pending.extend(walk.list_folder(*pending.pop()))
+    except UnreadableFolderError:
+        return 0, 0, True
+    return len(walk.files), sum(file.size for file in walk.files), not pending
 
 
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:

@@ -11,6 +11,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── DocumentsError              the folder of documents is missing, unreadable or holds no document
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
+│   │   └── NotIndexedError     there are documents here, and no index covers them
 │   ├── IndexVersionError       it was made by a version with another format
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
@@ -35,6 +36,7 @@ page and the MCP server take `message` and `hint` apart, and say the hint in the
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 
@@ -151,6 +153,23 @@ class IndexUnusableError(RetrieverError):
 
 class NoIndexError(IndexUnusableError):
     """There is no index yet."""
+
+
+class NotIndexedError(NoIndexError):
+    """No index covers the current folder, which holds documents.
+
+    Attributes:
+        folder: the current folder, absolute.
+        documents: how many it holds; of a large folder those that were counted in a second.
+        size_bytes: of these documents.
+        is_all: whether these are all.
+    """
+
+    def __init__(
+        self, message: str, folder: Path, documents: int, size_bytes: int, *, is_all: bool = True, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.folder, self.documents, self.size_bytes, self.is_all = folder, documents, size_bytes, is_all
 
 
 class IndexVersionError(IndexUnusableError):

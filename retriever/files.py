@@ -5,7 +5,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -38,6 +38,20 @@ def make_private_folder(folder: Path) -> None:
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)  # an error when it is a file
+
+
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is there that this user may look at."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path's raises where a folder above may not be entered
+
+
+def measure_folder(folder: Path) -> int:
+    """Bytes of all files in it."""
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a writer may remove one meanwhile
+            size += file.stat().st_size if file.is_file() else 0
+    return size
 
 
 def sync(path: Path) -> None:

@@ -65,6 +65,7 @@ class Retriever(Closing):
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
+        self.path = request.index
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
         self._index = OpenIndex(request.index)
         self._is_closed = False
@@ -212,7 +213,8 @@ class Retriever(Closing):
     def status(self, *, details: bool = False) -> Status:
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
         with self.view() as view:
-            return read_status(view, self._watch, self.profile, details=details)
+            status = read_status(view, self._watch, self.profile, details=details)
+        return replace(status, index=replace(status.index, note=self._request.note))
 
     @property
     def access(self) -> FolderAccess:
@@ -300,7 +302,7 @@ class Retriever(Closing):
             words: tuple[str, ...] = ()
             if searched is None or searched.sections:
                 hits, words = search(part, self._models, expanded, self.profile, self._reranker, recorder)
-            state = read_state(view, fresh)
+            state = replace(read_state(view, fresh), note=self._request.note)
         assessment = assess(recorder.signals)
         return Answer(
             question=expanded.asked,

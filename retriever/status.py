@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
@@ -46,14 +47,10 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    size = 0
-    for file in view.index.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # a writer may remove one meanwhile
-            size += file.stat().st_size if file.is_file() else 0
     return Status(
         index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
-        size_bytes=size,
+        size_bytes=measure_folder(view.index),
         changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),
         broken_links=view.counts.broken_links,

@@ -216,7 +216,8 @@ class Hit:
     score: float
     scale: str
     """What the score is: `rrf` (a sum of weights / (k + rank)), `convex` or `blended` (of weighted scores), `reranked`
-    (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
+    (0 to 1 and what entities add; docs/reranking.md), `several` (of several indexes: confidence / (k + rank)).
+    Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
     matched_fields: tuple[tuple[str, str], ...] = ()
@@ -229,6 +230,8 @@ class Hit:
     """As `CitationState` in citations.py; where the text has `moved`, `span` and `passage` are its new place."""
     sentence: str = ""
     """The sentence of the passage that is nearest to the question by words, as plain text; empty where none is."""
+    index: str = ""
+    """The name of its index, where several were asked."""
 
     @property
     def citation(self) -> str:
@@ -260,6 +263,8 @@ class IndexState:
     """Files that could not be read; `status` names them."""
     unchecked_folders: int = 0
     """Folders that are not looked at, because nobody has named them for this index."""
+    note: str = ""
+    """Why this index was asked, where nobody named it and it is not the one of the current folder."""
 
     @property
     def fresh(self) -> bool:
@@ -376,6 +381,8 @@ class Answer:
     """The part of the index that was searched; None for all of it."""
     notes: tuple[str, ...] = ()
     """How the question was read where that may surprise, and why a scope left nothing, as sentences."""
+    indexes: tuple[IndexState, ...] = ()
+    """Each of them, where several indexes were asked; `index` is then the sum of all, without a path."""
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"

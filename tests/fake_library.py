@@ -21,6 +21,7 @@ from retriever.display.json import dump_hit
 from retriever.doctor import CheckUp, Finding
 from retriever.expansion.cache import ExpansionMetrics, Gain
 from retriever.history import QuestionLog
+from retriever.indexes import ListedIndex
 from retriever.indexing.forget import ForgetReport
 from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
@@ -121,8 +122,13 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         "forget_documents": ForgetReport("/index", ("a.md",), 1, (), 0.1),
         "check_up": CheckUp((Finding("index", "index", "well", "/index"),)),
         "open_history": HISTORY,
+        "list_indexes": (ListedIndex("docs", "/index", ("/docs",), (), 155, 22_900_000, 1_900_000_000.0),),
+        "drop_index": Path("/index"),
     }.items():
         library.replace(name, result, monkeypatch)
+    monkeypatch.setattr(
+        "retriever.indexing.places.find_several", lambda names: dict.fromkeys(names or ["docs"], "/index")
+    )
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)

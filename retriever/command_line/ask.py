@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -68,7 +68,8 @@ class AskCommand(options.WithExamples):
     epilog=options.EXIT_CODES_HELP,
 )
 @options.question
-@options.opening(options.docs, options.index, options.profile)
+@options.opening(options.docs, options.indexes, options.profile)
+@click.option("--all", "everywhere", is_flag=True, help="Ask all your indexes (see `indexes`).")
 @options.scope
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
@@ -110,6 +111,7 @@ def ask(
     editor: str,
     resident: str,
     *,
+    everywhere: bool,
     full: bool,
     explain: bool,
     context: bool,
@@ -127,6 +129,10 @@ def ask(
     """
     options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
+    if everywhere:
+        if opening.index or opening.several:
+            raise click.UsageError("--all asks all indexes: leave out --index")
+        opening = replace(opening, several=options.EVERY_INDEX)
     one = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     excluded = ", ".join(name for name, given in one.items() if given)
     if batch is not None:
@@ -199,11 +205,12 @@ def answer_question(
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
     from retriever.trace import Spent, milliseconds_since
 
-    with opening.open(console) as retriever:
+    opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
+    with opened_as as retriever:
         opened = milliseconds_since(begun)
         found = retriever.context(question, **grounding) if in_context else None
         answer = found.answer if found else retriever.search(question, **grounding)
-        spent = Spent(opened, milliseconds_since(begun))
+    spent = Spent(opened, milliseconds_since(begun))
     if found is None:
         print_answer(answer, spent, form)
     elif form.as_json:
@@ -250,6 +257,7 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     for stage in answer.trace.stages:
         log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
     state, report = answer.index, answer.expansion
+    several = answer.indexes
     if answer.corrections:
         console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
     for note in (*answer.degraded, *answer.notes):
@@ -258,20 +266,31 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
         rewordings = pluralize(len(report.rewordings), "rewording")
         passages = pluralize(len(report.passages), "hypothetical passage")
         console.note_dim(f"also searched with {rewordings}, {passages} ({report.note})")
-    if state.stale_files:
-        changed = pluralize(state.stale_files, "file")
-        console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(state, index)}")
+    for one in several or (state,):
+        if one.stale_files:
+            changed = pluralize(one.stale_files, "file")
+            place = one.path if several else index
+            console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(one, place)}")
     if state.skipped_files:
         console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
     if not answer.hits and (answer.scope is None or answer.scope.sections):
         console.note("nothing found: try other words, or --profile recall")
     if footer:
-        part = answer.scope or state
-        amount = f"{pluralize(part.sections, 'section')} of {pluralize(part.documents, 'file')}"
-        if answer.scope is not None:
-            amount += f" ({' '.join(answer.scope.scope.terms)})"
-        folders = ", ".join(shorten_path(folder, ".") for folder in state.folders)
-        console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {describe_freshness(state)}")
+        console.note_dim(f"{describe_search(answer)} | {answer.profile} | {spent} | {describe_freshness(state)}")
+
+
+def describe_search(answer: "Answer") -> str:
+    """`searched 3 sections of 2 files (in:daily) in notes`."""
+    from retriever.display.phrases import pluralize
+
+    part = answer.scope or answer.index
+    amount = f"{pluralize(part.sections, 'section')} of {pluralize(part.documents, 'file')}"
+    if answer.scope is not None:
+        amount += f" ({' '.join(answer.scope.scope.terms)})"
+    folders = ", ".join(shorten_path(folder, ".") for folder in answer.index.folders)
+    if answer.indexes:
+        folders = f"{pluralize(len(answer.indexes), 'index', 'indexes')}: {folders}"
+    return f"searched {amount} in {folders}"
 
 
 # `ask --batch`: many questions in one process, each answered as one line of JSON.

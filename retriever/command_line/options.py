@@ -2,10 +2,12 @@
 
 import functools
 import math
+import os
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
@@ -16,7 +18,7 @@ from click.shell_completion import CompletionItem
 from retriever.command_line import COMMANDS
 from retriever.command_line.console import Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
-from retriever.errors import QuestionError, RetrieverError
+from retriever.errors import NotIndexedError, QuestionError, RetrieverError
 from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import Bounds, Setting, list_settings, merge, nest
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
     from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
 
 
 class ExitCode(IntEnum):
@@ -71,12 +74,14 @@ def complete_reference(context: click.Context, _: click.Parameter, incomplete: s
     """Paths of documents; behind a `#` their sections."""
     import sqlite3
 
-    from retriever.indexing.request import absolute, find_index
+    from retriever.indexing.places import choose_index
+    from retriever.indexing.request import absolute
     from retriever.store.database import open_database
 
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
     try:
-        index = find_index(tuple(map(absolute, context.params.get("docs") or ())), context.params.get("index"))
+        docs = tuple(map(absolute, context.params.get("docs") or ()))
+        index = choose_index(docs, context.params.get("index")).index
         with closing(open_database(index)) as connection:
             rows = connection.execute(
                 f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?",
@@ -172,10 +177,19 @@ def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type fo
 
 index = click.option(
     "--index",
-    metavar="DIR",
+    metavar="NAME|DIR",
     shell_complete=complete_folder,
-    help="The index's folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that belongs to --docs in your data "
-    "folder, else the one used last.",
+    help="The index's name (see `indexes`) or folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that covers the "
+    "folders in question, or the current one.",
+)
+indexes = click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    metavar="NAME|DIR",
+    shell_complete=complete_folder,
+    help="The index to ask, by its name (see `indexes`) or folder; otherwise that of the current folder. Repeat it to "
+    "ask several.",
 )
 docs = click.option(
     "--docs",
@@ -241,10 +255,27 @@ class Opening:
     index: str | None = None
     profile: str = DEFAULT_PROFILE
     settings: Mapping[str, Any] = field(default_factory=dict)
+    several: tuple[str, ...] = ()  # in place of `index`, where several are asked
 
     @property
     def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
+        if self.several:
+            raise click.UsageError("this asks one index: give --index once")
         return self.docs, self.index, self.profile, self.settings
+
+    def with_offer(self, console: Console) -> "Opening":
+        """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
+        from retriever.indexing.places import choose_index
+
+        try:
+            if not self.docs:
+                choose_index((), self.index)
+        except NotIndexedError as error:
+            if can_ask(console):
+                return replace(self, docs=[offer_index(error, console)])
+        except RetrieverError:  # who opens it says so
+            pass
+        return self
 
     @contextmanager
     def open(self, console: Console) -> "Iterator[Retriever]":
@@ -253,13 +284,65 @@ class Opening:
 
         opener: Opener = click.get_current_context().obj or open_retriever
         with console.show_progress() as progress:
-            opened = opener(*self.arguments, progress)
+            try:
+                opened = opener(*self.arguments, progress)
+            except NotIndexedError as error:
+                docs = [offer_index(error, console)]
+                opened = opener(*replace(self, docs=docs).arguments, progress)
         with opened as retriever:
             yield retriever
 
 
+EVERY_INDEX = ("--all",)  # in place of names
+# Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
+BYTES_A_SECOND = 17_000
+
 # Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
 Opener = Callable[..., AbstractContextManager["Retriever"]]
+
+
+@contextmanager
+def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetrievers]":
+    """The indexes of `--index a --index b`, each opened as one of them alone is."""
+    from retriever.errors import IndexUnusableError
+    from retriever.indexing.places import find_several
+    from retriever.several import SeveralRetrievers
+
+    if opening.docs:
+        raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
+    with ExitStack() as stack:
+        retrievers, failed = {}, {}
+        for name, place in find_several(() if opening.several == EVERY_INDEX else opening.several).items():
+            try:
+                one = replace(opening, index=str(place), several=()).open(console)
+                retrievers[name] = stack.enter_context(one)
+            except IndexUnusableError as error:
+                failed[name] = error
+        yield SeveralRetrievers(retrievers, failed)
+
+
+def can_ask(console: Console) -> bool:
+    return not console.quiet and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def offer_index(error: NotIndexedError, console: Console) -> str:
+    """The folder without an index, when the user at the terminal wants one; otherwise the error."""
+    if not can_ask(console):
+        raise error
+    from retriever.display.phrases import format_duration, pluralize
+
+    seconds = error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1)
+    files = pluralize(error.documents, "Markdown file") + ("" if error.is_all else " and more")
+    console.note(
+        f"{error.folder} has no index yet. It holds {files}: reading them takes {format_duration(seconds)}, once."
+    )
+    try:
+        is_wanted = click.confirm("Index it now?", default=True, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    if not is_wanted:
+        raise error
+    return str(error.folder)
 
 
 def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
@@ -269,6 +352,11 @@ def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]],
         @functools.wraps(function)
         def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
             named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
+            match parameters.pop("indexes", ()):
+                case (one,):
+                    named["index"] = one
+                case given:
+                    named["several"] = given
             return function(opening=Opening(**named), **parameters)
 
         return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)

@@ -108,7 +108,8 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbe
     """The citation, the titles above the section, its text or the part that matched, and why it is there."""
     place = shorten_path(hit.folder, hit.file)
     cited = page.cite(f"{place}:{hit.passage}", f"{hit.folder}/{hit.file}", hit.passage.first)
-    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}"
+    index = f"  {sanitize_line(hit.index)}" if hit.index else ""
+    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:

@@ -18,7 +18,7 @@ from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import format_size, pluralize
-from retriever.errors import IndexLockedError, ServingError
+from retriever.errors import IndexLockedError, NotIndexedError, ServingError
 from retriever.files import Closing
 from retriever.serving.resident_client import (
     PACKAGE,
@@ -104,6 +104,7 @@ def serve(
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    opening = opening.with_offer(console)
     with http.listen(host, port) as listener, ServedIndex(*opening.arguments) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
@@ -216,7 +217,10 @@ class QuestionRunner(Closing):
 
         # All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
         # index settings.
-        request = index_request(docs, index, profile, settings)
+        try:
+            request = index_request(docs, index, profile, settings)
+        except NotIndexedError as error:  # it is offered to index the folder: this process has no terminal
+            raise DeclinedError(str(error)) from error
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:

@@ -94,6 +94,7 @@ class HitJson(JsonObject):
 
     rank: Count
     node_id: Text
+    index: Text = ""
     folder: Text
     file: Text
     start_line: Line = Field(validation_alias=AliasPath("span", "first"))
@@ -132,6 +133,7 @@ class IndexJson(JsonObject):
     stale_files: Count
     skipped_files: Count
     unchecked_folders: Count
+    note: Text = ""
 
 
 class DroppedJson(JsonObject):
@@ -228,6 +230,7 @@ class AnswerJson(JsonObject):
     confidence: Annotated[float, Field(ge=0, le=1)]
     hits: list[HitJson]
     index: IndexJson
+    indexes: list[IndexJson] = Field(default_factory=list)
     degraded: Sentences
     corrections: list[CorrectionJson] = Field(default_factory=list)
     expansion: ExpansionJson | None
@@ -322,6 +325,19 @@ class StatusJson(JsonObject):
     remarks: SkippedFiles = Field(default_factory=list)
     forgotten: SkippedFiles = Field(default_factory=list)
     details: StatusDetailsJson | None = None
+
+
+class ListedIndexJson(JsonObject):
+    """An index of this user; `missing` are those of its folders that are not there."""
+
+    name: Text
+    path: Text
+    folders: list[Text]
+    missing: list[Text]
+    documents: Count
+    size_bytes: Count
+    updated: float
+    trouble: Text
 
 
 class IndexReportJson(JsonObject):

@@ -101,9 +101,9 @@ def format_section(hit: "Hit") -> str:
     return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
-def pluralize(number: int, noun: str) -> str:
-    """`1 file`, `1,203 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def pluralize(number: int, noun: str, several: str = "") -> str:
+    """`1 file`, `1,203 files`; `several` where the plural is another word."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
 
 
 def format_size(number: int) -> str:
@@ -116,6 +116,23 @@ def format_size(number: int) -> str:
         if amount < 1000:
             return f"{amount:.1f} {unit}"
     return f"{amount / 1000:.1f} TB"
+
+
+def format_duration(seconds: float) -> str:
+    """A rough time for people: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
+    if seconds < 8:
+        return "a few seconds"
+    if seconds < 100:
+        return f"about {-(-seconds // 10) * 10:.0f} seconds"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 6000 else f"about {seconds / 3600:.0f} hours"
+
+
+def format_age(seconds: float) -> str:
+    """How long ago: `just now`, `5 minutes ago`, `3 days ago`."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{pluralize(int(seconds // length), unit)} ago"
+    return "just now"
 
 
 def describe_freshness(state: "IndexState") -> str:

@@ -67,6 +67,7 @@ class Changes:
 
     folder: StoredFolder
     unchanged: int
+    is_absorbed: bool = False  # a folder around it is indexed from now on, with these documents in it
     # New files and their text; the document's key is 0.
     added: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
     # Known files with another content: the document with its old key and what it looks like now.

@@ -138,16 +138,21 @@ def _widening(documents: Mapping[str, Any]) -> list[str]:
 
 def check_folders(folders: Sequence[Path]) -> None:
     """Refuses the user's home folder, and those that hold it: they are hardly ever meant."""
-    try:
-        home = Path.home().resolve()
-    except (RuntimeError, OSError):
-        return
     for folder in folders:
-        if folder == home or folder in home.parents:
+        if holds_home(folder):
             raise UsageError(
                 f"{folder} holds everything that is yours: name the folder of documents",
                 hint=Command(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
             )
+
+
+def holds_home(folder: Path) -> bool:
+    """Whether it is the user's home folder, or one that holds it."""
+    try:
+        home = Path.home().resolve()
+    except (RuntimeError, OSError):
+        return False
+    return folder == home or folder in home.parents
 
 
 def check_server(index: Path, given: GivenSettings) -> None:

@@ -47,7 +47,7 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
     started = time.perf_counter()
     with _writing(request) as connection:
-        targets = [_target(connection, reference) for reference in references]
+        targets = [target for reference in references for target in _targets(connection, reference)]
         with transaction(connection):
             removed = sum(_remove(connection, target) for target in targets)
             # What was made of texts that no document has any more: earlier versions of these may be among them.
@@ -69,9 +69,11 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     """Lets what was forgotten be indexed again: the next `index` reads it. UsageError when it was not forgotten."""
     started = time.perf_counter()
     with _writing(request) as connection:
-        targets = [_target(connection, reference) for reference in references]
-        for reference, target in zip(references, targets, strict=True):
-            if target.path not in target.folder.forgotten:
+        targets = []
+        for reference in references:
+            meant = _targets(connection, reference)
+            targets += [target for target in meant if target.path in target.folder.forgotten]
+            if not any(target in targets for target in meant):
                 raise UsageError(f"{reference!r} was not forgotten", hint=Command("status", "to see what was, run"))
         with transaction(connection):
             rows = [(target.folder.key, target.path) for target in targets]
@@ -95,22 +97,21 @@ def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def _target(connection: sqlite3.Connection, reference: str) -> _Target:
+def _targets(connection: sqlite3.Connection, reference: str) -> list[_Target]:
+    """What a reference names: one place, which two folders hold where one of them is inside the other."""
     folders = reading.folders(connection)
     possible = list(locate_path(folders, reference))
     for folder in folders:
         if reference.startswith(folder.prefix) and (path := reference.removeprefix(folder.prefix).strip("/")):
             possible.append((folder, path))
     meant = {_known(connection, folder, path) for folder, path in possible} - {None}
-    match sorted(filter(None, meant), key=lambda target: target.name):
-        case [target]:
-            return target
-        case []:
-            raise UnknownReferenceError(reference)
-        case [first, second, *_]:
-            places = [f"{Path(target.folder.path) / target.path}" for target in (first, second)]
-            raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
-    raise AssertionError
+    targets = sorted(filter(None, meant), key=lambda target: target.name)
+    if not targets:
+        raise UnknownReferenceError(reference)
+    places = list(dict.fromkeys(f"{Path(target.folder.path) / target.path}" for target in targets))
+    if len(places) > 1:
+        raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
+    return targets
 
 
 def _known(connection: sqlite3.Connection, folder: StoredFolder, path: str) -> _Target | None:

@@ -58,6 +58,8 @@ PARENT_CHECK_S = 0.5
 
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
 NEXT_STEPS: dict[type[Exception], str] = {
+    errors.NotIndexedError: "the folder that the server was started in is not indexed; ask the user to run there: "
+    "hybrid_retrieve.py index . (or to start it with --index NAME)",
     errors.NoIndexError: "nothing is indexed; ask the user to run: hybrid_retrieve.py index FOLDER",
     errors.IndexVersionError: "the index is of a newer version; ask the user to update hybrid-retrieve",
     errors.IndexLockedError: "another process is writing to the index; call again in a moment",

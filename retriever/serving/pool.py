@@ -134,14 +134,12 @@ class ServedIndex(Closing):
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
         from retriever.api import open_retriever
-        from retriever.indexing.request import absolute, find_index
 
-        place = find_index([absolute(folder) for folder in self._docs], self._index)
         retriever = open_retriever(
             self._docs, self._index, profile, merge(self._settings, settings), self._pool.progress
         )
         # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
-        self._docs, self._index = (), str(place)
+        self._docs, self._index = (), str(retriever.path)
         return retriever
 
     def close(self) -> None:

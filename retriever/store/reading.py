@@ -153,6 +153,10 @@ def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int
     return {row[0]: StoredDocument(*row) for row in rows}
 
 
+def document_count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
+
+
 def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
     """Files of a folder that could not be read, by path, with what they looked like then."""
     rows = connection.execute(

@@ -33,6 +33,11 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
     return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
+def set_forgotten(connection: sqlite3.Connection, folder: StoredFolder) -> None:
+    rows = [(folder.key, path) for path in folder.forgotten]
+    connection.executemany("INSERT OR IGNORE INTO forgotten (folder_key, path) VALUES (?, ?)", rows)
+
+
 def put_document(
     connection: sqlite3.Connection,
     folder_key: int,

@@ -327,7 +327,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "--force replaces it" in taken.stderr
     mapped = run("import", "notes.zip", "--docs", "there")
     assert mapped.stdout.startswith(f"imported 1 document, 1 section of {tmp_path / 'there'} into "), mapped.stderr
-    assert " 1  there/a.md:1-3\n" in run("otter asleep", "-q", "--top-k", "1").stdout
+    assert " 1  there/a.md:1-3\n" in run("otter asleep", "-q", "--top-k", "1", "--index", "there").stdout
     (tmp_path / "docs").rename(tmp_path / "gone")
     away = run("import", "notes.zip", "--index", "new", "--json")
     assert json.loads(away.stdout)["index"]["documents"] == 1

@@ -187,7 +187,9 @@ def test_a_closed_pipe_is_quiet(run: CommandLine) -> None:
 
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_standard_streams_that_take_nothing(run: CommandLine, redirect: str, code: int) -> None:
-    result = run_command(["sh", "-c", f'exec "$@" {redirect}', "sh", *command("tree")], run.folder, run.environment)
+    result = run_command(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *command("tree", "-q")], run.folder, run.environment
+    )
     assert result.returncode == code
     assert "Traceback" not in result.stderr
     assert result.stderr.count("\n") == code

@@ -141,7 +141,8 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
          "matched": None, "via": None, "note": ""},
     ]
     found = {
-        "rank": 1, "node_id": "guide/mail.md#mail/after-the-response", "folder": "/docs", "file": "guide/mail.md",
+        "rank": 1, "node_id": "guide/mail.md#mail/after-the-response", "index": "", "folder": "/docs",
+        "file": "guide/mail.md",
         "start_line": 12, "end_line": 34, "passage": {"start_line": 12, "end_line": 34},
         "citation": "guide/mail.md:12-34", "citation_state": "exact", "sentence": "",
         "title": "After the response", "breadcrumb": ["Mail"], "snippet": HIT.snippet, "summary": HIT.summary,
@@ -151,11 +152,13 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
     index = {
         "path": "/index", "folders": ["/docs"], "snapshot": 7, "documents": 155, "sections": 1203, "chunks": 3204,
         "fresh": False, "refreshed_files": 0, "stale_files": 2, "skipped_files": 0, "unchecked_folders": 0,
+        "note": "",
     }
     assert content == {
         "schema_version": 2, "question": "send an email after the response has gone out", "profile": "balanced",
-        "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "degraded": ["semantic: off"],
-            "corrections": [],
+        "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "indexes": [],
+        "degraded": ["semantic: off"],
+        "corrections": [],
         "expansion": None,
         "scope": None,
         "notes": [],
