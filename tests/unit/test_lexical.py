@@ -201,7 +201,7 @@ def test_files_of_two_indexes_do_not_mix(tmp_path: Path) -> None:
 
 def test_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_lexical(tmp_path / "l", {1: ["word"]})
-    monkeypatch.setattr("retriever.lexical.tokens.RULES", 2)
+    monkeypatch.setattr("retriever.lexical.tokens.RULES", 99)
     with pytest.raises(SnapshotError, match="another version"):
         LexicalIndex.open(tmp_path / "l")
 
