@@ -6,7 +6,7 @@ What a reference names is told here for every face: a node id (`guide.md#guide/i
 
 import re
 import sqlite3
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pageindex.markdown import count_lines
@@ -216,9 +216,9 @@ class Relations:
     siblings: Sequence[Node]
     """Nearest first; a file has none here: the outline of its folder shows them."""
     links: Sequence[Node]
-    """What it links to, in the order of the links."""
+    """What it links to, in the order of the links; of a file, what any section of it links to in other files."""
     backlinks: Sequence[Node]
-    """What links to it, by document and place."""
+    """What links to it, by document and place; of a file, from other files to any section of it."""
 
 
 def find_relations(view: View, reference: str) -> Relations:
@@ -233,15 +233,26 @@ def find_relations(view: View, reference: str) -> Relations:
     tree.load_nodes([node_id])
     node = tree.node(node_id)
     above = node.path.rpartition("/")[0]
+    links, backlinks = tree.links(node_id), tree.backlinks(node_id)
+    if node.kind is NodeKind.FILE:  # its links stand in its sections
+        of_file = [node_id, *(section.id for section in tree.sections(key) if section.id != node_id)]
+        links = _outside(view, key, (other for own in of_file for other in tree.links(own)))
+        backlinks = _outside(view, key, (other for own in of_file for other in tree.backlinks(own)))
     return Relations(
         node=node,
         parent=tree.parent(node_id),
         folder=folder_id(prefix, above) if node.kind is NodeKind.FILE else "",
         children=tree.children(node_id),
         siblings=tree.siblings(node_id),
-        links=tree.links(node_id),
-        backlinks=tree.backlinks(node_id),
+        links=links,
+        backlinks=backlinks,
     )
+
+
+def _outside(view: View, document_key: int, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that are in other documents than this one, each once."""
+    distinct = {node.id: node for node in nodes}
+    return [node for node_id, node in distinct.items() if view.tree.document_key(node_id) != document_key]
 
 
 def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:

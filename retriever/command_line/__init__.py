@@ -10,6 +10,7 @@ COMMANDS = {
     "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     "read": ("show:read", "Print a section, a file, or lines of it."),
+    "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
     "status": ("show:status", "Show what is indexed, how fresh it is, and what was skipped."),
     "history": ("history:history", "Show or delete the questions that were recorded (--record)."),
     "forget": ("history:forget", "Remove documents from an index, with every trace of them."),

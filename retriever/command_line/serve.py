@@ -51,12 +51,17 @@ STOP_S = 10.0  # for a process that was told to leave; then it is killed
 VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "SSL_", "REQUESTS_CA_")
 
 
+about_option = click.option(
+    "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
+)
+
+
 @click.command(
     "serve",
     cls=WithExamples,
     examples=(
         "serve",
-        "serve --web --docs docs",
+        "serve --web --open --docs docs",
         "serve --mcp --web --port 9000",
         "serve --mcp --host 192.168.1.5 --token-file token.txt",
     ),
@@ -74,6 +79,8 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
+@about_option
+@click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @click.option("--stop", is_flag=True, help="End the resident process.")
 @click.option(
     "--idle-minutes",
@@ -94,6 +101,7 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
+    about: str,
     idle_minutes: float,
     docs: tuple[str, ...],
     index: str | None,
@@ -101,6 +109,7 @@ def serve(
     *,
     mcp: bool,
     web: bool,
+    opens: bool,
     stop: bool,
     background: bool,
 ) -> ExitCode:
@@ -109,8 +118,10 @@ def serve(
     With neither, a resident process keeps index and models open, and answers what `ask` is asked in other processes.
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
+    if opens and not web:
+        raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
-        if docs or index or settings:
+        if docs or index or settings or about:
             raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
         return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 
@@ -122,7 +133,7 @@ def serve(
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
-    with http.listen(host, port) as listener, ServedIndex(docs, index, profile, settings) as served:
+    with http.listen(host, port) as listener, ServedIndex(docs, index, profile, settings, about=about) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
@@ -131,6 +142,8 @@ def serve(
             console.note(f"web page  {address.url}/")
         if token:
             console.note(f"token     in {token_file}; send it as: Authorization: Bearer TOKEN")
+        if opens:
+            open_browser(console, f"{address.url}/")
         console.note_dim("Ctrl-C ends it")
         http.run(app, listener, address)
     return ExitCode.OK
@@ -140,16 +153,19 @@ def serve(
     "mcp",
     cls=WithExamples,
     examples=(
-        "mcp --docs docs",
+        'mcp --docs docs --about "How our team works"',
         "mcp --index ~/.local/share/notes-index --profile recall",
     ),
     params=setting_options(),
 )
+@about_option
 @docs_option
 @index_option
 @profile_option
 @console_option
-def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index: str | None, profile: str) -> ExitCode:
+def mcp(
+    console: Console, settings: dict[str, Any], about: str, docs: tuple[str, ...], index: str | None, profile: str
+) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs into the configuration of an editor or a coding agent, not into a terminal.
@@ -159,9 +175,21 @@ def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index
     from retriever.settings.layers import load_profile
 
     load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(docs, index, profile, settings) as served:
+    with ServedIndex(docs, index, profile, settings, about=about) as served:
         serve_stdio(served)
     return ExitCode.OK
+
+
+def open_browser(console: Console, address: str) -> None:
+    """Opens a page as soon as it can be loaded: the socket listens already, so a browser waits for the answer."""
+    import webbrowser
+
+    try:
+        is_open = webbrowser.open(address)
+    except webbrowser.Error:
+        is_open = False
+    if not is_open:
+        console.note("no browser could be opened; open the address above yourself")
 
 
 # The resident process.

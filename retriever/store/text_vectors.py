@@ -64,6 +64,14 @@ def chunk_vectors(
     return _as_matrix(connection.execute(query, (fingerprint, keys_as_json(chunk_keys))))
 
 
+def vectors_of_nodes(
+    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str]
+) -> tuple[list[int], list[str], FloatMatrix]:
+    """As `chunk_vectors`, of the chunks of these nodes."""
+    query = f"{_VECTORS} WHERE node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key"
+    return _as_matrix(connection.execute(query, (fingerprint, json.dumps(list(node_ids)))))
+
+
 def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]:
     """The key of the first chunk of each text whose vector is there, ascending."""
     rows = connection.execute(

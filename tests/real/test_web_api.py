@@ -55,6 +55,8 @@ def test_the_api_gives_what_the_command_line_prints(
     assert found["trace"]["rankings"] == said["trace"]["rankings"]
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
     assert node == printed(capsys, "read", "mail.md#mail/stamps", "--index", str(index))
+    similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
+    assert similar == printed(capsys, "similar", "mail.md", "--count", "2", "--index", str(index))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2", "limit": "1000"}).json()
     assert tree["nodes"] == printed(capsys, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
 
@@ -88,6 +90,7 @@ def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
         ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
         ("/api/node?reference=%ff%00", 404, "is not in the index"),
         ("/health?x=1", 422, "x is no parameter"),
+        ("/api/similar?reference=empty.md", 404, "has no text that was embedded"),
         ("/api/nothing", 404, "no such page"),
     ],
 )
@@ -106,7 +109,7 @@ def test_other_methods_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
-@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node"])])
+@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node", "/api/similar"])])
 @pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
 def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
     operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]

@@ -136,7 +136,7 @@ LAYERS = {
         "expansion",
         "rerank",
         "freshness search",
-        "browse context history status",
+        "browse context history overview status similar",
         "retriever archive",
         "repair doctor",
         "api watch",

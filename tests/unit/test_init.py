@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hybrid_retrieve import main
+from retriever.indexing.consent import name_folders
 from retriever.settings.layers import load_profile, profile_names
 from retriever.settings.schema import Profile, list_settings
+from tests.shelf import Shelf
 
 
 @pytest.fixture(autouse=True)
@@ -60,3 +63,32 @@ def test_a_name_that_no_profile_can_have_is_refused(capsys: pytest.CaptureFixtur
 def test_a_name_cannot_leave_its_comment() -> None:
     assert main(["init", "a\ntop_k: 3\n.yaml"]) == 0
     assert load_profile("a\ntop_k: 3\n.yaml", environment={}) == Profile()
+
+
+def test_a_skill_for_agents_is_written_once_and_kept_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*arguments: str, code: int = 0) -> str:
+        assert main(["init", "--agent", "--index", "index", *arguments]) == code
+        printed = capsys.readouterr()
+        return printed.out + printed.err
+
+    assert "nothing is indexed that an agent could ask" in said(code=1)
+    shelf = Shelf(Path.cwd(), {"guide/a.md": '# Alpha\'s "rays"\n\nThey bend.\n', "README.md": "# All\n\nOn rays.\n"})
+    shelf.update()
+    name_folders(shelf.index, [shelf.docs], {})
+    skill = Path(".claude/skills/search-documents/SKILL.md")
+    assert said("--about", "Optics") == f"wrote {skill}: what is indexed, and how to ask it\n"
+    text = skill.read_text(encoding="utf-8")
+    head = yaml.safe_load(text.split("---")[1])
+    assert head["name"] == "search-documents"
+    assert 'Titles: Alpha\'s "rays"' in head["description"]
+    assert "- `docs` (2 files): `On rays.`\n  - `guide/` (1 file)" in text
+    assert "About them: Optics" in text
+    assert f" ask --index {shelf.index} --json " in text
+    assert said("--about", "Optics") == f"{skill} says this already; nothing was changed\n"
+    shelf.write("guide/b.md", "# Beta\n\nThey do not.\n")
+    shelf.update()
+    assert said().startswith("wrote anew")
+    skill.write_text("mine", encoding="utf-8")
+    assert "--force writes over it" in said(code=2)
+    assert said("--force").startswith("wrote anew")
+    assert main(["init", "--about", "Optics"]) == 2

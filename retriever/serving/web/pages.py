@@ -41,6 +41,7 @@ from retriever.serving.web.site import (
 )
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
+from retriever.similar import find_similar
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
 from retriever.types import Stage
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 # Of a document in one page; a link leads to the rest.
 MAX_SHOWN_CHARS = 60_000
 MAX_SHOWN_LINKS = 30
+MAX_SIMILAR = 5
 # Changed and skipped files that the first page names; long lists hide what is below them.
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15  # of those asked before
@@ -186,9 +188,11 @@ class Pages:
             node = outline.find(named.id if named else passage.node_id)
             if node is None:
                 raise UsageError("the documents have just changed; ask again")
-            return self._show_passage(view, outline, node, passage, visit)
+            return self._show_passage(retriever, view, outline, node, passage, visit)
 
-    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit) -> str:
+    def _show_passage(
+        self, retriever: "Retriever", view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit
+    ) -> str:
         """A passage with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(passage)
         front_matter, text = _render_passage(view, shown, label, visit)
@@ -206,6 +210,10 @@ class Pages:
             "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
             "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
         }
+        try:
+            near = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
+        except UsageError:  # it has no text, or the index no vectors
+            near = ()
         return self._render(
             "document.html",
             visit,
@@ -219,6 +227,7 @@ class Pages:
             following=following,
             rest=Span(shown.span.last + 1, passage.span.last) if following else None,
             around=around,
+            similar=near,
         )
 
     def tree(self, query: bytes, preferences: Preferences) -> str:
