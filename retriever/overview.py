@@ -5,6 +5,7 @@ alone, so that nothing else has to be opened for it. Titles and lines come from 
 sanitized, and shown only of folders that this user has named for the index.
 """
 
+import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -188,3 +189,57 @@ def write_overview(overview: Overview, about: str = "", max_chars: int = 2000) -
 def _folder_line(folder: FolderOverview) -> str:
     about = f": {code(folder.about)}" if folder.about else ""
     return f"{code(cut(folder.name, LINE_CHARS))} ({counted(folder.documents, 'file')}){about}"
+
+
+# Questions that the documents themselves suggest.
+
+MAX_EXAMPLES = 6
+EXAMPLE_DOCUMENTS = 40  # the best of them are looked through
+MIN_EXAMPLE_CHARS = 120  # of a section's text: a shorter one answers little
+MAX_EXAMPLE_CHARS = 70
+_ASKS = re.compile(r"(?:how|why|when|where|what|which|who)\b", re.IGNORECASE)
+_DEFINES = "(?:the |an? )?{title} (is|are|means)\\b"
+
+
+def suggest_questions(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Questions that sections answer, made of titles and first sentences: at most one of each document.
+
+    A title that is a question is one, and so is `How to install`; a section that begins "A snapshot is ..." answers
+    what that is. Where that gives too few, documents' titles stand as they are: they are asked in any language.
+    """
+    documents = [
+        document for folder in reading.folders(connection) for document in _read_documents(connection, folder.key)
+    ]
+    best = sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path))[:EXAMPLE_DOCUMENTS]
+    questions: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for document in best:
+        rows = connection.execute(
+            "SELECT title, summary, length(text) FROM nodes WHERE document_key = ? AND first_line IS NOT NULL"
+            " ORDER BY node_key LIMIT 50",
+            (document.key,),
+        )
+        made = next(
+            filter(None, (_make_question(title, said) for title, said, n in rows if n >= MIN_EXAMPLE_CHARS)), ""
+        )
+        if made:
+            questions.setdefault(made.casefold(), made)
+        title = " ".join(document.title.split())
+        is_page = _stem(document.path.rpartition("/")[2]) in INDEX_PAGES
+        if not made and not is_page and 4 <= len(title) <= MAX_EXAMPLE_CHARS and document.sections:
+            plain.setdefault(title.casefold(), title)
+    return tuple([*questions.values(), *plain.values()][:MAX_EXAMPLES])
+
+
+def _make_question(title: str, summary: str) -> str:
+    title = " ".join(title.split()).rstrip(":")
+    if not 4 <= len(title) <= MAX_EXAMPLE_CHARS:
+        return ""
+    if title.endswith(("?", "\uff1f")):
+        return title
+    if _ASKS.match(title) and " " in title:
+        return f"{title[0].lower()}{title[1:]}?"
+    if found := re.match(_DEFINES.format(title=re.escape(title)), summary, re.IGNORECASE):
+        verb = "does" if found[1].lower() == "means" else found[1].lower()
+        return f"what {verb} {title}{' mean' if verb == 'does' else ''}?"
+    return ""

@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
 from hybrid_retrieve import main
+from retriever.api import open_history
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import web_app
 from retriever.types import Answer
@@ -22,14 +23,16 @@ from tests.answers import HIT, answer
 from tests.marks import slow
 from tests.real.scripted_ollama import scripted_ollama
 from tests.real.served import indexed, served
-from tests.real.web_documents import PAGES
+from tests.real.web_documents import DOT, PAGES, write_pictures
 
 QUESTION = "what pays for a letter?"
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("web"), PAGES)
+    index = indexed(tmp_path_factory.mktemp("web"), PAGES)
+    write_pictures(index.parent / "docs")
+    return index
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +142,45 @@ def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str)
 def test_a_page_of_another_place_is_not_answered(client: httpx.Client) -> None:
     assert client.get("/", headers={"host": "evil.example"}).status_code == 421
     assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
+
+
+def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, index: Path) -> None:
+    dot = client.get("/picture?name=art/dot.png")
+    assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
+    drawing = client.get("/picture?name=attachments/drawing.svg")
+    assert drawing.headers["content-type"] == "image/svg+xml"
+    assert drawing.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    for sent in (dot, drawing):
+        assert sent.headers["x-content-type-options"] == "nosniff"
+        assert sent.headers["cross-origin-resource-policy"] == "same-origin"
+    refused = ("active.svg", "handler.svg", "fake.png", "large.png", "link.png", ".hidden.png", "page.html", "no.png")
+    outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
+    for name in (*(f"art/{name}" for name in refused), *outside, f"{index.parent}/outside.png"):
+        assert client.get(f"/picture?name={name}").status_code == 404, name
+
+
+def test_no_language_model_is_asked_while_somebody_types(index: Path) -> None:
+    async def typed(app: Any) -> httpx.Response:  # noqa: ANN401 - an ASGI application
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
+            return await client.get("/", params={"question": QUESTION, "typing": "true"})
+
+    asked: list[object] = []
+
+    def write(task: object) -> dict[str, object]:
+        asked.append(task)
+        return {}
+
+    with (
+        scripted_ollama(write) as ollama,
+        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
+    ):
+        page = anyio.run(typed, web_app(library))
+        with library.retriever() as retriever:
+            before = len(open_history(retriever.status().index.path).queries())
+    assert page.text.startswith('<main id="results"')
+    assert ">Stamps</a>" in page.text
+    assert (asked, before) == ([], 0)
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])

@@ -18,18 +18,21 @@ from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
 from retriever.history import QuestionLog
+from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.searching.open_index import View
 from retriever.serving.web.api import (
     MAX_NUMBER,
     Number,
+    Parameters,
     QuestionParameters,
     ShortText,
     Switch,
     read_parameters,
     with_profiles,
 )
-from retriever.serving.web.render import RenderOptions, Resolver, highlight, render_markdown, resolve_nothing
+from retriever.serving.web.pictures import Picture, locate_picture, read_picture
+from retriever.serving.web.render import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import (
     EDITOR_NAMES,
     THEMES,
@@ -37,7 +40,9 @@ from retriever.serving.web.site import (
     Site,
     Timed,
     Visit,
+    address,
     static_address,
+    wikilink,
 )
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
@@ -63,6 +68,8 @@ class AskPageParameters(QuestionParameters):
     """Of /."""
 
     view: Literal["", "why"] = ""
+    typing: Switch = False
+    """Whether the question is still being typed: the list of what is found is enough."""
 
 
 class ReadPageParameters(QuestionParameters):
@@ -80,6 +87,13 @@ class TreePageParameters(ReadPageParameters):
     """How many children."""
     fragment: Switch = False
     """Whether the list alone is wanted."""
+
+
+class PictureParameters(Parameters):
+    """Of /picture."""
+
+    name: ShortText
+    """The folder's prefix and the path in it, as in a node id."""
 
 
 class Pages:
@@ -102,6 +116,7 @@ class Pages:
             phrases=phrases,
             counted=phrases.counted,
             static=static_address,
+            wikilink=wikilink,
             themes=THEMES,
             editors=EDITOR_NAMES,
             profile=site.library.profile,
@@ -118,26 +133,33 @@ class Pages:
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(visit.question, visit.profile)
+        timed = self._site.search(visit.question, visit.profile, typing=given.typing)
         answer = timed.answer
+        if given.typing:
+            stems = frozenset(answer.matched_words)
+            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=stems))
         with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)
-            values = self._explain(timed, outline) if given.view == "why" else self._show_hits(view, timed, visit)
+            values = (
+                self._explain(timed, outline)
+                if given.view == "why"
+                else self._show_hits(view, timed, visit, retriever.access)
+            )
             ranks = {hit.node_id: hit.rank for hit in answer.hits}
             tree = draw_tree(outline, ranks)
         template = "why.html" if given.view == "why" else "answer.html"
         return self._render(template, visit, title=answer.question, tree=tree, timed=timed, ranks=ranks, **values)
 
-    def _show_hits(self, view: View, timed: Timed, visit: Visit) -> dict[str, Any]:
+    def _show_hits(self, view: View, timed: Timed, visit: Visit, access: FolderAccess) -> dict[str, Any]:
         stems = frozenset(timed.answer.matched_words)
         texts = {}
         for hit in timed.answer.hits:
-            node, resolve = _load_links(view, hit.node_id, visit)
+            node, around = _load_links(view, hit.node_id, visit, access)
             text = hit.text
             if node is not None and node.kind is NodeKind.FILE and (lines := node.front_matter_lines):
                 # The front matter says nothing that the title does not.
                 text = text.split("\n", lines)[-1] if count_lines(text) > lines else ""
-            texts[hit.node_id] = render_markdown(text, RenderOptions(resolve, stems, hit.title, top_level=3))
+            texts[hit.node_id] = render_markdown(text, replace(around, words=stems, title=hit.title, top_level=3))
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
@@ -160,10 +182,18 @@ class Pages:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
+                overview, examples = self._site.welcome(view)
         history = QuestionLog(Path(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
-            "home.html", visit, tree=draw_tree(outline), status=status, changed_files=changed, history=history
+            "home.html",
+            visit,
+            tree=draw_tree(outline),
+            status=status,
+            overview=overview,
+            examples=examples,
+            changed_files=changed,
+            history=history,
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
@@ -195,7 +225,7 @@ class Pages:
     ) -> str:
         """A passage with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(passage)
-        front_matter, text = _render_passage(view, shown, label, visit)
+        front_matter, text = _render_passage(view, shown, label, visit, retriever.access)
         following = ""
         if shown.span.last < passage.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
@@ -254,6 +284,13 @@ class Pages:
             branches=draw_branch(outline, node.id, first, count),
         )
 
+    def picture(self, query: bytes) -> Picture:
+        """A picture of a document."""
+        given = read_parameters(query, PictureParameters)
+        with self._site.library.retriever() as retriever, retriever.view() as view:
+            folders, access = reading.folders(view.connection), retriever.access
+        return read_picture(folders, given.name, access)
+
     def failure(self, message: str, preferences: Preferences) -> str:
         """What went wrong, and what to do."""
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
@@ -268,14 +305,14 @@ class Pages:
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
 
 
-def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit) -> tuple[str, Markup]:
+def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit, access: FolderAccess) -> tuple[str, Markup]:
     """The front matter of a passage as it is written, and the rest as a page shows it."""
     front_matter, text = "", passage.text
     if passage.span.first == 1 and (lines := read_front_matter(text).lines):
         pieces = text.split("\n", lines)
         front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
-    _, resolve = _load_links(view, passage.node_id, visit)
-    return front_matter, render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), title))
+    _, around = _load_links(view, passage.node_id, visit, access)
+    return front_matter, render_markdown(text, replace(around, words=frozenset(tokenize(visit.question)), title=title))
 
 
 def _cut(passage: Excerpt) -> Excerpt:
@@ -288,8 +325,8 @@ def _cut(passage: Excerpt) -> Excerpt:
     return replace(passage, span=span, text=text)
 
 
-def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:
-    """A node with its text, and where the links of its document lead on this page: exactly where the index says.
+def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> tuple[Node | None, RenderOptions]:
+    """A node with its text, and where the links and pictures of its document lead: exactly where the index says.
 
     None when it is not, or no longer, in the index, and for a folder.
     """
@@ -297,11 +334,19 @@ def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Re
     try:
         node = view.tree.node(node_id)
     except UnknownNodeError:
-        return None, resolve_nothing
-    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, view.tree.document_key(node.id))
+        return None, RenderOptions()
+    key = view.tree.document_key(node.id)
+    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
+    folder = reading.folder_of(view.connection, [key])[key]
+    prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    return node, resolve
+    def picture(source: str, by_name: bool) -> str | None:
+        known = folder in access.folders
+        path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
+        return address("/picture", name=f"{prefix}{path}") if path else None
+
+    return node, RenderOptions(resolve, picture)
