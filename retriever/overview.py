@@ -198,6 +198,7 @@ EXAMPLE_DOCUMENTS = 40  # the best of them are looked through
 MIN_EXAMPLE_CHARS = 120  # of a section's text: a shorter one answers little
 MAX_EXAMPLE_CHARS = 70
 _ASKS = re.compile(r"(?:how|why|when|where|what|which|who)\b", re.IGNORECASE)
+_UNCLEAR = re.compile(r"\b(?:it|its|this|that|these|those|they|here|there|else)\b", re.IGNORECASE)  # out of its place
 _DEFINES = "(?:the |an? )?{title} (is|are|means)\\b"
 
 
@@ -233,12 +234,12 @@ def suggest_questions(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 def _make_question(title: str, summary: str) -> str:
     title = " ".join(title.split()).rstrip(":")
-    if not 4 <= len(title) <= MAX_EXAMPLE_CHARS:
+    if not 4 <= len(title) <= MAX_EXAMPLE_CHARS or _UNCLEAR.search(title):
         return ""
     if title.endswith(("?", "\uff1f")):
         return title
-    if _ASKS.match(title) and " " in title:
-        return f"{title[0].lower()}{title[1:]}?"
+    if _ASKS.match(title) and title.count(" ") > 1:
+        return f"{title[0].lower()}{title[1:]}"
     if found := re.match(_DEFINES.format(title=re.escape(title)), summary, re.IGNORECASE):
         verb = "does" if found[1].lower() == "means" else found[1].lower()
         return f"what {verb} {title}{' mean' if verb == 'does' else ''}?"
