@@ -33,7 +33,8 @@ from retriever.lexical.bm25 import LexicalIndex
 from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
 from retriever.types import Answer
-from retriever.vectors.chroma import ChromaManifest, VectorIndex
+from retriever.vectors.chroma import VectorIndex
+from retriever.vectors.manifest import ChromaManifest
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = 18_000

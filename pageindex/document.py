@@ -87,7 +87,6 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
 
 
 def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
-    """The node of the file itself: what stands above its first heading."""
     matter = markdown.front_matter
     prose = "".join(text.split("\n", matter.lines)[matter.lines :])
     metadata_lines = matter.lines if matter.is_metadata else 0
@@ -128,10 +127,7 @@ def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
 
 
 def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
-    """(node id, its link, the node that it leads to or why there is none) for documents that know of one another.
-
-    Documents with different id prefixes are different folders: no link leads from one to another.
-    """
+    """(node id, its link, the node it leads to or why there is none); no link leads to another id prefix."""
     targets = {}
     for prefix in {document.id_prefix for document in documents}:
         group = [document for document in documents if document.id_prefix == prefix]

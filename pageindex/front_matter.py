@@ -30,18 +30,13 @@ Value = str | None | list["Value"] | dict[str, "Value"]
 class FrontMatter:
     """What a document says about itself before its text."""
 
-    lines: int = 0
-    """How many lines the block has, both fences counted; 0 without one."""
+    lines: int = 0  # how many lines the block has, both fences counted; 0 without one
+    # Whether it was understood. If not, the fields below are empty and its lines are text like any other.
     is_metadata: bool = False
-    """Whether it was understood. If not, the fields below are empty and its lines are text like any other."""
-    title: str = ""
-    """`title`, or empty."""
-    date: str = ""
-    """`date` as it was written, or empty."""
-    aliases: tuple[str, ...] = ()
-    """`aliases`: other names that wikilinks may use; a single string is split at commas."""
-    warning: str = ""
-    """Why it was not understood, as a clause; empty when it was, and when there is none."""
+    title: str = ""  # `title`, or empty
+    date: str = ""  # `date` as it was written, or empty
+    aliases: tuple[str, ...] = ()  # `aliases`: other names that wikilinks may use; a single string is split at commas
+    warning: str = ""  # why it was not understood, as a clause; empty when it was, and when there is none
 
     @property
     def dated(self) -> int | None:
@@ -58,11 +53,7 @@ class _BlockError(ValueError):
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """The block that `text` (LF line ends) begins with; never raises.
-
-    A block without its closing line, one over the size limit and one that is no mapping are no front matter at all:
-    a document may simply begin with a thematic break.
-    """
+    """The block that `text` (LF line ends) begins with, if it is closed, short enough and a mapping; never raises."""
     found = _find_block(text)
     if found is None:
         return FrontMatter()
@@ -92,7 +83,6 @@ def read_front_matter(text: str) -> FrontMatter:
 
 
 def _read_line(value: Value) -> str:
-    """A text on one line; empty for what is no text."""
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
@@ -124,7 +114,6 @@ def _parse_yaml(block: str) -> dict[str, Value] | None:
 
 
 def _to_value(node: yaml.Node) -> Value:
-    """A composed node as plain values; at most MAX_NESTING deep."""
     if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
         raise _BlockError(f"it has a value of the type {node.tag}")
     if isinstance(node, yaml.MappingNode):

@@ -10,17 +10,16 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import NoIndexError, RetrieverError, UsageError
-from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
+from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.request import IndexRequest, absolute, find_index, remember
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.database import damaged, is_index, open_database, translate_sqlite_errors
+from retriever.store.database import is_index, make_damage_error, read_index
 from retriever.trace import NoProgress
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -91,12 +90,15 @@ def index_folders(
         IndexUnusableError: the index is locked, damaged, or cannot be written.
         EncoderError: a text cannot be embedded.
     """
-    from retriever.indexing.summaries import summarize_index
     from retriever.indexing.update import update_index
 
     request = index_request(docs, index, profile, settings, None, everything=everything)
     report = update_index(request, progress or NoProgress())
     remember(request.index)
+    if request.profile.summaries.kind != "llm":
+        return report
+    from retriever.indexing.summaries import summarize_index  # 400 ms: pydantic and the parser
+
     return summarize_index(request, report, progress or NoProgress())
 
 
@@ -233,7 +235,7 @@ def check_up(
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    settings = given_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
+    settings = collect_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
     return CheckUp(tuple(examine(place, settings)), repairs)
 
 
@@ -266,16 +268,16 @@ def index_request(
     remembered: dict[str, object] = {}
     if is_index(place):
         try:
-            with translate_sqlite_errors(place), closing(open_database(place)) as connection:
+            with read_index(place) as connection:
                 content: object = reading.index_settings(connection)
         except RecursionError:  # somebody else may have made the index
             content = None
         if not isinstance(content, dict):
-            raise damaged(place, "its settings are no mapping")
+            raise make_damage_error(place, "its settings are no mapping")
         remembered = content
     elif not everything:
         check_folders(folders)
-    given = given_settings(profile, settings, own_documents(place, remembered))
+    given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
     check_server(place, given)
     if folders:
         check_documents(place, remembered, given)

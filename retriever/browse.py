@@ -28,21 +28,15 @@ MAX_NAMED = 8  # sections that a short form may mean; more are not listed
 class Excerpt:
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
-    node_id: str
-    """The node that holds the first of the lines."""
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`."""
+    node_id: str  # the node that holds the first of the lines
+    folder: str  # the indexed folder, absolute
+    file: str  # relative to `folder`
     span: Span
-    text: str
-    """The lines of `span`, each with its line end."""
-    title: str
-    """The node's."""
-    breadcrumb: tuple[str, ...]
-    """The node's."""
+    text: str  # the lines of `span`, each with its line end
+    title: str  # the node's
+    breadcrumb: tuple[str, ...]  # the node's
+    # Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place.
     citation_state: CitationState = "exact"
-    """Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place."""
 
     @property
     def citation(self) -> str:
@@ -86,12 +80,7 @@ def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str
 
 
 def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[int, str]:
-    """The document (its key) and the id of the file or section that a reference names.
-
-    Raises:
-        UnknownReferenceError: there is no such file or section.
-        UsageError: there are several sections with that short form.
-    """
+    """The document (its key) and the id of the file or section that a reference names; raises as `find_node`."""
     for node_id in possible_ids(connection, reference):
         key = reading.document_of_node(connection, node_id)
         if key is not None:
@@ -114,12 +103,7 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[i
 
 
 def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
-    """The id of the node of a tree that a reference names: a file, a section, or a folder.
-
-    Raises:
-        UnknownReferenceError: there is no such node.
-        UsageError: there are several sections with that short form.
-    """
+    """The id of the file, section or folder that a reference names; UnknownReferenceError, UsageError for several."""
     for node_id in possible_ids(connection, reference):
         for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
             if known in tree:
@@ -131,16 +115,10 @@ def find_node(connection: sqlite3.Connection, tree: Container[str], reference: s
 
 
 def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Excerpt:
-    """The lines that a reference names.
+    """The lines that a reference names; UsageError when there is no such node, path or line.
 
-    Args:
-        connection: in a snapshot.
-        reference: a node id (with all that is below it), a path, `path:first-last` or `path:line`; a path is relative
-            to an indexed folder or to the current one, or absolute.
-        access: which of the folders may be looked at, and which of their files are documents.
-
-    Raises:
-        UsageError: there is no such node, path or line.
+    Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
+    absolute, or relative to an indexed folder or to the current one.
     """
     lines: tuple[int, int] | None = None
     try:
@@ -181,11 +159,7 @@ def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderA
 
 
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """The lines of a file that ends at `last_line`.
-
-    Raises:
-        UsageError: it has no such lines.
-    """
+    """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
     first, last = lines
     if not last_line:
         raise UsageError(f"{file.path} is empty")
@@ -195,7 +169,6 @@ def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
 
 
 def _cut(text: str, span: Span) -> str:
-    """These lines, each with its line end."""
     return "\n".join([*text.split("\n")[span.first - 1 : span.last], ""])
 
 
@@ -207,26 +180,16 @@ class Relations:
     """A file or a section among its neighbours."""
 
     node: Node
-    parent: Node | None
-    """None for a file."""
-    folder: str
-    """The node id of the folder that a file is in; empty for a section."""
-    children: Sequence[Node]
-    """In document order."""
-    siblings: Sequence[Node]
-    """Nearest first; a file has none here: the outline of its folder shows them."""
-    links: Sequence[Node]
-    """What it links to, in the order of the links; of a file, what any section of it links to in other files."""
-    backlinks: Sequence[Node]
-    """What links to it, by document and place; of a file, from other files to any section of it."""
+    parent: Node | None  # none for a file
+    folder: str  # the node id of the folder that a file is in; empty for a section
+    children: Sequence[Node]  # in document order
+    siblings: Sequence[Node]  # nearest first; a file has none here: the outline of its folder shows them
+    links: Sequence[Node]  # what it links to, in their order; of a file, what its sections link to in others
+    backlinks: Sequence[Node]  # what links to it, by document and place; of a file, from others to any section
 
 
 def find_relations(view: View, reference: str) -> Relations:
-    """The neighbours of the file or section that a node id or a path names.
-
-    Raises:
-        UsageError: there is no such file or section.
-    """
+    """The neighbours of the file or section that a node id or a path names; raises as `find_in_documents`."""
     key, node_id = find_in_documents(view.connection, reference)
     prefix = reading.prefixes(view.connection)[key]
     tree = view.tree
@@ -256,13 +219,7 @@ def _outside(view: View, document_key: int, nodes: Iterable[Node]) -> list[Node]
 
 
 def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
-    """Tells of each of these nodes where it is by now; None of one without lines. To be used within the view.
-
-    Args:
-        view: that they were found in.
-        found: the nodes.
-        access: which of the folders may be looked at, and which of their files are documents.
-    """
+    """A function that tells where each node in `found` is by now, None without lines; to be used within the view."""
     above = [found.parent] if found.parent else []
     nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
     keys = {view.tree.document_key(node.id) for node in nodes}

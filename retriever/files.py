@@ -19,11 +19,7 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn the OSError of a write below `folder` into a StorageError.
-
-    Raises:
-        StorageError: whatever the operating system refused, and what to do about it.
-    """
+    """The OSError of a write below `folder` becomes a StorageError that says what to do about it."""
     try:
         yield
     except OSError as error:
@@ -37,11 +33,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone, whatever the umask.
-
-    Raises:
-        OSError: as the system gives it.
-    """
+    """Makes a folder, and those above it that are missing, for this user alone, whatever the umask."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
@@ -49,11 +41,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Brings a file, or the names in a folder, to the disk.
-
-    Raises:
-        OSError: as the system gives it.
-    """
+    """Brings a file, or the names in a folder, to the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows syncs folders by itself
     descriptor = os.open(path, os.O_RDONLY)
@@ -64,11 +52,7 @@ def sync(path: Path) -> None:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Check that the disk that holds `folder` (which may not exist yet) has `needed` bytes free.
-
-    Raises:
-        StorageError: it has less; the message says how much is missing.
-    """
+    """StorageError, unless the disk that holds `folder` (which may not exist yet) has `needed` bytes free."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     with writing_to(folder):
         free = shutil.disk_usage(existing).free

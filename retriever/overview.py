@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.display.sanitize import code
 from retriever.store import reading
 from retriever.text import cut
@@ -170,7 +170,7 @@ def write_overview(overview: Overview, about: str = "", max_chars: int = 2000) -
         about: what the user says of it, before everything else.
         max_chars: how long it may be.
     """
-    held = f"{counted(overview.documents, 'file')}, {counted(overview.sections, 'section')}"
+    held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
     lines = [f"{OVERVIEW_BEGINS} {held}. {QUOTED}"]
     lines += [cut(f"About them: {' '.join(about.split())}", max_chars // 2)] if about.strip() else []
     for folder in overview.folders:
@@ -188,7 +188,7 @@ def write_overview(overview: Overview, about: str = "", max_chars: int = 2000) -
 
 def _folder_line(folder: FolderOverview) -> str:
     about = f": {code(folder.about)}" if folder.about else ""
-    return f"{code(cut(folder.name, LINE_CHARS))} ({counted(folder.documents, 'file')}){about}"
+    return f"{code(cut(folder.name, LINE_CHARS))} ({pluralize(folder.documents, 'file')}){about}"
 
 
 # Questions that the documents themselves suggest.

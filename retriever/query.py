@@ -11,16 +11,11 @@ TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
 class Expansion:
     """Other texts to search with, which a language model wrote without seeing the documents."""
 
-    rewordings: tuple[str, ...] = ()
-    """The question in other words; none is blank."""
-    passages: tuple[str, ...] = ()
-    """Hypothetical: what a document that answers it might say; none is blank."""
-    answer: str = ""
-    """One hypothetical answer as a whole, for the mode `answer`; may be blank."""
-    intent: str = ""
-    """One of `prompt.INTENTS`, or another word of the model's; empty when it gave none."""
-    entities: tuple[str, ...] = ()
-    """Names of things that an answer probably speaks of."""
+    rewordings: tuple[str, ...] = ()  # the question in other words; none is blank
+    passages: tuple[str, ...] = ()  # hypothetical: what a document that answers it might say; none is blank
+    answer: str = ""  # one hypothetical answer as a whole, for the mode `answer`; may be blank
+    intent: str = ""  # one of `prompt.INTENTS`, or another word of the model's; empty when it gave none
+    entities: tuple[str, ...] = ()  # names of things that an answer probably speaks of
 
     @property
     def texts(self) -> Iterator[tuple[TextKind, str]]:
@@ -46,10 +41,9 @@ class Query:
     """One text of a search, and its weight in both kinds of search."""
 
     text: str
+    # At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`.
     semantic_weight: float
-    """At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`."""
-    keyword_weight: float
-    """At least 0; the weights of one search add up to 1. The question's is always the largest."""
+    keyword_weight: float  # At least 0; the weights of one search add up to 1. The question's is always the largest.
     kind: TextKind = "question"
 
     @property
@@ -71,17 +65,14 @@ class Dropped:
 class ExpansionReport:
     """What was done to expand one question."""
 
-    note: str
-    """What was done, or why nothing was, in a few words."""
-    queries: tuple[Query, ...] = ()
-    """The texts that were searched with besides the question."""
+    note: str  # what was done, or why nothing was, in a few words
+    queries: tuple[Query, ...] = ()  # the texts that were searched with besides the question
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
     entities: tuple[str, ...] = ()
+    # How long the model took to write it, now or earlier (`cached`); None when no model was asked.
     milliseconds: float | None = None
-    """How long the model took to write it, now or earlier (`cached`); None when no model was asked."""
-    cached: bool = False
-    """Whether it came from the cache."""
+    cached: bool = False  # whether it came from the cache
 
     @property
     def used(self) -> bool:

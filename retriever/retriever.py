@@ -91,12 +91,7 @@ class Retriever(Closing):
             self._lock.release()
 
     def search(
-        self,
-        question: str,
-        expansion: Expansion | None = None,
-        *,
-        recent_context: str = "",
-        focus: Sequence[str] = (),
+        self, question: str, expansion: Expansion | None = None, *, recent_context: str = "", focus: Sequence[str] = ()
     ) -> Answer:
         """The sections that answer the question, best first.
 

@@ -36,16 +36,7 @@ def search(
     reranker: Reranker | None,
     recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest.
-
-    Args:
-        view: the index in one state.
-        models: the encoders for questions to it.
-        expanded: the question with the texts that may be searched with besides it.
-        profile: the settings of every stage.
-        reranker: puts the candidates into their last order; None where the profile has none.
-        recorder: of this search.
-    """
+    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
     fusion = profile.part(Fusion)
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import dataclass
 
 from retriever.freshness import Freshness, Watch
-from retriever.indexing.consent import named_folders
+from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -16,22 +16,17 @@ class Status:
     """What an index holds, and how it stands to its folders."""
 
     index: IndexState
-    encoder: str
-    """The embedding model's kind and name."""
-    size_bytes: int
-    """Of the index's folder."""
-    changed_files: tuple[str, ...]
-    """Files that are new, different or gone since they were indexed."""
-    skipped: tuple[tuple[str, str], ...]
-    """Files that could not be read, or not all of them, and why."""
+    encoder: str  # the embedding model's kind and name
+    size_bytes: int  # of the index's folder
+    changed_files: tuple[str, ...]  # files that are new, different or gone since they were indexed
+    skipped: tuple[tuple[str, str], ...]  # files that could not be read, or not all of them, and why
     broken_links: int
-    coverage: float
-    """The share of the chunks that have a vector, 0 to 1."""
+    coverage: float  # the share of the chunks that have a vector, 0 to 1
 
 
 def read_status(view: View, watch: Watch, profile: Profile) -> Status:
     """The status of an open index; the folders are looked at now."""
-    from retriever.indexing.forget import forgotten_files  # a question reads the state alone
+    from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
@@ -49,7 +44,7 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
             *reading.skipped(view.connection),
             *reading.warnings(view.connection),
             *problems,
-            *forgotten_files(view.connection),
+            *list_forgotten(view.connection),
         ),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else 1.0,
@@ -58,7 +53,7 @@ def read_status(view: View, watch: Watch, profile: Profile) -> Status:
 
 def read_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named = view.counts, named_folders(view.index).folders
+    counts, named = view.counts, read_named_folders(view.index).folders
     folders = tuple(folder.path for folder in reading.folders(view.connection))
     return IndexState(
         path=str(view.index),

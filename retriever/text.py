@@ -13,12 +13,8 @@ _MARKS = ("#", "```", "~~~")  # a line that begins so says nothing by itself
 def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
     """At most about 300 characters of a text, as one line, from the sentence on that holds most of the words.
 
-    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are.
-
-    Args:
-        text: Markdown.
-        words: the question's, as `words_of` gives them.
-        words_of: a text's words.
+    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are. `words_of` cuts
+    a text into such words.
     """
     from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
     from pageindex.summary import prose_sentences
@@ -53,10 +49,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
-    """At most `max_chars` characters of a text, those from `start` to `end` in the middle; ellipses where it was cut.
-
-    What is cut, is cut at words. Where the text ends on one side, the other side has more.
-    """
+    """At most `max_chars` characters, `start` to `end` in the middle; cut at words, with ellipses."""
     if len(text) <= max_chars or start == 0:
         return cut(text, max_chars)
     beside = max(0, max_chars - (end - start))

@@ -17,7 +17,7 @@ from retriever.browse import Excerpt
 from retriever.context.budget import build_context
 from retriever.context.gather import AnswerInContext
 from retriever.context.sections import Section
-from retriever.display.json import hit_object
+from retriever.display.json import dump_hit
 from retriever.doctor import CheckUp, Finding
 from retriever.expansion.cache import ExpansionMetrics, Gain
 from retriever.history import QuestionLog
@@ -54,7 +54,7 @@ RECORD = {
     "verdict": "weak",
     "confidence": 0.25,
     "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
-    "hits": [hit_object(HIT, full=True)],
+    "hits": [dump_hit(HIT, full=True)],
     "index": {"snapshot": 7},
     "degraded": ["semantic: no model"],
     "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
@@ -150,7 +150,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.serve.open_browser", lambda *_: None)
     monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)
-    monkeypatch.setattr("retriever.command_line.serve.resident_state", lambda: None)
+    monkeypatch.setattr("retriever.command_line.serve.read_resident_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library

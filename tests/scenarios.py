@@ -13,7 +13,7 @@ from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import Encoder, FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
@@ -54,7 +54,7 @@ class TwoModels(Shelf):
         super().__init__(place, pages)
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         for model in ({}, OTHER_MODEL):
-            encoder = open_encoder(given_settings(DEFAULT_PROFILE, model, None, {}).profile().encoder)
+            encoder = open_encoder(collect_settings(DEFAULT_PROFILE, model, None, {}).profile().encoder)
             assert encoder is not None, "the bundled model"
             encoder.encode_documents(["a text"])
 
@@ -72,7 +72,7 @@ def pages(number: int, kind: str) -> dict[str, str]:
 
 
 def _request(shelf: Shelf) -> IndexRequest:
-    given = given_settings(DEFAULT_PROFILE, None, None, {})
+    given = collect_settings(DEFAULT_PROFILE, None, None, {})
     return IndexRequest(shelf.index, (), given.profile(), given.for_index(), shelf.encoder, 0.0)
 
 
@@ -112,7 +112,7 @@ def _update(shelf: Shelf) -> object:
 
 
 def _read_by(shelf: Shelf, model: Mapping[str, Any]) -> int:
-    given = given_settings(DEFAULT_PROFILE, model, None, {})
+    given = collect_settings(DEFAULT_PROFILE, model, None, {})
     request = IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), None, 0.0)
     report = update_index(request, NoProgress())
     shelf.encoder.encoded += report.embedded

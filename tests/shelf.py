@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from retriever.api import open_retriever
-from retriever.indexing.consent import name_folders, named_folders
+from retriever.indexing.consent import name_folders, read_named_folders
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
@@ -82,7 +82,7 @@ class Shelf:
         progress: Progress | None = None,
     ) -> IndexReport:
         """Index these folders; `docs` when none is named."""
-        given = given_settings(DEFAULT_PROFILE, settings, None, {})
+        given = collect_settings(DEFAULT_PROFILE, settings, None, {})
         request = IndexRequest(
             index or self.index,
             folders or (self.docs,),
@@ -116,7 +116,7 @@ class Shelf:
         copy = Shelf(place)
         copy.docs = self.docs
         shutil.copytree(self.index, copy.index)
-        name_folders(copy.index, [self.docs], named_folders(self.index).documents or {})
+        name_folders(copy.index, [self.docs], read_named_folders(self.index).documents or {})
         return copy
 
     def snapshots(self) -> list[str]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from retriever.doctor import examine_index
 from retriever.errors import RetrieverError
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from tests.scenarios import Scenario, SlowEncoder, pages
 from tests.shelf import PAGES, QUESTIONS, CountingEncoder, Shelf, found
 
@@ -164,7 +164,7 @@ def import_alike(work: Callable[[], object]) -> None:
     for name in result(lambda: (work(), list(sys.modules))[1]):
         with contextlib.suppress(ImportError):  # not each name in that list can be imported by it
             importlib.import_module(name)
-    given_settings(DEFAULT_PROFILE, None, None, {}).profile()
+    collect_settings(DEFAULT_PROFILE, None, None, {}).profile()
     gc.collect()
     gc.freeze()
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.adapters.sections import describe_hit, explain_missing, open_for_framework
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.types import Answer, Hit
@@ -14,7 +14,7 @@ try:
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 except ModuleNotFoundError as error:
-    raise without_extra("llamaindex", "llama_index", error) from error
+    raise explain_missing("llamaindex", "llama_index", error) from error
 
 # The metadata that a language model is shown beside a section's text.
 READ_KEYS = frozenset({"citation", "citation_state", "title"})
@@ -42,7 +42,7 @@ class SectionRetriever(Closing, BaseRetriever):
         top_k: int | None = None,
     ) -> None:
         super().__init__()
-        self._opened = opened(docs, index, profile, settings, top_k)
+        self._opened = open_for_framework(docs, index, profile, settings, top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         answer = self._opened.search(query_bundle.query_str)
@@ -57,7 +57,7 @@ class SectionRetriever(Closing, BaseRetriever):
 
 
 def _node(answer: Answer, hit: Hit) -> TextNode:
-    known = metadata(answer, hit)
+    known = describe_hit(answer, hit)
     return TextNode(
         id_=hit.node_id,
         text=hit.text,

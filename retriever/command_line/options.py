@@ -3,11 +3,12 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass, field
 from enum import IntEnum
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,23 +23,16 @@ from retriever.settings.schema import Bounds, Setting, list_settings, merge, nes
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+    from retriever.retriever import Retriever
 
 
 class ExitCode(IntEnum):
-    """The exit status of every command."""
-
     OK = 0
-    ERROR = 1
-    """Something went wrong; standard error says what, and what to do."""
-    USAGE = 2
-    """The command line, a setting or the question is wrong."""
-    NO_ANSWER = 3
-    """No section answers the question, and `--fail-on-none` was given."""
-    INTERRUPTED = 130
-    """By Ctrl-C; 128 + SIGINT, as a shell says it."""
-    TERMINATED = 143
-    """A command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM."""
+    ERROR = 1  # something went wrong; standard error says what, and what to do
+    USAGE = 2  # the command line, a setting or the question is wrong
+    NO_ANSWER = 3  # no section answers the question, and `--fail-on-none` was given
+    INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
+    TERMINATED = 143  # a command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM
 
 
 EXIT_CODES_HELP = (
@@ -50,9 +44,8 @@ EXIT_CODES_HELP = (
 # What a shell may put in when the Tab key is pressed.
 
 MAX_OFFERED = 200  # references; more are no help
-PLAIN_WORD = re.compile(
-    r"[\w./#][\w./#~:@%+,=-]*"
-)  # what every shell takes literally: nothing like `a;b.md` is offered
+# What every shell takes literally: nothing like `a;b.md` is offered.
+PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 
 
 def complete_folder(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -109,10 +102,7 @@ class Number(click.FloatRange):
 
 
 class SettingOption(click.Option):
-    """The flag of one setting; when it is not given, the layers below decide.
-
-    The flags that were given come to the command as one nested dict, its parameter `settings`.
-    """
+    """The flag of one setting; those that are given reach the command as one nested dict, its parameter `settings`."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -143,11 +133,6 @@ def collect_setting(context: click.Context, option: click.Parameter, value: obje
         context.params["settings"] = merge(below, nest(option.setting.path, value))
 
 
-def setting_options(*sections: str) -> list[click.Parameter]:
-    """The flags of these sections of the profile, or of every setting."""
-    return [SettingOption(item) for item in list_settings() if not sections or item.path[0] in sections]
-
-
 def setting_flags(setting: Setting) -> tuple[str, ...]:
     """The flags of a setting, the shortest first; a switch has two words in one."""
     if setting.type is bool:
@@ -156,7 +141,6 @@ def setting_flags(setting: Setting) -> tuple[str, ...]:
 
 
 def format_value(value: object) -> str:
-    """A setting's value in a help text."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -165,11 +149,6 @@ def format_value(value: object) -> str:
 
 
 def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type form such as Annotated[int, Ge(1)] has no type of its own
-    """How click reads a value of a setting's type.
-
-    Raises:
-        TypeError: no flag can be made of this type.
-    """
     if get_origin(kind) is tuple or NoneType in get_args(kind):
         return click_type(next(part for part in get_args(kind) if part is not NoneType))
     if get_origin(kind) is Literal:
@@ -190,24 +169,24 @@ def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type fo
 
 # Options that several commands share.
 
-index_option = click.option(
+index = click.option(
     "--index",
     metavar="DIR",
     shell_complete=complete_folder,
     help="The index's folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that belongs to --docs in your data "
     "folder, else the one used last.",
 )
-docs_option = click.option(
+docs = click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
     shell_complete=complete_folder,
     help="A folder of Markdown to index first: only what changed. Repeatable.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
-question_argument = click.argument("words", nargs=-1, metavar="QUESTION")
-folders_argument = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
-editor_option = click.option(
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+question = click.argument("words", nargs=-1, metavar="QUESTION")
+folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
+editor = click.option(
     "--editor",
     default=AUTOMATIC,
     show_default=True,
@@ -219,40 +198,92 @@ editor_option = click.option(
 )
 
 
-def profile_option(command: Command) -> Command:
-    """--profile; the names are those of the files in configs/, read when a command is made."""
-    return click.option(
-        "--profile",
-        default=DEFAULT_PROFILE,
-        show_default=True,
-        metavar="NAME|FILE",
-        shell_complete=complete_profile,
-        help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
-    )(command)
+profile = click.option(
+    "--profile",
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    metavar="NAME|FILE",
+    shell_complete=complete_profile,
+    help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
+)
 
 
-def console_option(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """-q and -v, which become the parameter `console`; the log follows them."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Which retriever a command opens: the first arguments of `open_retriever` and its kind."""
 
-    @click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say what every stage does, and how long it takes.")
-    @functools.wraps(function)
-    def command(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
-        if quiet and verbose:
-            raise click.UsageError("-q and -v are opposites: give one of them")
-        console = Console(quiet, verbose)
-        console.follow_logging()
-        return function(console=console, **parameters)
+    docs: Sequence[str] = ()
+    index: str | None = None
+    profile: str = DEFAULT_PROFILE
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
-    return command
+    @property
+    def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
+        return self.docs, self.index, self.profile, self.settings
+
+    @contextmanager
+    def open(self, console: Console) -> "Iterator[Retriever]":
+        """The open retriever, from the process that runs this command line where it keeps one open."""
+        from retriever.api import open_retriever
+
+        opener: Opener = click.get_current_context().obj or open_retriever
+        with console.show_progress() as progress:
+            opened = opener(*self.arguments, progress)
+        with opened as retriever:
+            yield retriever
+
+
+# Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
+Opener = Callable[..., AbstractContextManager["Retriever"]]
+
+
+def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
+    """These of --docs, --index and --profile; with the settings they become the parameter `opening`."""
+
+    def decorate(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+        @functools.wraps(function)
+        def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
+            named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
+            return function(opening=Opening(**named), **parameters)
+
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)
+
+    return decorate
+
+
+def command(
+    *examples: str,
+    settings: Sequence[str] | None = None,
+    cls: type["WithExamples"] | None = None,
+    **attributes: Any,  # noqa: ANN401 - passed on to click
+) -> Callable[[Callable[..., ExitCode]], click.Command]:
+    """A command with examples, the flags of some settings (empty: of all) and -q and -v, its parameter `console`."""
+
+    def decorate(function: Callable[..., ExitCode]) -> click.Command:
+        @functools.wraps(function)
+        def run(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
+            if quiet and verbose:
+                raise click.UsageError("-q and -v are opposites: give one of them")
+            console = Console(quiet, verbose)
+            console.follow_logging()
+            return function(console=console, **parameters)
+
+        wanted = (
+            [] if settings is None else [item for item in list_settings() if item.path[0] in (settings or item.path)]
+        )
+        flags: list[click.Parameter] = [SettingOption(item) for item in wanted]
+        made = click.command(cls=cls or WithExamples, examples=examples, params=flags, **attributes)(run)
+        made.params += [
+            click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),
+            click.Option(["-v", "--verbose"], is_flag=True, help="Say what every stage does, and how long it takes."),
+        ]
+        return made
+
+    return decorate
 
 
 def join_question(words: tuple[str, ...], example: str) -> str:
-    """The question's arguments as one text: quotes may be left out.
-
-    Raises:
-        QuestionError: there is none; the message shows `example`, a command line without the program's name.
-    """
+    """The question's arguments as one text, quotes or not; QuestionError, with an `example`, when there is none."""
     question = " ".join(words)
     if not question.strip():
         raise QuestionError(f"the question is empty: write it in quotes, as in: hybrid_retrieve.py {example}")
@@ -263,11 +294,7 @@ COMMAND_IMPLIED = f"{__name__}.implied"  # in the context's `meta`: the default 
 
 
 def refuse_misplaced_command(words: tuple[str, ...]) -> None:
-    """For the default command: `--index DIR status` would silently ask "status".
-
-    Raises:
-        click.UsageError: no command was named, and the first word is the name of one.
-    """
+    """For the default command: `--index DIR status` would silently ask "status"."""
     if click.get_current_context().meta.get(COMMAND_IMPLIED) and words and words[0] in COMMANDS:
         raise click.UsageError(
             f"{words[0]} is a command, and a command comes first, before its options; "
@@ -284,12 +311,9 @@ OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
 
 
 class WithExamples(click.Command):
-    """A command whose help shows how it is used."""
-
     def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
         super().__init__(*args, **{"context_settings": {"max_content_width": HELP_WIDTH}, **kwargs})
-        self.examples = examples
-        """Command lines without the program's name."""
+        self.examples = examples  # command lines without the program's name
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
@@ -312,19 +336,16 @@ def common_options(options: Iterable[click.Parameter]) -> list[click.Parameter]:
 
 
 def is_help(option: click.Parameter) -> bool:
-    """Whether it is --help."""
     return "--help" in option.opts
 
 
 def is_long_tail(option: click.Parameter) -> bool:
-    """Whether the option belongs to the long list of settings."""
     return isinstance(option, SettingOption) and option.setting.key not in COMMON_SETTINGS
 
 
 def write_options(
     heading: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """Writes one list of a help page."""
     named = [option.get_help_record(ctx) for option in options if isinstance(option, click.Option)]
     records = [record for record in named if record is not None]
     if records:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
@@ -25,6 +24,7 @@ from retriever.command_line.options import (
     COMMAND_IMPLIED,
     EXIT_CODES_HELP,
     ExitCode,
+    Opener,
     WithExamples,
     common_options,
     is_help,
@@ -33,9 +33,6 @@ from retriever.command_line.options import (
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
 from retriever.serving.resident_client import VERBOSITY_FLAGS
-
-if TYPE_CHECKING:
-    from retriever.command_line.ask import Opener
 
 PROGRAM = "hybrid-retrieve"  # as it is installed: a shell completes the words behind this one
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
@@ -57,7 +54,6 @@ class Program(WithExamples, click.Group):
         return self.load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def load_command(self, name: str) -> click.Command:
-        """The command of that name; its module is imported when it was not yet."""
         if name not in self.commands:
             place, help_line = COMMANDS[name]
             module, _, attribute = place.partition(":")
@@ -86,7 +82,6 @@ class Program(WithExamples, click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands; of options, those of the default command as well."""
         if not incomplete.startswith("-"):
             names = [name for name in COMMANDS if name.startswith(incomplete)]
             return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
@@ -136,11 +131,7 @@ def completion(shell: str) -> ExitCode:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one command line in a process that does nothing else.
-
-    Returns:
-        the exit status; see `ExitCode`.
-    """
+    """Runs one command line in a process that does nothing else, and returns its exit status."""
     gc.set_threshold(BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask
     prepare_streams()
@@ -150,17 +141,8 @@ def main(arguments: Sequence[str]) -> int:
     return run(arguments, Path(sys.argv[0]).name)
 
 
-def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) -> int:
-    """Runs one command line.
-
-    Args:
-        arguments: without the program's name.
-        program: its name, for messages.
-        opener: opens the retriever of an `ask`, in place of `open_retriever`.
-
-    Returns:
-        the exit status; see `ExitCode`.
-    """
+def run(arguments: Sequence[str], program: str, opener: Opener | None = None) -> int:
+    """Runs one command line, for which `opener` opens the retriever of an `ask`; returns its exit status."""
     with note_interrupts() as interrupts:
         try:
             with command_line.make_context(program, list(arguments), obj=opener) as context:
@@ -175,11 +157,9 @@ def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) 
 
 @contextmanager
 def note_interrupts() -> Iterator[list[int]]:
-    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt.
-
-    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is ignored or
-    handled otherwise, and in threads, which it does not reach, nothing is changed and nothing noted.
-    """
+    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt."""
+    # A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is handled
+    # otherwise, and in threads, nothing is noted.
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -198,11 +178,7 @@ def note_interrupts() -> Iterator[list[int]]:
 
 
 def report_error(error: Exception | KeyboardInterrupt) -> int:
-    """Says on standard error what ended a command line; called where the error is handled.
-
-    Returns:
-        the exit status.
-    """
+    """Says on standard error what ended a command line, and returns the exit status; called while it is handled."""
     match error:
         case BrokenPipeError():  # the reader has what it wants, as in `| head`
             abandon_output()

@@ -19,8 +19,6 @@ from retriever.types import Answer
 
 @dataclass(frozen=True, slots=True)
 class AnswerInContext:
-    """An answer, and its sections for a prompt."""
-
     answer: Answer
     context: Context
 
@@ -31,19 +29,7 @@ def ask_for_context(
     max_tokens: int,
     access: FolderAccess,
 ) -> AnswerInContext:
-    """Searches, and builds the context of what was found, both from one state of the index.
-
-    Args:
-        ask: searches for the question.
-        open_view: opens the index in one state.
-        max_tokens: of the context.
-        access: which of the folders may be looked at, and which of their files are documents.
-
-    Raises:
-        UsageError: `max_tokens` is less than `LEAST_CONTEXT_TOKENS`.
-        IndexLockedError: the index changed again and again meanwhile.
-        RetrieverError: as of the search.
-    """
+    """Searches, and builds the context of what was found, both from one state of the index."""
     # The index may change between the search and the reading of the texts; then both are done again.
     for _ in range(3):
         answer = ask()
@@ -57,15 +43,7 @@ def ask_for_context(
 
 
 def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[Section, ...]:
-    """The sections that a context may quote: the hits, best first, then the sections that complete their families.
-
-    Each has the lines that it has in its file by now.
-
-    Args:
-        view: of the snapshot that answered.
-        answer: of this view.
-        access: which of the folders may be looked at, and which of their files are documents.
-    """
+    """The hits of a view, best first, then the sections that complete their families; with their lines as of now."""
     tree = view.tree
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
@@ -126,19 +104,10 @@ class NodeTree(Protocol):
 
 
 def complete_families(found: Sequence[str], tree: NodeTree) -> tuple[str, ...]:
-    """The parents of which most children were found, and the children of these that were not. Pure.
+    """The parents of which most children were found (best first), and their children that were not. Pure."""
 
-    So a parent takes the place of its children: its own text and theirs follow one another and are quoted as one. A
-    completed family counts as found for the family above it.
-
-    Args:
-        found: node ids, best first.
-        tree: of their documents.
-
-    Returns:
-        Node ids with lines of their own that are not among the found; those of the best hits first, in document order.
-    """
-
+    # A parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as
+    # found for the one above it. Those of the best hits come first, in document order.
     def is_to_complete(parent: str, known: Iterable[str]) -> bool:
         children = [child.id for child in tree.children(parent)]
         counts = Counter(child in known for child in children)

@@ -278,8 +278,7 @@ class SkippedJson(JsonObject):
 
 
 SkippedFiles: TypeAlias = Annotated[
-    list[SkippedJson],
-    BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs]),
+    list[SkippedJson], BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs])
 ]
 
 
@@ -378,7 +377,7 @@ class ContextJson(JsonObject):
 MADE_UP: Mapping[str, Any] = {"passages": True, "dropped": {"__all__": {"text"}}}
 
 
-def answer_object(
+def dump_answer(
     answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False, hypothetical: bool = False
 ) -> dict[str, Any]:
     """An answer; with each hit's text if `full`, with the trace if `explain`, with made-up texts if `hypothetical`."""
@@ -387,20 +386,18 @@ def answer_object(
         hidden["hits"] = {"__all__": {"text", "text_cut"}}
     if not hypothetical:
         hidden["expansion"] = MADE_UP
-    return AnswerJson.dump(answer, hidden) | {"timings_ms": timings(answer, spent)}
+    return AnswerJson.dump(answer, hidden) | {"timings_ms": sum_timings(answer, spent)}
 
 
-def expansion_object(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
-    """What became of the expansion; what a model made up only if `hypothetical`."""
+def dump_expansion(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
     return ExpansionJson.dump(report, None if hypothetical else MADE_UP)
 
 
-def hit_object(hit: "Hit", *, full: bool) -> dict[str, Any]:
-    """A hit, with its text if `full`."""
+def dump_hit(hit: "Hit", *, full: bool) -> dict[str, Any]:
     return HitJson.dump(hit, None if full else {"text", "text_cut"})
 
 
-def timings(answer: "Answer", spent: Spent) -> dict[str, float]:
+def sum_timings(answer: "Answer", spent: Spent) -> dict[str, float]:
     """Milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
     by_stage: dict[str, float] = {"opening": spent.opening}
     for stage in answer.trace.stages:

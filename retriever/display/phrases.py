@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class VerdictPhrase:
-    """A verdict in words."""
-
-    name: str
-    """Two words, for a heading."""
+    name: str  # two words, for a heading
     sentence: str
 
 
@@ -67,17 +64,17 @@ CITATION_STATES = {
 _WORD = re.compile(r"\w+")
 
 
-def doubt(state: str) -> str:
+def format_doubt(state: str) -> str:
     """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """`1 file`, `1,203 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """Bytes for people, in powers of 1000: `22.9 MB`."""
     if number < 1000:
         return f"{number} bytes"
@@ -89,19 +86,19 @@ def size(number: int) -> str:
     return f"{amount / 1000:.1f} TB"
 
 
-def freshness(state: "IndexState") -> str:
+def describe_freshness(state: "IndexState") -> str:
     """How the index stands to the files on disk: `up to date`, `2 files stale`."""
     words = []
     if state.refreshed_files:
-        words.append(f"{counted(state.refreshed_files, 'file')} re-indexed first")
+        words.append(f"{pluralize(state.refreshed_files, 'file')} re-indexed first")
     if state.stale_files:
-        words.append(f"{counted(state.stale_files, 'file')} stale")
+        words.append(f"{pluralize(state.stale_files, 'file')} stale")
     if state.unchecked_folders:
-        words.append(f"{counted(state.unchecked_folders, 'folder')} not looked at")
+        words.append(f"{pluralize(state.unchecked_folders, 'folder')} not looked at")
     return ", ".join(words) or "up to date"
 
 
-def refresh_command(state: "IndexState", index: str | None) -> str:
+def format_refresh_command(state: "IndexState", index: str | None) -> str:
     """The command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
     return shlex.join(["hybrid_retrieve.py", "index", *option, *state.folders])

@@ -7,7 +7,6 @@ from itertools import chain
 
 from pageindex.node import Node
 from retriever.embedding import bundled_counter
-from retriever.indexing.chunk import chunk_nodes
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction
@@ -19,16 +18,14 @@ TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption lose
 
 @dataclass(frozen=True, slots=True)
 class EmbedCounts:
-    """What became of the texts of new chunks."""
-
-    new: int = 0
-    """Texts that the encoder read."""
-    reused: int = 0
-    """Texts whose vectors were there already."""
+    new: int = 0  # texts that the encoder read
+    reused: int = 0  # texts whose vectors were there already
 
 
 def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
     """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
+    from retriever.indexing.chunk import chunk_nodes  # the parser: not needed where nothing has changed
+
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
@@ -38,11 +35,7 @@ def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSe
 def embed_chunks(
     connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk], progress: Progress
 ) -> EmbedCounts:
-    """Stores the vectors that are not there yet, and the tokens if there are any, a batch in each transaction.
-
-    Raises:
-        EncoderError: the embedding model failed; what it had done is kept.
-    """
+    """Stores the vectors, and tokens if any, that are not there yet; each batch in a transaction of its own."""
     if encoder is None:
         return EmbedCounts()
     from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded

@@ -26,20 +26,13 @@ WAIT_FOR_WRITER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """What is to be indexed, where, and how."""
-
     index: Path
-    docs: tuple[Path, ...]
-    """Folders to index, absolute; those that the index holds already are looked at too."""
+    docs: tuple[Path, ...]  # folders to index, absolute; those that the index holds already are looked at too
     profile: Profile
-    settings: Mapping[str, Any]
-    """The index sections of the settings that were given; the index remembers them."""
-    encoder: Encoder | None = None
-    """The caller's own; None for the one of the profile."""
-    wait_s: float = WAIT_FOR_WRITER_S
-    """How long to wait for another writer, in seconds."""
-    with_chroma: bool = True
-    """Whether ChromaDB is brought up to date even where no search by these settings asks it."""
+    settings: Mapping[str, Any]  # the index sections of the settings that were given; the index remembers them
+    encoder: Encoder | None = None  # the caller's own; None for the one of the profile
+    wait_s: float = WAIT_FOR_WRITER_S  # how long to wait for another writer, in seconds
+    with_chroma: bool = True  # whether ChromaDB is brought up to date even where no search by these settings asks it
 
     @property
     def index_config(self) -> str:
@@ -79,13 +72,8 @@ MAX_LAST_BYTES = 4096
 def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
     """The index's folder, absolute; it need not exist.
 
-    Args:
-        docs: the folders to be searched, absolute; empty for those of the index used last.
-        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs`.
-
-    Raises:
-        NoIndexError: nothing was named, and nothing has been indexed yet.
-        UsageError: nothing was named, and this user has no home folder.
+    `index`, else HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs` (absolute), else the one used last. Raises
+    NoIndexError when nothing was named and nothing indexed yet, UsageError without a home folder.
     """
     named = index if index is not None else os.environ.get(INDEX_VARIABLE)
     if named is not None and str(named):
@@ -99,11 +87,7 @@ def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
 
 
 def remember(index: Path) -> None:
-    """Makes an index in the user's data folder the one that is meant when nothing is named.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Makes an index in the user's data folder the one that is meant when nothing is named."""
     last = _home() / LAST_NAME
     if index.parent != _home():
         return
@@ -125,11 +109,7 @@ def is_own(index: Path) -> bool:
 
 
 def named_file(index: Path) -> Path:
-    """Where it is kept, beside the indexes and not in them, which folders of an index this user has named.
-
-    Raises:
-        UsageError: this user has no home folder.
-    """
+    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
     return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
 
 
@@ -143,11 +123,7 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
 
 
 def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`.
-
-    Raises:
-        UsageError: it is no path.
-    """
+    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
     try:
         return Path(path).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:

@@ -36,6 +36,7 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
+from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -48,22 +49,12 @@ REBUILD_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot holds."""
-
-    fingerprint: str
-    """Of the encoder; empty without vectors."""
+    fingerprint: str  # of the encoder; empty without vectors
     nodes: int
-    files: dict[str, tuple[int, int]]
-    """Size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot."""
+    files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a snapshot's folder.
-
-        Raises:
-            SnapshotError: it is damaged.
-            OSError: there is none.
-        """
         try:
             content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
             check_names(content["files"])
@@ -83,18 +74,13 @@ class Difference:
 class Snapshot:
     """An open snapshot: its parts are checked and opened when they are first used, and shared with no other process.
 
-    Args:
-        index: the index's folder.
-        number: the snapshot's.
-        manifest_hash: what `build_snapshot` gave for it: the folder of another snapshot under its name is not it.
-
-    Raises:
-        SnapshotError: it is not there, not whole, or was not made by this version.
+    The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
+    there, not whole, or was not made by this version.
     """
 
     def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
         self.number = number
-        self.folder = folder_of(index, number)
+        self.folder = locate_snapshot(index, number)
         self.manifest_hash = manifest_hash
         self._vectors: VectorIndex | None = None
         try:
@@ -110,7 +96,6 @@ class Snapshot:
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes."""
         from retriever.lexical.bm25 import LexicalIndex
 
         check_contents(self.folder, self.manifest.files)
@@ -118,11 +103,7 @@ class Snapshot:
 
     @property
     def vectors(self) -> "VectorIndex":
-        """The chunks' vectors in ChromaDB.
-
-        Raises:
-            SnapshotError: they are damaged, or of an older snapshot: see `has_chroma`.
-        """
+        """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
         from retriever.vectors.chroma import VectorIndex
 
         if self._vectors is None:
@@ -137,8 +118,7 @@ class Snapshot:
         self._lock.close()
 
 
-def folder_of(index: Path, number: int) -> Path:
-    """Where a snapshot is."""
+def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
 
 
@@ -160,26 +140,16 @@ def read_lexical_tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[s
 def build_snapshot(
     connection: sqlite3.Connection, index: Path, fingerprint: str, difference: Difference | None, *, with_chroma: bool
 ) -> int:
-    """Makes the next snapshot out of the rows that the connection sees, and puts it in force.
+    """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
-    Args:
-        connection: in the transaction that puts the snapshot in force.
-        index: the index's folder; what a dead writer left there under the snapshot's name is removed.
-        fingerprint: the encoder's; empty without vectors.
-        difference: what is new since the snapshot in force; None to build from scratch.
-        with_chroma: whether ChromaDB is made too; it can be made later, by `update_chroma`.
-
-    Returns:
-        Its number.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: what was built does not add up.
+    In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
+    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
+    left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
     from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
 
     number = reading.snapshot_number(connection) + 1
-    folder, previous = folder_of(index, number), folder_of(index, number - 1)
+    folder, previous = locate_snapshot(index, number), locate_snapshot(index, number - 1)
     with writing_to(folder):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -219,13 +189,8 @@ def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
 def make_chroma(
     connection: sqlite3.Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
 ) -> None:
-    """Makes ChromaDB's folder of a snapshot, out of an older one where there is one and most of it can stay.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: ChromaDB failed otherwise.
-    """
-    from retriever.vectors.chroma import ChromaManifest, build_vectors, patch_vectors
+    """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
+    from retriever.vectors.chroma import build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
     keys = text_vectors.distinct_keys(connection, fingerprint)
@@ -244,31 +209,23 @@ def make_chroma(
 
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
     """Whether ChromaDB of a snapshot is there and of no older one; without opening it."""
-    from retriever.vectors.chroma import ChromaManifest
-
     try:
-        return ChromaManifest.read(folder_of(index, number) / CHROMA_NAME).snapshot == manifest_hash
+        return ChromaManifest.read(locate_snapshot(index, number) / CHROMA_NAME).snapshot == manifest_hash
     except SnapshotError:
         return False
 
 
 def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
-    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction.
-
-    Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or has_chroma(index, number, manifest_hash):
         return
-    folder = folder_of(index, number) / CHROMA_NAME
+    folder = locate_snapshot(index, number) / CHROMA_NAME
     draft = folder.with_name("chroma.draft")
     shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
     make_chroma(connection, folder, draft, fingerprint, manifest_hash)
+    # Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
     with writing_to(folder):
         settle(draft)
         shutil.rmtree(folder, ignore_errors=True)
@@ -277,11 +234,7 @@ def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask."""
     with writing_to(folder):
         for path in folder.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -291,26 +244,20 @@ def settle(folder: Path) -> None:
 
 def mark_unusable(index: Path, number: int) -> None:
     """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
-    for folder in (folder_of(index, number), folder_of(index, number) / CHROMA_NAME):
+    for folder in (locate_snapshot(index, number), locate_snapshot(index, number) / CHROMA_NAME):
         with contextlib.suppress(OSError):
             (folder / MANIFEST_NAME).unlink()
 
 
 def remove_old_snapshots(index: Path, current: int) -> None:
     """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
-    folder = folder_of(index, current)
+    folder = locate_snapshot(index, current)
     for older in sorted(index.glob("snapshot-*")):
         if older == folder or is_read(older):
             continue
         if (older / CHROMA_NAME).exists() and folder.exists() and not (folder / CHROMA_NAME).exists():
-            take_over_chroma(older, folder)
+            # The vectors of the same encoder go into the snapshot that has none, to be patched later.
+            with contextlib.suppress(OSError, SnapshotError):
+                if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
+                    (older / CHROMA_NAME).rename(folder / CHROMA_NAME)
         shutil.rmtree(older, ignore_errors=True)
-
-
-def take_over_chroma(older: Path, folder: Path) -> None:
-    """Moves an older snapshot's vectors of the same encoder into a snapshot that has none, to be patched later."""
-    from retriever.vectors.chroma import ChromaManifest
-
-    with contextlib.suppress(OSError, SnapshotError):
-        if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
-            (older / CHROMA_NAME).rename(folder / CHROMA_NAME)

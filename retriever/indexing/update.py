@@ -8,7 +8,6 @@ they come, so that an interruption loses a few seconds of work.
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -18,14 +17,12 @@ from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
-from retriever.indexing.consent import name_folders, named_folders, refusal
+from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
-from retriever.indexing.summaries import apply_known_summaries
 from retriever.store import reading, writing
-from retriever.store.database import create_database, transaction, translate_sqlite_errors, verify_on_error
-from retriever.store.locks import writer_lock
+from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -34,22 +31,10 @@ if TYPE_CHECKING:
 
 
 def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
-    """Brings an index up to date with its folders.
-
-    Raises:
-        DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
-        IndexUnusableError: the index is locked, damaged, of another format, or the disk is full or read-only.
-        EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Brings an index up to date with its folders; raises as `retriever.api.index_folders`."""
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
-    with (
-        writer_lock(request.index, request.wait_s) as waited,
-        translate_sqlite_errors(request.index),
-        closing(create_database(request.index)) as connection,
-        verify_on_error(connection, request.index),
-    ):
+    with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
         if waited:  # what was seen of the folders is old by now
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
@@ -97,17 +82,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
 def find_changes(
     connection: sqlite3.Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
 ) -> list[Changes]:
-    """What changed in each folder: in those of the index, then in the new ones, which have the key 0.
-
-    Args:
-        connection: to the index.
-        request: which files are documents.
-        listings: of the folders that were named, by path.
-        is_anew: whether every document is to be read as if it had changed.
-
-    Raises:
-        DocumentsError: everything is made anew, and a folder is away, whose documents are needed for that.
-    """
+    """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
     folders = list(reading.folders(connection))
     for path in listings:
         if path not in {folder.path for folder in folders}:
@@ -123,8 +98,8 @@ def find_changes(
         try:
             listing = listings.get(folder.path)
             if listing is None:
-                if folder.path not in named_folders(request.index).folders:
-                    raise DocumentsError(refusal([folder.path]))
+                if folder.path not in read_named_folders(request.index).folders:
+                    raise DocumentsError(explain_refusal([folder.path]))
                 listing = list_documents(Path(folder.path), request.profile.documents)
         except DocumentsError as error:
             if is_anew:
@@ -138,7 +113,6 @@ def find_changes(
 
 
 def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether the snapshot in force can be opened."""
     try:
         Snapshot(request.index, reading.snapshot_number(connection), reading.manifest_hash(connection)).close()
     except SnapshotError:
@@ -147,7 +121,6 @@ def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
 
 
 def is_other_model(connection: sqlite3.Connection, encoder: Encoder | None) -> bool:
-    """Whether the index was made with another model than this one."""
     return encoder is not None and encoder.fingerprint != reading.meta(connection, "fingerprint")
 
 
@@ -180,7 +153,6 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> EmbedCounts:
-    """Parses, chunks and embeds what changed, and puts a snapshot in force that has it."""
     from pageindex.document import parse_document  # 50 ms, when there is something to parse
     from retriever.indexing.background import renew_background
 
@@ -208,7 +180,10 @@ def index_changes(
             for stat, _ in change.rows:
                 new.append(writing.put_document(connection, folder.key, stat, documents[stat.path]))
         writing.put_chunks(connection, chunks)
-        apply_known_summaries(connection, request.profile.summaries, new)
+        if request.profile.summaries.kind == "llm":
+            from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
+
+            apply_known_summaries(connection, new)
         for folder in folders:
             writing.set_link_targets(connection, folder)
         # This is most of the memory in use, and the snapshot needs it.

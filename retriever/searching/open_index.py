@@ -17,8 +17,8 @@ from retriever.indexing.snapshot import Snapshot, has_chroma, read_lexical_token
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
 from retriever.store.database import (
-    damaged,
-    identity,
+    identify_database,
+    make_damage_error,
     open_database,
     read_transaction,
     translate_sqlite_errors,
@@ -131,7 +131,7 @@ class OpenIndex:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = open_database(path)
-        self._identity = identity(path)
+        self._identity = identify_database(path)
         self._view: View | None = None
 
     @contextmanager
@@ -162,7 +162,7 @@ class OpenIndex:
             except SnapshotError as error:
                 self._close_view()
                 if substitute:  # then nothing but the rows can be at fault
-                    raise damaged(self.path, error) from error
+                    raise make_damage_error(self.path, error) from error
                 raise
 
     def number(self) -> int:
@@ -177,7 +177,7 @@ class OpenIndex:
 
     def _follow(self) -> None:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
-        now = identity(self.path)
+        now = identify_database(self.path)
         if now != self._identity:
             self._close_view()
             connection = open_database(self.path)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.display.json import StatusJson, expansion_object, hit_object
-from retriever.display.phrases import CITATION_STATES, VERDICTS, counted
+from retriever.display.json import StatusJson, dump_expansion, dump_hit
+from retriever.display.phrases import CITATION_STATES, VERDICTS, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -43,13 +43,10 @@ INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a tool answers."""
-
     text: str
-    values: dict[str, Any] | None = None
-    """The structured content; None where the text is all."""
+    values: dict[str, Any] | None = None  # the structured content; None where the text is all
+    # Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens.
     page: dict[str, Any] = field(default_factory=dict)
-    """Beside a text alone: whether it was cut, the cursor that goes on there, its length in tokens."""
 
     @classmethod
     def from_text(cls, text: str, cursor: str = "", *, is_cut: bool) -> "Reply":
@@ -67,26 +64,19 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Pagination:
-    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index.
+    """The pages of one call's answer. A cursor is good for the same call on the same snapshot of the index."""
 
-    It needs no secret: it only says where to go on in what the same caller may read anyway.
-    """
+    # It needs no secret: it only says where to go on in what the same caller may read anyway.
 
-    call: tuple[object, ...]
-    """The tool, its arguments, and what else the answer depends on."""
+    call: tuple[object, ...]  # the tool, its arguments, and what else the answer depends on
     snapshot: int
 
     def cursor(self, offset: int) -> str:
-        """The cursor of the page that begins at `offset`."""
         content = json.dumps([*self.call, self.snapshot, offset]).encode()
         return f"{self.snapshot}-{offset}-{hashlib.sha256(content).hexdigest()[:12]}"
 
     def offset(self, cursor: str) -> int:
-        """Where the page of a cursor begins; 0 without one.
-
-        Raises:
-            UsageError: it belongs to another call, or the documents have changed since.
-        """
+        """Where the page of a cursor begins, 0 without one; UsageError if it is not of this call and snapshot."""
         if not cursor:
             return 0
         match = re.fullmatch(r"(\d{1,18})-(\d{1,18})-[0-9a-f]{12}", cursor, re.ASCII)
@@ -102,23 +92,13 @@ class Pagination:
 
 
 def reply_hits(
-    answer: "Answer",
-    pages: Pagination,
-    cursor: str,
-    remarks: Sequence[str],
-    max_tokens: int,
-    *,
-    shows_passages: bool,
+    answer: "Answer", pages: Pagination, cursor: str, remarks: Sequence[str], max_tokens: int, *, shows_passages: bool
 ) -> Reply:
-    """The hits from the cursor on, as many as fit; the first of them is cut to fit.
-
-    Raises:
-        UsageError: the cursor is not one of this answer.
-    """
+    """The hits from the cursor on, as many as fit; the first of them is cut to fit."""
     first = pages.offset(cursor)
     values = describe_answer(answer, remarks)
     if answer.expansion is not None:
-        values["expansion"] = expansion_object(answer.expansion, hypothetical=shows_passages)
+        values["expansion"] = dump_expansion(answer.expansion, hypothetical=shows_passages)
     head = write_head(answer, values)
     left = max_tokens - estimate_tokens(head + compact_json(values)) - RESERVED_TOKENS
     hits: list[dict[str, Any]] = []
@@ -154,7 +134,7 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     how = "read(citation or node id) gives the full text."
     if answer.verdict == "none":
         how = f"So no text is quoted; {how}"
-    lines = [f"{counted(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
+    lines = [f"{pluralize(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
     if report := values.get("expansion"):
         took = "" if report["milliseconds"] is None else f", {report['milliseconds']:,.0f} ms"
         facts = f"{took}{', from the cache' if report['cached'] else ''}; {len(report['dropped'])} texts dropped"
@@ -164,7 +144,6 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
 
 
 def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
-    """The values of a search beside its hits."""
     # The first sentence of each stage, then a few of the others: many folders that are away hide no other stage.
     first = {item.stage: item for item in reversed(answer.degraded)}.values()
     others = [str(item) for item in answer.degraded if item not in first]
@@ -195,7 +174,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str
     passage = quote_passage(hit) if with_text else ""
     quoted = f"\n   {code(passage)}" if passage else ""
     state = "" if hit.citation_state == "exact" else f" ({hit.citation_state})"
-    whole = hit_object(hit, full=True)
+    whole = dump_hit(hit, full=True)
     values = {key: whole[key] for key in HIT_KEYS}
     # A title may be as long as a paragraph, and each one costs tokens.
     values["title"] = cut(hit.title, REMARK_CHARS)
@@ -209,11 +188,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str
 
 
 def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens: int) -> Reply:
-    """Lines of a document from the cursor on, as many as fit.
-
-    Raises:
-        UsageError: the cursor is not one of this excerpt.
-    """
+    """Lines of a document from the cursor on, as many as fit."""
     first = pages.offset(cursor)
     cited = cite(excerpt.citation, excerpt.citation_state)
     head = f"{cited} {code(' > '.join((*excerpt.breadcrumb, excerpt.title)))} node {code(excerpt.node_id)}. {DATA}"
@@ -226,11 +201,7 @@ def reply_excerpt(excerpt: "Excerpt", pages: Pagination, cursor: str, max_tokens
 
 
 def reply_outline(lines: Sequence[str], pages: Pagination, cursor: str, max_tokens: int) -> Reply:
-    """Lines of the drawn tree from the cursor on, as many as fit.
-
-    Raises:
-        UsageError: the cursor is not one of this outline.
-    """
+    """Lines of the drawn tree from the cursor on, as many as fit."""
     first = pages.offset(cursor)
     head = f"Titles with file:first-last as indexed, {len(lines):,} lines; read() takes the latter. {DATA}"
     end = first + count_fitting(lines[first:], max_tokens - estimate_tokens(head) - RESERVED_TOKENS)
@@ -286,7 +257,6 @@ def _node_line(node: "Node", anchor: "Anchor | None") -> str:
 
 
 def cite(citation: str, state: "CitationState") -> str:
-    """The citation in a code span, and what is said of its state."""
     return code(citation) + (f" ({CITATION_STATES[state]})" if CITATION_STATES[state] else "")
 
 
@@ -309,17 +279,14 @@ def reply_status(status: "Status", profile: str) -> Reply:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a language model reads in a text.
-
-    Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
-    and a half, which is more than most models need for prose (English has four to five characters to a token).
-    """
+    """About how many tokens a language model reads in a text."""
+    # Every model counts in its own way. This counts three ASCII characters as one token and each other character as one
+    # and a half, which is more than most models need for prose (English has four to five characters to a token).
     ascii_count = len(text) if text.isascii() else sum(map(str.isascii, text))
     return math.ceil(ascii_count / 3 + (len(text) - ascii_count) * 1.5)
 
 
 def compact_json(content: object) -> str:
-    """JSON as it is counted and sent."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 

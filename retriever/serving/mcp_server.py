@@ -69,7 +69,6 @@ NEXT_STEPS: dict[type[Exception], str] = {
 
 
 def make_mcp_server(index: "ServedIndex") -> Server:
-    """A server over that index; nothing of it is opened before the first call."""
     limiter = anyio.CapacityLimiter(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
@@ -170,11 +169,7 @@ def describe_error(error: Exception) -> str:
 
 
 def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResult:
-    """Some of the resources, by path; the cursor is the number of documents before.
-
-    Raises:
-        UsageError: the cursor is no such number.
-    """
+    """Some of the resources, by path; the cursor, else UsageError, is the number of documents before."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
         raise UsageError("this cursor is none of this server's; list the resources without it")
     first = int(cursor or 0)
@@ -201,11 +196,7 @@ def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResu
 
 
 def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
-    """The text of a resource.
-
-    Raises:
-        UsageError: there is no such resource, or it is too large to be sent whole.
-    """
+    """The text of a resource; UsageError when there is none, or it is too large to be sent whole."""
     from retriever.browse import load_tree, read_excerpt
 
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
@@ -229,7 +220,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
 # HTTP: one POST for each message, one JSON answer, no sessions to keep.
 
 
-def mcp_app(index: "ServedIndex") -> Starlette:
+def make_mcp_app(index: "ServedIndex") -> Starlette:
     """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
     app = make_mcp_server(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
@@ -276,11 +267,9 @@ def serve_stdio(index: "ServedIndex") -> None:
 
 
 async def _serve_stdio(server: Server) -> None:
-    """The SDK's transport, with an answer to each line that is no message, and to each request before the input ends.
-
-    The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
-    While it serves, what others print goes to standard error, and their standard input is empty.
-    """
+    """The SDK's transport, with an answer to each line that is no message, and to each request before the end."""
+    # The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
+    # While it serves, what others print goes to standard error, and their standard input is empty.
     waiting: set[object] = set()
     to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     server_writes, from_server = anyio.create_memory_object_stream[SessionMessage](0)
@@ -340,7 +329,6 @@ class BoundedLines(io.TextIOWrapper):
 
 
 def _refuse_line(error: Exception) -> types.JSONRPCError:
-    """The answer to a line that is no message, with its id if it has one."""
     mistakes = error.errors(include_url=False) if isinstance(error, ValidationError) else []
     if any(mistake["type"] == "json_invalid" for mistake in mistakes):
         code, reason = types.PARSE_ERROR, f"no JSON of at most {MAX_LINE_CHARS:,} characters, or nested too deeply"

@@ -61,17 +61,11 @@ class Tool(BaseModel):
     title: ClassVar[str]
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """The answer to the call.
-
-        Raises:
-            UsageError: an argument names nothing that there is.
-            RetrieverError: the index cannot answer.
-        """
+        """The answer to the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
 
     @classmethod
     def describe_mistake(cls, mistake: "ErrorDetails") -> str:
-        """What is wrong with an argument, and what may be given instead."""
         name = str(mistake["loc"][0])
         if mistake["type"] == "extra_forbidden":
             known = list(cls.model_fields)
@@ -117,7 +111,6 @@ class SearchTool(Tool):
     def answer(
         self, index: "ServedIndex", settings: Mapping[str, Any] | None = None, *, shows_passages: bool = False
     ) -> Reply:
-        """As `Tool.answer`, with settings over those of the profile."""
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         depth = DEEP_SEARCH if self.path else {"top_k": MAX_HITS}
         with index.retriever(self.profile, {**depth, **(settings or {})}) as retriever:
@@ -159,7 +152,6 @@ class OutlineTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         from retriever.browse import find_node, load_tree
 
         with index.retriever() as retriever, retriever.view() as view:
@@ -180,7 +172,6 @@ class ReadTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         from retriever.browse import read_excerpt
 
         with index.retriever() as retriever, retriever.view() as view:
@@ -202,7 +193,6 @@ class RelatedTool(Tool):
     max_tokens: MaxTokens = 4_000
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         from retriever.browse import find_relations, locate_relations
 
         with index.retriever() as retriever:
@@ -225,7 +215,6 @@ class StatusTool(Tool):
     title = "Show the index's state"
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         with index.retriever() as retriever:
             return reply_status(retriever.status(), index.profile)
 
@@ -247,7 +236,6 @@ class HydeSearchTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, index: "ServedIndex") -> Reply:
-        """As `Tool.answer`."""
         settings = {"use_llm": True, "hyde": {"gate": "always" if self.force_hyde else "auto"}}
         search = SearchTool(question=self.question, cursor=self.cursor)
         return search.answer(index, settings, shows_passages=self.return_hypothetical)
@@ -259,7 +247,6 @@ TOOLS: Mapping[str, type[Tool]] = {
 
 
 def describe_tool(tool: type[Tool]) -> str:
-    """What an agent reads about a tool: its docstring in one line."""
     return " ".join((tool.__doc__ or "").split())
 
 
@@ -279,11 +266,7 @@ def make_schema(tool: type[Tool]) -> dict[str, Any]:
 
 
 def read_call(name: str, arguments: Mapping[str, object]) -> Tool:
-    """The call of a tool, with checked arguments; one that is null counts as not given.
-
-    Raises:
-        UsageError: with every mistake, each with what may be given instead.
-    """
+    """The call of a tool, a null argument as if not given; UsageError names every mistake, and what to give instead."""
     tool = TOOLS.get(name)
     if tool is None:
         raise UsageError(f"there is no tool {name[:100]!r}; there are: {', '.join(TOOLS)}")

@@ -3,14 +3,7 @@
     chroma.sqlite3, UUID/    ChromaDB's own
     manifest.json            ours, written last: which snapshot the vectors are of, how many, and checksums
 
-`import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
-documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
-two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
-can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
-
-ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a changed
-byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees it: 50 ms at
-100,000 vectors, and ChromaDB then finds them in the system's cache. Everything else is checked by opening it.
+Neither the current folder nor the environment configures it, and no vector file reaches it unread.
 """
 
 import json
@@ -21,19 +14,19 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
-from pageindex.files import read_file, require_regular
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.files import require_space, writing_to
-from retriever.store.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names, describe_files
+from retriever.store.manifest import MANIFEST_NAME, describe_files
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
+from retriever.vectors.manifest import DATABASE_NAME, ChromaManifest, find_vector_files
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,9 +38,12 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# `import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
+# documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
+# two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
+# can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
 UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}  # no variable has a "="
 RUST_API = "chromadb.api.rust.RustBindingsAPI"
-DATABASE_NAME = "chroma.sqlite3"
 # What ChromaDB says, in one exception or another, when the disk takes no more or nothing at all.
 REFUSALS = ("disk is full", "disk full", "readonly database", "no space left", "file too large", "read-only file")
 NEARLY_FULL = 16_000_000  # bytes: a failure with less than this free is the disk's, whatever ChromaDB says of it
@@ -104,12 +100,7 @@ def default_settings() -> Iterator[None]:
 
 
 def open_client(folder: Path, *, writing: bool = False) -> "Client":
-    """Open a folder of ChromaDB's, or make one; every call needs its `close()` before the folder is moved or removed.
-
-    Raises:
-        SnapshotError: it cannot be opened.
-        StorageError: when `writing`: the disk is full or read-only.
-    """
+    """Opens a folder of ChromaDB's, or makes one; call `close()` before the folder is moved or removed."""
     chromadb = import_chromadb()
     path = str(folder.absolute())  # vector files are opened later, by this name: the current folder may change
     with chroma_errors(folder, writing=writing):
@@ -132,15 +123,9 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
 
 
 def run_in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing: bool = True) -> Result:
-    """What ChromaDB returns, or an error when it takes longer.
-
-    On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
-    that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
-
-    Raises:
-        StorageError: a write did not finish in time.
-        SnapshotError: nothing was written, and it did not answer in time.
-    """
+    """What ChromaDB returns, or an error when it takes longer: StorageError when `writing`, else SnapshotError."""
+    # On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
+    # that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
     done: list[Result] = []
     failed: list[BaseException] = []
 
@@ -188,74 +173,6 @@ def chroma_errors(folder: Path, *, writing: bool = False) -> Iterator[None]:
         raise SnapshotError(f"{folder}: ChromaDB failed ({error}); index the documents again") from error
 
 
-@dataclass(frozen=True, slots=True)
-class ChromaManifest:
-    """What a whole folder holds."""
-
-    snapshot: str
-    """The manifest hash of the snapshot whose chunks these are."""
-    fingerprint: str
-    """Of the encoder."""
-    count: int
-    """How many vectors."""
-    dimension: int
-    """The length of a vector."""
-    database_bytes: int = 0
-    """Of chroma.sqlite3, which opening changes, but never makes smaller."""
-    files: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Checksums of the vector files. Below `sync_threshold` vectors there is none: all are in chroma.sqlite3 then."""
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a folder's manifest.
-
-        Raises:
-            SnapshotError: there is none, because the folder is missing or was not finished, or it is damaged.
-        """
-        try:
-            values = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
-            found = cls(
-                str(values["snapshot"]),
-                str(values["fingerprint"]),
-                int(values["count"]),
-                int(values["dimension"]),
-                int(values["database_bytes"]),
-                dict(values["files"]),
-            )
-            check_names(found.files)
-        except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
-        return found
-
-    def check(self, folder: Path) -> None:
-        """Read the vector files before ChromaDB does.
-
-        Raises:
-            SnapshotError: one is missing, too many, cut or damaged.
-        """
-        try:
-            for file in folder.rglob("*"):  # a pipe would block SQLite and ChromaDB, a link lead elsewhere
-                if file.is_symlink() or not file.is_dir():
-                    require_regular(file)
-            names = {file.relative_to(folder).as_posix() for file in find_vector_files(folder)}
-            is_cut = (folder / DATABASE_NAME).stat().st_size < self.database_bytes
-        except OSError as error:
-            raise SnapshotError(f"{folder} cannot be read ({error.strerror}); index the documents again") from error
-        if is_cut or names != self.files.keys():
-            raise SnapshotError(f"{folder}: a file is missing, cut, or one too many; index the documents again")
-        check_contents(folder, self.files)
-
-
-def find_vector_files(folder: Path) -> list[Path]:
-    """The vector files that count.
-
-    Below `sync_threshold` vectors nothing has been flushed, and there is no metadata file: each opening then makes the
-    other files anew, with whatever was in memory.
-    """
-    flushed = [metadata.parent for metadata in folder.glob("*/index_metadata.pickle")]
-    return sorted(file for segment in flushed for file in segment.iterdir())
-
-
 class VectorIndex:
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
 
@@ -269,11 +186,7 @@ class VectorIndex:
 
     @classmethod
     def open(cls, folder: Path, fingerprint: str, snapshot: str = "") -> Self:
-        """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
-
-        Raises:
-            SnapshotError: it is missing, damaged, cut, not writable, of another encoder, or of another snapshot.
-        """
+        """Opens it and loads the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000."""
         manifest = ChromaManifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
@@ -294,7 +207,6 @@ class VectorIndex:
             raise
 
     def __len__(self) -> int:
-        """How many vectors it holds."""
         return self._manifest.count
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
@@ -319,11 +231,7 @@ class VectorIndex:
         return run_in_time(ANSWERS_WITHIN_S, self._folder, query, writing=False)
 
     def verify(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Compare with the truth: every key is there, no other is, and sampled vectors find what the exact scan finds.
-
-        Raises:
-            SnapshotError: they differ.
-        """
+        """Compares with the truth: the keys are the same, and samples find what the exact scan finds."""
         with chroma_errors(self._folder):
             stored = set(self._collection.get(include=[])["ids"])
         if stored != set(map(str, keys)):
@@ -339,7 +247,6 @@ class VectorIndex:
             raise SnapshotError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
 
     def close(self) -> None:
-        """Release files and memory; a second call does nothing."""
         with _sharing:
             self._client.close()
 
@@ -356,20 +263,7 @@ def check_collection(collection: "ChromaCollection", manifest: ChromaManifest, f
 
 
 def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot: str = "") -> None:
-    """Make a collection of these vectors in a new folder: 0.35 ms each, on two cores.
-
-    A folder that an error leaves behind has no manifest: it opens as nothing, and can be removed.
-
-    Args:
-        folder: does not exist yet.
-        fingerprint: of the encoder.
-        chunks: may be none.
-        snapshot: the manifest hash of the snapshot that they belong to.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Makes a collection of these vectors, 0.35 ms each; a folder that an error leaves opens as nothing."""
     require_space(folder, estimate_size(chunks))
     with writing_to(folder):
         folder.mkdir(parents=True)
@@ -405,20 +299,12 @@ def patch_vectors(
     *,
     most_changed: float = math.inf,
 ) -> None:
-    """Make a new folder out of an older one of the same encoder, which is only read (readers may have it open).
+    """Makes a new folder out of an older one of the same encoder, which is only read (readers may have it open).
 
-    Args:
-        source: the older folder.
-        target: does not exist yet.
-        keys: of all chunks that the new folder is to hold; a key stands for one vector for ever.
-        load: gives the vectors of those that the older one does not have.
-        snapshot: the manifest hash of the snapshot that they belong to.
-        most_changed: which share of the older folder's vectors may come and go.
-
-    Raises:
-        EncoderError: the added vectors are not as long as the others.
-        StorageError: the disk is full or the folder cannot be written.
-        SnapshotError: `source` cannot be opened, or too much has changed: build anew.
+    `keys` are all that the new one is to hold, and stand for one vector for ever; `load` gives those that the older one
+    does not have; `most_changed` is the share of the older ones that may come and go. Raises EncoderError when the
+    added vectors have another length; StorageError; SnapshotError when `source` cannot be opened, or too much has
+    changed: build anew.
     """
     manifest = ChromaManifest.read(source)
     manifest.check(source)
@@ -454,11 +340,7 @@ def patch_vectors(
 
 
 def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
-    """Removes vector files that do not count, which hold whatever was in this process's memory, and describes the rest.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Removes vector files that do not count, which hold whatever was in this process's memory; describes the rest."""
     with writing_to(folder):
         for file in folder.glob("*/data_level0.bin"):
             if not file.with_name("index_metadata.pickle").exists():
@@ -469,11 +351,9 @@ def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
 
 
 def estimate_size(chunks: ChunkVectors) -> int:
-    """Bytes that ChromaDB takes for these vectors, at most.
-
-    Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
-    journal may take as much once more.
-    """
+    """Bytes that ChromaDB takes for these vectors, at most."""
+    # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
+    # journal may take as much once more.
     return 2_000_000 + 2 * len(chunks) * (8 * chunks.dimension + 1_200)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.display.json import answer_object
+from retriever.display.json import dump_answer
 from retriever.trace import Spent
 
 PROJECT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def answers(index: Path, profile: str = "balanced", **settings: object) -> list[
     """The JSON of every question, with all that can be said of an answer."""
     with open_retriever(index=index, profile=profile, settings=settings) as retriever:
         found = [retriever.search(question) for question in QUESTIONS]
-    objects = [answer_object(answer, Spent(0.0, 0.0), full=True, explain=True) for answer in found]
+    objects = [dump_answer(answer, Spent(0.0, 0.0), full=True, explain=True) for answer in found]
     return [json.dumps(without_times(item)) for item in objects]
 
 

@@ -21,7 +21,7 @@ from retriever.command_line.options import ExitCode
 from retriever.doctor import CheckUp
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
 from retriever.store.checking import find_damage
-from retriever.store.database import INDEX_FORMAT, kept_aside
+from retriever.store.database import INDEX_FORMAT, list_aside
 from retriever.store.locks import writer_lock
 from tests.marks import slow
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
@@ -151,7 +151,7 @@ def test_broken_pages_cost_only_the_vectors_in_them(shelf: Shelf, good: Shelf, s
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
     assert shelf.encoder.encoded <= 20, (page, before, repaired.repairs)
     if before:
-        (aside,) = kept_aside(shelf.index)
+        (aside,) = list_aside(shelf.index)
         assert aside.read_bytes() == data
         assert str(aside) in repaired.repairs[0]
         assert "left over" in notes(repaired)
@@ -212,7 +212,7 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
         rows.execute("UPDATE nodes SET kind = 'none'")
     with pytest.raises(DocumentsError, match="bring it back"):
         examined(shelf, repair=True)
-    assert kept_aside(shelf.index) == []
+    assert list_aside(shelf.index) == []
     assert "a row of nodes makes no sense" in problems(examined(shelf))[0]
 
 

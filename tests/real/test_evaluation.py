@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.runs import Stage
-from retriever.evaluation.summary import Summary, against, read_baseline, summarize
+from retriever.evaluation.summary import Summary, compare_to_baseline, read_baseline, summarize
 from retriever.query import Expansion
 from retriever.types import Source
 
@@ -32,13 +32,13 @@ def measured(index: str, *systems: System, questions: QuestionSet = QUESTIONS) -
     asked = Asked(questions, index=index)
     runs = [ask_all(system, asked) for system in systems]
     with open_system(systems[0], asked) as retriever:
-        return summarize(questions, runs, sections_of(retriever))
+        return summarize(questions, runs, list_sections(retriever))
 
 
 def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
     """When a change is meant: hybrid_retrieve.py eval ... --save-baseline tests/eval_corpus/larder.baseline.json."""
     summary = measured(index, System("balanced", "balanced", {}))
-    verdict = against(summary, read_baseline(BASELINE))
+    verdict = compare_to_baseline(summary, read_baseline(BASELINE))
     assert not verdict.is_worse, verdict
     (balanced,) = summary.systems
     assert balanced.overall["hit@5"].mean >= 0.85
@@ -49,7 +49,7 @@ def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
 
 def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
     broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0, "token_match_weight": 0.0})
-    assert against(measured(index, broken), read_baseline(BASELINE)).is_worse
+    assert compare_to_baseline(measured(index, broken), read_baseline(BASELINE)).is_worse
 
 
 def test_a_model_that_cannot_be_used_is_a_failure_and_no_zero(index: str) -> None:

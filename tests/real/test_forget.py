@@ -12,7 +12,7 @@ from retriever.command_line.options import ExitCode
 from retriever.errors import UsageError
 from retriever.indexing.forget import ForgetReport, forget, take_back
 from retriever.indexing.request import IndexRequest
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 SECRET = 'Der Schatz liegt unter der xyzzy-Eiche \N{SNOWMAN}, "links" vom Brunnen.'
@@ -32,7 +32,7 @@ def shelf(tmp_path: Path) -> Shelf:
 
 
 def request(shelf: Shelf) -> IndexRequest:
-    given = given_settings(DEFAULT_PROFILE, None, None, {})
+    given = collect_settings(DEFAULT_PROFILE, None, None, {})
     return IndexRequest(shelf.index, (), given.profile(), given.for_index(), shelf.encoder, 0.0)
 
 

@@ -16,7 +16,7 @@ from retriever.errors import UsageError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 
 QUESTION = "which stamp pays for the journey?"
@@ -151,7 +151,7 @@ def test_the_web_page_says_it_in_words_and_links_to_the_lines(
     edited(tmp_path / "docs", state)
 
     async def fetched(*addresses: str) -> list[httpx.Response]:
-        transport = httpx.ASGITransport(web_app(library))
+        transport = httpx.ASGITransport(make_web_app(library))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
             return [await client.get(address) for address in addresses]
 

@@ -21,7 +21,7 @@ from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 from tests.marks import slow
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
@@ -111,7 +111,7 @@ def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: boo
     with ServedIndex(index=str(index), settings=WORDS_ALONE) as library:
 
         async def fetch() -> None:
-            transport = httpx.ASGITransport(web_app(library))
+            transport = httpx.ASGITransport(make_web_app(library))
             async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
                 faces = (("/read", "node"), ("/api/node", "reference"))
                 read = [(face, {key: node}) for node in ids for face, key in faces]

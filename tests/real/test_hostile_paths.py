@@ -16,7 +16,7 @@ from retriever.api import open_retriever
 from retriever.errors import RetrieverError, UsageError
 from retriever.retriever import Retriever
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 
 SECRET = "SECRET-OF-ANOTHER-FOLDER"
 PAYLOADS = [
@@ -115,7 +115,7 @@ def test_nor_over_mcp(place: Path, tool: str, argument: str) -> None:
 def test_nor_over_http(place: Path) -> None:
     async def play() -> None:
         with ServedIndex(index=str(place / "index")) as library:
-            transport = httpx.ASGITransport(web_app(library))
+            transport = httpx.ASGITransport(make_web_app(library))
             async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
                 for payload in PAYLOADS:
                     reference = payload.replace("{place}", str(place)).encode(

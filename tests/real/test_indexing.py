@@ -11,7 +11,7 @@ import pytest
 from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError, NoIndexError
 from retriever.indexing.request import IndexRequest
-from retriever.settings.layers import given_settings
+from retriever.settings.layers import collect_settings
 from retriever.types import FloatMatrix
 from tests.shelf import (
     NEVER_REFRESH,
@@ -322,7 +322,7 @@ def test_another_model_in_the_same_folder_is_noticed_by_index(tmp_path: Path) ->
     requests = []
     for content in ("{}", "{ }"):
         (model / "encoder.json").write_text(content, encoding="utf-8")
-        given = given_settings(flags={"encoder": {"model": str(model)}}, environment={})
+        given = collect_settings(flags={"encoder": {"model": str(model)}}, environment={})
         requests.append(IndexRequest(tmp_path, (), given.profile(), {}).index_config)
     assert requests[0] != requests[1]
 

@@ -16,7 +16,7 @@ from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport
 from tests.scenarios import pages
@@ -31,7 +31,7 @@ OTHER = "0f" * 8
 
 
 def index(shelf: Shelf, settings: Mapping[str, Any], encoder: Encoder | None = None) -> IndexReport:
-    asked = given_settings(DEFAULT_PROFILE, settings, None, {})
+    asked = collect_settings(DEFAULT_PROFILE, settings, None, {})
     request = IndexRequest(shelf.index, (shelf.docs,), asked.profile(), asked.for_index(), encoder, 0.0)
     return update_index(request, NoProgress())
 

@@ -13,7 +13,7 @@ from retriever.evaluation.ask import Asked as AskedQuestions
 from retriever.evaluation.ask import System, ask_all, without_each_part
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.runs import Outcome
-from retriever.evaluation.why_not import limitless, why_not
+from retriever.evaluation.why_not import lift_limits, why_not
 from retriever.query import Expansion
 from retriever.retriever import Retriever
 from retriever.settings.layers import load_profile, profile_names
@@ -147,7 +147,7 @@ def test_explain_shows_the_rank_after_the_reranking(
     wishes: dict[str, Any] = {"rerank": {"blend": 0.0, "window": 20, "passes": 1}, "hyde": {"gate": "never"}}
     with opened(shelf, "precision", ollama.url, wishes) as retriever:
         order = retriever.search(QUESTION).trace.order
-        deep = opened(shelf, "precision", ollama.url, {**wishes, **limitless(100, 100)})
+        deep = opened(shelf, "precision", ollama.url, {**wishes, **lift_limits(100, 100)})
         with deep:
             last = why_not(retriever, deep, QUESTION, order[-1])
             first = why_not(retriever, deep, QUESTION, order[0])

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.llm.task import size
 from retriever.types import Answer
 from tests.real.scripted_ollama import Asked, ScriptedOllama, scripted_ollama
@@ -66,7 +66,7 @@ def sizes(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]
                 **NEVER_REFRESH,
             )
         most = max((asked.prompt_tokens for asked in ollama.asked), default=0)
-        yield f"{counted(len(ollama.asked), 'prompt')}, at most {most} tokens", wrong_of(answer, ollama)
+        yield f"{pluralize(len(ollama.asked), 'prompt')}, at most {most} tokens", wrong_of(answer, ollama)
 
 
 def wrong_of(answer: Answer, ollama: ScriptedOllama) -> list[str]:

@@ -13,7 +13,7 @@ from retriever.api import index_folders
 from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.summaries import summarize_index
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import SummaryReport
 from tests.real.scripted_ollama import Asked, ScriptedOllama, cut_stream, killed, scripted_ollama, status
@@ -58,7 +58,7 @@ def wishes(ollama: ScriptedOllama, **more: object) -> dict[str, Any]:
 
 
 def request_for(shelf: Shelf, settings: dict[str, Any]) -> IndexRequest:
-    given = given_settings(DEFAULT_PROFILE, settings, None, {})
+    given = collect_settings(DEFAULT_PROFILE, settings, None, {})
     return IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), shelf.encoder)
 
 

@@ -17,7 +17,7 @@ from schemathesis import GenerationMode
 from hybrid_retrieve import main
 from retriever.api import open_history
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
 from tests.marks import slow
@@ -175,7 +175,7 @@ def test_no_language_model_is_asked_while_somebody_types(index: Path) -> None:
         scripted_ollama(write) as ollama,
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
     ):
-        page = anyio.run(typed, web_app(library))
+        page = anyio.run(typed, make_web_app(library))
         with library.retriever() as retriever:
             before = len(open_history(retriever.status().index.path).queries())
     assert page.text.startswith('<main id="results"')
@@ -211,7 +211,7 @@ def test_slow_searches_do_not_hold_up_health() -> None:
     library = SlowIndex()
 
     async def play() -> list[int]:
-        transport = httpx.ASGITransport(web_app(library))
+        transport = httpx.ASGITransport(make_web_app(library))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
             statuses: list[int] = []
 
@@ -247,7 +247,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, mo
         scripted_ollama(lambda _: written) as ollama,
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
     ):
-        plain, shown, why, page = anyio.run(pages, web_app(library))
+        plain, shown, why, page = anyio.run(pages, make_web_app(library))
     report = plain.json()["expansion"]
     assert report["used_hyde"] is True, report
     assert report["milliseconds"] > 0
@@ -272,4 +272,4 @@ def test_without_a_language_model_the_page_says_so(index: Path) -> None:
             return (await client.get("/", params={"question": QUESTION})).text
 
     with ServedIndex(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
-        assert "expand: " in anyio.run(said, web_app(library))
+        assert "expand: " in anyio.run(said, make_web_app(library))

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hybrid_retrieve import main
-from retriever.command_line.console import json_line, openable
+from retriever.command_line.console import json_line, shorten_path
 from retriever.command_line.render import Page, show_answer
-from retriever.display.phrases import find_highlights, size
+from retriever.display.phrases import find_highlights, format_size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.types import Answer, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
@@ -311,7 +311,7 @@ def test_a_citation_opens_from_here(
 ) -> None:
     here = tmp_path_factory.mktemp("here")
     monkeypatch.chdir(here)
-    assert openable(folder.format(cwd=here), file) == expected
+    assert shorten_path(folder.format(cwd=here), file) == expected
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_a_citation_opens_from_here(
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (22_900_000, "22.9 MB"), (4 * 10**12, "4.0 TB")],
 )
 def test_sizes(number: int, words: str) -> None:
-    assert size(number) == words
+    assert format_size(number) == words
 
 
 def test_an_answer_without_hits_prints_nothing(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:

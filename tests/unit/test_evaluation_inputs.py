@@ -14,7 +14,7 @@ from retriever.evaluation.formats import (
     read_questions,
 )
 from retriever.evaluation.questions import Gold, Question
-from retriever.evaluation.runs import Found, Outcome, Run, check_runs, read_runs, run_lines
+from retriever.evaluation.runs import Found, Outcome, Run, check_runs, format_run, read_runs
 from retriever.query import Expansion
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
@@ -135,9 +135,9 @@ def test_our_runs_are_read_as_they_are_written(tmp_path: Path) -> None:
         ),
         Run("two", {"1": Outcome("1", found[:1], abstained=False), "2": Outcome("2", (), abstained=True)}),
     ]
-    path = write(tmp_path / "runs.jsonl", *[line for run in runs for line in run_lines(run, 2)])
+    path = write(tmp_path / "runs.jsonl", *[line for run in runs for line in format_run(run, 2)])
     assert list(read_runs(path)) == runs
-    alone = write(tmp_path / "alone.jsonl", *run_lines(runs[0], 1))
+    alone = write(tmp_path / "alone.jsonl", *format_run(runs[0], 1))
     assert "system" not in alone.read_text()
     assert [run.system for run in read_runs(alone)] == ["alone"]
 

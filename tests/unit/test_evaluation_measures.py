@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 from retriever.evaluation.measures import (
     SECTION_NAMES,
     Values,
-    budget_measures,
-    file_measures,
-    section_measures,
-    tokens_needed,
+    count_tokens_needed,
+    measure_budgets,
+    measure_files,
+    measure_sections,
 )
 
 NAMES = [f"n{number:02}" for number in range(40)]
 
 
 def measured(ranking: list[str], right: dict[str, int]) -> Values:
-    return section_measures({"q": ranking}, {"q": right})["q"]
+    return measure_sections({"q": ranking}, {"q": right})["q"]
 
 
 def test_sums_by_hand() -> None:
@@ -55,7 +55,7 @@ def test_graded_gains_count_in_nDCG() -> None:
 
 
 def test_files_have_their_own_names() -> None:
-    values = file_measures({"q": ["a.md", "b.md"]}, {"q": {"b.md": 1}})["q"]
+    values = measure_files({"q": ["a.md", "b.md"]}, {"q": {"b.md": 1}})["q"]
     assert values["file MRR@10"] == 0.5
     assert values["file hit@1"] == 0.0
 
@@ -81,13 +81,13 @@ def test_measures_agree_with_their_formulas(order: list[str], found: int, right:
 
 def test_a_budget_holds_an_answer_when_the_right_section_ends_in_it() -> None:
     tokens, right = [300, 150, 60, 900], [False, True, False, True]
-    assert tokens_needed(tokens, right) == 450
-    assert budget_measures(tokens, right) == {
+    assert count_tokens_needed(tokens, right) == 450
+    assert measure_budgets(tokens, right) == {
         "answered@500": 1.0,
         "answered@1000": 1.0,
         "answered@2000": 1.0,
         "answered@4000": 1.0,
     }
-    assert budget_measures([501], [True])["answered@500"] == 0.0
-    assert tokens_needed([10, 20], [False, False]) is None
-    assert budget_measures([10, 20], [False, False])["answered@4000"] == 0.0
+    assert measure_budgets([501], [True])["answered@500"] == 0.0
+    assert count_tokens_needed([10, 20], [False, False]) is None
+    assert measure_budgets([10, 20], [False, False])["answered@4000"] == 0.0

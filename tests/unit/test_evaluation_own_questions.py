@@ -8,7 +8,7 @@ import pytest
 from hybrid_retrieve import main
 from pageindex.document import parse_document
 from retriever.evaluation.formats import read_questions
-from retriever.evaluation.own_questions import own_questions, question_line, sample
+from retriever.evaluation.own_questions import format_question, make_own_questions, sample
 
 GUIDE = """# Guide
 
@@ -42,7 +42,7 @@ and throw away what smells; the [[guide|mushrooms of the guide]] must be broken 
 
 def made() -> list[dict[str, object]]:
     documents = [parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)]
-    return [json.loads(question_line(question)) for question in own_questions(documents)]
+    return [json.loads(format_question(question)) for question in make_own_questions(documents)]
 
 
 def test_headings_and_links_ask() -> None:
@@ -66,7 +66,7 @@ def test_the_gold_is_what_a_link_leads_to_and_its_own_section_is_left_out() -> N
 
 
 def test_a_sample_keeps_the_order_and_is_always_the_same() -> None:
-    questions = own_questions([parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)])
+    questions = make_own_questions([parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)])
     assert sample(questions, 10) == questions
     two = sample(questions, 2)
     assert two == [question for question in questions if question in two]

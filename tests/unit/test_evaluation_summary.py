@@ -18,12 +18,19 @@ from retriever.evaluation.questions import (
     Section,
     Sections,
     check_gold,
-    excluded_sections,
-    right_sections,
+    find_excluded_sections,
+    find_right_sections,
 )
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, loss_of
-from retriever.evaluation.summary import Summary, against, baseline_text, read_baseline, summarize, summary_object
+from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, find_loss
+from retriever.evaluation.summary import (
+    Summary,
+    compare_to_baseline,
+    dump_summary,
+    format_baseline,
+    read_baseline,
+    summarize,
+)
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile, merge
 from retriever.types import Candidate, Ranked, Ranking, Source
@@ -68,7 +75,7 @@ def summary(*runs: Run) -> Summary:
 
 
 def test_sections_are_right_by_their_own_lines() -> None:
-    assert right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
+    assert find_right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
     check_gold(QUESTIONS.questions, SECTIONS)
     stale = Question("q9", "?", gold=(Gold("a.md", Span(51, 60)), Gold("c.md", Span(1, 1)), Gold("a.md", Span(1, 1))))
     with pytest.raises(UsageError, match=r"q9: a.md:51-60 is not in the index\nquestion q9: c.md:1-1") as caught:
@@ -78,7 +85,7 @@ def test_sections_are_right_by_their_own_lines() -> None:
 
 def test_what_a_question_was_copied_from_is_left_out_unless_it_answers() -> None:
     question = Question("q", "?", gold=(Gold("a.md", Span(1, 1)),), excluded=(Gold("a.md", Span(5, 25)),))
-    assert excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
+    assert find_excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
 
 
 def test_measures_overall_and_by_kind() -> None:
@@ -134,7 +141,7 @@ def test_sensible_confidence_tells_questions_apart() -> None:
 
 
 def test_the_object_for_programs_is_json() -> None:
-    content = json.loads(json.dumps(summary_object(summary(GOOD, POOR)), allow_nan=False))
+    content = json.loads(json.dumps(dump_summary(summary(GOOD, POOR)), allow_nan=False))
     assert content["questions"] == {"name": "set", "count": 3, "unanswerable": 1, "kinds": {"direct": 1, "overview": 1}}
     assert content["systems"][0]["measures"]["hit@1"]["mean"] == 0.5
     assert content["systems"][0]["per_question"]["q1"]["hit@1"] == 1.0
@@ -152,25 +159,25 @@ def many(right: int) -> Summary:
 
 def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    path.write_text(baseline_text(many(20)), encoding="utf-8")
+    path.write_text(format_baseline(many(20)), encoding="utf-8")
     baseline = read_baseline(path)
-    assert not against(many(20), baseline).is_worse
-    assert not against(many(30), baseline).is_worse
-    assert not against(many(18), baseline).is_worse, "two of thirty may be chance"
-    verdict = against(many(8), baseline)
+    assert not compare_to_baseline(many(20), baseline).is_worse
+    assert not compare_to_baseline(many(30), baseline).is_worse
+    assert not compare_to_baseline(many(18), baseline).is_worse, "two of thirty may be chance"
+    verdict = compare_to_baseline(many(8), baseline)
     assert verdict.is_worse
     assert {change.measure for change in verdict.changes if change.is_fall} == {"nDCG@10", "hit@1", "hit@5"}
 
 
 def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    path.write_text(baseline_text(many(20)), encoding="utf-8")
+    path.write_text(format_baseline(many(20)), encoding="utf-8")
     other = replace(many(20), systems=())
-    assert "one: is in the baseline, and was not measured" in against(other, read_baseline(path)).problems
+    assert "one: is in the baseline, and was not measured" in compare_to_baseline(other, read_baseline(path)).problems
     content = json.loads(path.read_text())
     content["questions"]["q00"] = "other?"
     del content["questions"]["q01"]
-    assert against(many(20), content).problems == (
+    assert compare_to_baseline(many(20), content).problems == (
         "question q00: has another text than in the baseline",
         "question q01: is in the questions alone",
     )
@@ -197,12 +204,12 @@ CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
     ],
 )
 def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: str, rank: int | None) -> None:
-    loss = loss_of(right, RANKINGS, CANDIDATES, top_k=2, cap=3)
+    loss = find_loss(right, RANKINGS, CANDIDATES, top_k=2, cap=3)
     assert (loss.stage, loss.node_id, loss.rank) == (stage, node_id, rank)
 
 
 def test_each_arm_says_what_it_knows() -> None:
-    assert loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources == (
+    assert find_loss({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources == (
         SourceRank(Source.SEMANTIC, None, None, "cosine", 0.5),
         SourceRank(Source.KEYWORD, 2, 3.0, "bm25", 1.0),
         SourceRank(Source.NEIGHBORS, None, None, "decayed rrf", None),
@@ -234,7 +241,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
-    lost = Loss(Stage.BELOW, "b.md#s0", 12, loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources)
+    lost = Loss(Stage.BELOW, "b.md#s0", 12, find_loss({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources)
     traced = replace(POOR, outcomes={**POOR.outcomes, "q2": replace(POOR.outcomes["q2"], loss=lost)})
     page = render_report(summary(GOOD, traced))
     tags = Tags()

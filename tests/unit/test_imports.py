@@ -1,6 +1,7 @@
 """What is imported where: heavy packages wait until they are needed, each behind one door."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -66,6 +67,23 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     loaded = set(finished.stderr.splitlines()[-1].split())
     assert "pageindex" in loaded or "retriever" in loaded or "hybrid_retrieve" in loaded
     assert loaded & set(HEAVY) == set()
+
+
+def test_to_find_nothing_changed_loads_no_parser_and_no_numbers(tmp_path: Path) -> None:
+    """`index` runs in hooks and on timers: 0.4 s, of which these would take as much again."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text("# A\n\nText.\n")
+    command = ["index", str(tmp_path / "docs"), "--index", str(tmp_path / "index")]
+    code = (
+        f"import sys, hybrid_retrieve; code = hybrid_retrieve.main({command})\n"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    for _ in range(2):
+        finished = subprocess.run(
+            [sys.executable, "-c", code], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
+        )
+    assert {"numpy", "markdown_it", "pydantic"} & set(finished.stderr.splitlines()[-1].split()) == set()
 
 
 def sources() -> list[Path]:

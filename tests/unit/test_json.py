@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pageindex.node import Span
-from retriever.display.json import AnswerJson, FoundJson, HitJson, answer_object, expansion_object
+from retriever.display.json import AnswerJson, FoundJson, HitJson, dump_answer, dump_expansion
 from retriever.evaluation.runs import Found
 from retriever.query import Dropped, ExpansionReport, Query
 from retriever.trace import Spent
@@ -26,7 +26,7 @@ def test_a_name_that_is_not_utf8_stays_as_it_is() -> None:
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("explain", [False, True])
 def test_an_answer_has_the_parts_that_are_asked_for(full: bool, explain: bool) -> None:
-    content = answer_object(answer(HIT), SPENT, full=full, explain=explain)
+    content = dump_answer(answer(HIT), SPENT, full=full, explain=explain)
     assert ("text" in content["hits"][0], "trace" in content) == (full, explain)
     assert list(content)[:3] == ["schema_version", "question", "profile"]
     assert content["timings_ms"]["total"] == 2.25
@@ -34,16 +34,16 @@ def test_an_answer_has_the_parts_that_are_asked_for(full: bool, explain: bool) -
 
 
 def test_what_a_model_made_up_is_hidden() -> None:
-    told = answer_object(replace(answer(HIT), expansion=REPORT), SPENT)
+    told = dump_answer(replace(answer(HIT), expansion=REPORT), SPENT)
     assert "invented" not in json.dumps(told)
     assert "wild" not in json.dumps(told)
-    shown = expansion_object(REPORT, hypothetical=True)
+    shown = dump_expansion(REPORT, hypothetical=True)
     assert (shown["passages"], shown["dropped"][0]["text"]) == (["invented"], "wild")
 
 
 def test_every_key_of_an_answer_is_described() -> None:
     schema = AnswerJson.model_json_schema(by_alias=False)
-    content = answer_object(replace(answer(HIT), expansion=REPORT), SPENT, full=True, explain=True, hypothetical=True)
+    content = dump_answer(replace(answer(HIT), expansion=REPORT), SPENT, full=True, explain=True, hypothetical=True)
     assert set(content) == set(schema["properties"])
     assert set(content["hits"][0]) == set(schema["$defs"]["HitJson"]["properties"])
     assert set(content["expansion"]) == set(schema["$defs"]["ExpansionJson"]["properties"])

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from retriever.errors import ProfileError
-from retriever.settings.layers import environment_layers, given_settings, load_profile, profile_names
+from retriever.settings.layers import collect_settings, environment_layers, load_profile, profile_names
 from retriever.settings.schema import Profile, list_settings
 
 
@@ -48,7 +48,7 @@ def test_recall_says_only_what_differs() -> None:
 def test_later_layers_win(tmp_path: Path) -> None:
     name = written(tmp_path, "top_k: 7\nchunks: {target_tokens: 60}\nencoder: {kind: none}\n")
     environment = {"HYBRID_RETRIEVE_TOP_K": "8", "HYBRID_RETRIEVE_DOCUMENTS_SUFFIXES": "[.md]", "PATH": "/bin"}
-    given = given_settings(name, {"chunks": {"max_tokens": 99}}, {"encoder": {"kind": "ollama"}}, environment)
+    given = collect_settings(name, {"chunks": {"max_tokens": 99}}, {"encoder": {"kind": "ollama"}}, environment)
     profile = given.profile()
     assert profile.top_k == 8
     assert (profile.chunks.target_tokens, profile.chunks.max_tokens) == (60, 99)
@@ -57,14 +57,14 @@ def test_later_layers_win(tmp_path: Path) -> None:
 
 
 def test_what_the_index_remembers_is_under_the_profile_file() -> None:
-    given = given_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
+    given = collect_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
     assert given.profile().encoder.kind == "none"
     assert given.for_index() == {"encoder": {"kind": "none"}}
 
 
 def test_the_index_remembers_its_own_sections_alone() -> None:
     flags = {"top_k": 3, "chunks": {"target_tokens": 50}}
-    assert given_settings("balanced", flags, {}, {}).for_index() == {"chunks": {"target_tokens": 50}}
+    assert collect_settings("balanced", flags, {}, {}).for_index() == {"chunks": {"target_tokens": 50}}
 
 
 def test_all_mistakes_are_reported_at_once_with_their_places(tmp_path: Path) -> None:
@@ -122,5 +122,5 @@ def test_every_setting_has_help_and_one_name_in_each_place() -> None:
 
 
 def test_a_profile_is_checked_once() -> None:
-    given = given_settings("recall", None, {}, {})
+    given = collect_settings("recall", None, {}, {})
     assert given.profile() is given.profile()

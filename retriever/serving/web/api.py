@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidati
 from pydantic.json_schema import models_json_schema
 
 from retriever.browse import find_node
-from retriever.display.json import AnswerJson, NodeJson, PassageJson, SimilarJson, TreeJson, answer_object
+from retriever.display.json import AnswerJson, NodeJson, PassageJson, SimilarJson, TreeJson, dump_answer
 from retriever.errors import ParametersError
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
@@ -137,15 +137,7 @@ def with_profiles(site: Site, model: type[PageQuery]) -> type[PageQuery]:
 
 
 def read_parameters(query: bytes, model: type[Query]) -> Query:
-    """The parameters of a query string; those that are not given have their defaults.
-
-    Args:
-        query: as it came, percent-encoded; bytes that are no UTF-8 become what Python makes of such file names.
-        model: all that there may be.
-
-    Raises:
-        ParametersError: every mistake in it.
-    """
+    """The parameters of a percent-encoded query string, all of `model`; ParametersError has every mistake."""
     mistakes: dict[str, str] = {}
     given: dict[str, str] = {}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
@@ -175,10 +167,8 @@ class Endpoint(Generic[Query]):
     path: str
     summary: str
     parameters: type[Query]
-    answer: Callable[[Query], dict[str, Any]]
-    """Called in a thread."""
-    schema: str
-    """What it gives, by its name in openapi.json."""
+    answer: Callable[[Query], dict[str, Any]]  # called in a thread
+    schema: str  # what it gives, by its name in openapi.json
 
     def describe(self) -> dict[str, Any]:
         """It as an operation of OpenAPI."""
@@ -206,12 +196,12 @@ class Endpoint(Generic[Query]):
         }
 
 
-def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
+def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
     """All that need the index."""
 
     def search(given: SearchParameters) -> dict[str, Any]:
         timed = site.search(given.question, given.profile)
-        return answer_object(
+        return dump_answer(
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
-from retriever.serving.web.api import Endpoint, Parameters, describe_api, endpoints, read_parameters
+from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
@@ -34,17 +34,9 @@ SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'self'",
-        "script-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -60,8 +52,7 @@ NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describe
 STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
-def web_app(library: "ServedIndex") -> Starlette:
-    """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
+def make_web_app(library: "ServedIndex") -> Starlette:
     handlers = Handlers(Site(library))
     pages = handlers.pages
     routes = [
@@ -88,11 +79,9 @@ class AsciiJson(JSONResponse):
 
 
 class Handlers:
-    """What answers the requests for the pages and the API of one site."""
-
     def __init__(self, site: Site) -> None:
         self.pages = Pages(site)
-        self.endpoints = endpoints(site)
+        self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints)
         # Threads of their own for searches: what needs no index is answered beside them.
         self._limiter = CapacityLimiter(SEARCHES_AT_ONCE)
@@ -136,7 +125,6 @@ class Handlers:
         return AsciiJson(self._description)
 
     async def keep_preferences(self, request: Request) -> Response:
-        """Keeps what was chosen, and goes back to where it was chosen."""
         given = parse_qs((await request.body()).decode("latin-1"))
         back = given.get("back", ["/"])[0]
         # Two slashes, or a slash and a backslash, begin the address of another site.
@@ -150,8 +138,13 @@ class Handlers:
 
     async def answer_failure(self, request: Request, error: Exception) -> Response:
         """What went wrong, as JSON below /api and as a page elsewhere."""
-        status, message = find_status(error), str(error)
-        headers: dict[str, str] = {}
+        if isinstance(error, HTTPException):
+            status = error.status_code
+        elif isinstance(error, ParametersError | QuestionError):
+            status = 422
+        else:
+            status = 404 if isinstance(error, UsageError) else 503
+        message, headers = str(error), dict[str, str]()
         if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
             headers = dict(error.headers or {})
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
@@ -174,18 +167,7 @@ def read_preferences(request: Request) -> Preferences:
     )
 
 
-def find_status(error: Exception) -> int:
-    """The HTTP status that an error is answered with."""
-    if isinstance(error, HTTPException):
-        return error.status_code
-    if isinstance(error, ParametersError | QuestionError):
-        return 422
-    return 404 if isinstance(error, UsageError) else 503
-
-
 class _WithHeaders:
-    """Puts the headers on every answer."""
-
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
 

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from markupsafe import Markup
 from pydantic import Field
 
 from pageindex.front_matter import read_front_matter
@@ -81,12 +80,9 @@ class ReadPageParameters(QuestionParameters):
 class TreePageParameters(ReadPageParameters):
     """Of /tree."""
 
-    first: Number = Field(0, ge=0, le=MAX_NUMBER)
-    """The place of the first child, from 0."""
-    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)
-    """How many children."""
-    fragment: Switch = False
-    """Whether the list alone is wanted."""
+    first: Number = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
+    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
+    fragment: Switch = False  # whether the list alone is wanted
 
 
 class PictureParameters(Parameters):
@@ -97,10 +93,7 @@ class PictureParameters(Parameters):
 
 
 class Pages:
-    """Of one site.
-
-    Every method raises RetrieverError; a ParametersError or UsageError when the query asks for what cannot be.
-    """
+    """The pages of one site; every method raises RetrieverError: ParametersError for a wrong query."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -114,7 +107,7 @@ class Pages:
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             phrases=phrases,
-            counted=phrases.counted,
+            pluralize=phrases.pluralize,
             static=static_address,
             wikilink=wikilink,
             themes=THEMES,
@@ -128,7 +121,6 @@ class Pages:
         )
 
     def ask(self, query: bytes, preferences: Preferences) -> str:
-        """The answer to the question, or the page without one."""
         given = read_parameters(query, self._ask)
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
@@ -197,14 +189,12 @@ class Pages:
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
-        """A section, a file, a folder, or some lines."""
         given = read_parameters(query, self._read)
         visit = self._visit("/read", query, given, preferences)
         with self._site.library.retriever(visit.profile) as retriever:
             return self._read_node(retriever, given.node, visit)
 
     def _read_node(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
-        """What the reference names, in one state of the index after the other."""
         with retriever.view() as view:
             outline = self._site.outline(view)
             named = outline.find(reference)
@@ -225,7 +215,12 @@ class Pages:
     ) -> str:
         """A passage with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(passage)
-        front_matter, text = _render_passage(view, shown, label, visit, retriever.access)
+        front_matter, text = "", shown.text
+        if shown.span.first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+            pieces = text.split("\n", lines)
+            front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
+        _, beside = _load_links(view, shown.node_id, visit, retriever.access)
+        page = render_markdown(text, replace(beside, words=frozenset(tokenize(visit.question)), title=label))
         following = ""
         if shown.span.last < passage.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
@@ -253,7 +248,7 @@ class Pages:
             label=outline.label,
             passage=shown,
             front_matter=front_matter,
-            text=text,
+            text=page,
             following=following,
             rest=Span(shown.span.last + 1, passage.span.last) if following else None,
             around=around,
@@ -273,7 +268,6 @@ class Pages:
         return self._list(outline, node, visit, given.first, given.count)
 
     def _list(self, outline: Outline, node: Node, visit: Visit, first: int, count: int) -> str:
-        """The page of what a node contains."""
         return self._render(
             "list.html",
             visit,
@@ -292,7 +286,6 @@ class Pages:
         return read_picture(folders, given.name, access)
 
     def failure(self, message: str, preferences: Preferences) -> str:
-        """What went wrong, and what to do."""
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
@@ -303,16 +296,6 @@ class Pages:
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
-
-
-def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit, access: FolderAccess) -> tuple[str, Markup]:
-    """The front matter of a passage as it is written, and the rest as a page shows it."""
-    front_matter, text = "", passage.text
-    if passage.span.first == 1 and (lines := read_front_matter(text).lines):
-        pieces = text.split("\n", lines)
-        front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
-    _, around = _load_links(view, passage.node_id, visit, access)
-    return front_matter, render_markdown(text, replace(around, words=frozenset(tokenize(visit.question)), title=title))
 
 
 def _cut(passage: Excerpt) -> Excerpt:
@@ -326,10 +309,7 @@ def _cut(passage: Excerpt) -> Excerpt:
 
 
 def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> tuple[Node | None, RenderOptions]:
-    """A node with its text, and where the links and pictures of its document lead: exactly where the index says.
-
-    None when it is not, or no longer, in the index, and for a folder.
-    """
+    """A node with its text, and where the links and pictures of its document lead; None if it is not in the index."""
     view.tree.load_nodes([node_id])
     try:
         node = view.tree.node(node_id)

@@ -65,15 +65,11 @@ class RenderOptions:
 
     resolve: Resolver = resolve_nothing
     picture: PictureResolver = show_no_picture
-    words: frozenset[str] = frozenset()
-    """Stems of the question's words, which are marked."""
-    title: str = ""
-    """What stands above the text already: a first heading that says the same is left out."""
-    top_level: int = 2
-    """The level that the text's highest heading gets."""
+    words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
+    title: str = ""  # what stands above the text already: a first heading that says the same is left out
+    top_level: int = 2  # the level that the text's highest heading gets
     shift: int = 0
-    open_links: list[str] = field(default_factory=list)
-    """The names of the elements of links that are not closed yet."""
+    open_links: list[str] = field(default_factory=list)  # the names of the elements of links that are not closed yet
 
 
 def render_markdown(markdown: str, options: RenderOptions) -> Markup:
@@ -109,7 +105,6 @@ def highlight(value: str, words: frozenset[str]) -> Markup:
 
 
 def _text(value: str) -> str:
-    """The value as it may stand in an element or an attribute."""
     return escape(sanitize(value))
 
 
@@ -129,7 +124,6 @@ def _parser() -> MarkdownIt:
 
 
 def _limit_nesting(rule: "RuleFuncBlockType") -> "RuleFuncBlockType":
-    """The rule, but not deeper than MAX_NESTING."""
 
     def limited(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)

@@ -22,23 +22,15 @@ from retriever.types import Answer, Hit
 WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "record": False, "rerank": {"kind": "none"}}
 STATIC = Path(__file__).parent / "static"
 THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
-EDITOR_NAMES = {
-    "vscode": "VS Code",
-    "vim": "Vim",
-    "emacs": "Emacs",
-    "jetbrains": "JetBrains",
-    "obsidian": "Obsidian",
-}
+EDITOR_NAMES = {"vscode": "VS Code", "vim": "Vim", "emacs": "Emacs", "jetbrains": "JetBrains", "obsidian": "Obsidian"}
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """What a reader chose; kept in two cookies."""
 
-    theme: str = "auto"
-    """A key of THEMES."""
-    editor: str = "vscode"
-    """A key of EDITOR_NAMES."""
+    theme: str = "auto"  # a key of THEMES
+    editor: str = "vscode"  # a key of EDITOR_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +38,20 @@ class Visit:
     """One request for a page; its methods give the addresses of other pages, which keep the question."""
 
     question: str = ""
-    profile: str = ""
-    """As it was chosen; empty for the library's own."""
+    profile: str = ""  # as it was chosen; empty for the library's own
     preferences: Preferences = Preferences()
-    path: str = "/"
-    """Of this page with its query: a changed preference leads back to it."""
+    path: str = "/"  # of this page with its query: a changed preference leads back to it
 
     def ask(self, view: str = "", question: str = "") -> str:
-        """The address of the answer, of another view of it, or of the answer to another question."""
         return address("/", question=question or self.question, profile=self.profile, view=view)
 
     def read(self, node_id: str) -> str:
-        """The address of a section, a file or a folder."""
         return address("/read", node=node_id, question=self.question, profile=self.profile)
 
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
-        """The address of the list of what a node contains, or of a part of the list."""
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
     def open_in_editor(self, place: Hit | Excerpt) -> str:
-        """The address that opens a file at a line in the reader's editor."""
         return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
 
 
@@ -93,8 +79,6 @@ def static_address(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """An answer, and how long its reader waited."""
-
     answer: Answer
     spent: Spent
 
