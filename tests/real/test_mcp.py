@@ -19,9 +19,10 @@ from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
 from retriever.serving.pool import ServedIndex
-from tests.marks import slow
-from tests.real.scripted_ollama import scripted_ollama
-from tests.real.served import HOSTILE, PAGES, command, environment, indexed, served
+from tests.program import command, environment, slow
+from tests.real.scripted_ollama import ScriptedOllama
+from tests.real.served import HOSTILE, PAGES, indexed, served
+from tests.shelf import write_pages
 
 Mode = Literal["auto", "legacy"]
 PAGE = "hybrid-retrieve/page"
@@ -53,12 +54,9 @@ async def session(client: Client) -> dict[str, Any]:
     contents = (await client.read_resource(resources[-1].uri)).contents[0]
     assert isinstance(contents, types.TextResourceContents)
     return {
-        "tools": [tool.name for tool in listed],
-        "found": found,
-        "results": results,
-        "resources": [resource.uri for resource in resources],
-        "last": contents.text,
-    }
+        "tools": [tool.name for tool in listed], "found": found, "results": results,
+        "resources": [resource.uri for resource in resources], "last": contents.text,
+    }  # fmt: skip
 
 
 def play(server: StdioServerParameters | str, mode: Mode) -> dict[str, Any]:
@@ -371,55 +369,6 @@ def test_any_question_is_only_words(library: ServedIndex, question: str) -> None
     text_of(result).encode()
 
 
-OUTSIDE = [
-    "../secret.md",
-    "..\\secret.md",
-    "garden/../../secret.md",
-    "garden/../../../../../../etc/passwd",
-    "/etc/passwd",
-    "//etc/passwd",
-    "/proc/self/environ",
-    "/dev/zero",
-    "~/secret.md",
-    "~root/.bashrc",
-    "file:///etc/passwd",
-    "%2e%2e/secret.md",
-    "..%2fsecret.md",
-    "%252e%252e/secret.md",
-    "mail.md/../../secret.md",
-    "mail.md\0.txt",
-    "\\\\?\\C:\\secret.md",
-    "C:\\secret.md",
-    "....//secret.md",
-    "link.md",
-    "linked/secret.md",
-    "index.sqlite",
-    "../index/index.sqlite",
-    "secret.md:1-2",
-    "../secret.md#top",
-    "\ud800",
-    "x" * 4000,
-    "/" * 4000,
-    "a/" * 1900,
-    ".",
-]
-
-
-@pytest.mark.parametrize("reference", OUTSIDE, ids=range(len(OUTSIDE)))
-def test_nothing_is_read_outside_the_documents(library: ServedIndex, index: Path, reference: str) -> None:
-    secret = index.parent / "secret.md"
-    secret.write_text("# Top\n\nSECRET\n", encoding="utf-8")
-    for name, target in (("link.md", secret), ("linked", index.parent)):
-        link = index.parent / "docs" / name
-        if not link.is_symlink():
-            link.symlink_to(target)
-    for name, argument in (("read", "node_id"), ("outline", "node_or_path"), ("related", "node_id")):
-        text = text_of(call_tool(library, name, {argument: reference}))
-        assert "SECRET" not in text
-        assert "root:" not in text
-        assert "bug" not in text
-
-
 def test_an_error_says_nothing_of_this_machine() -> None:
     assert describe_error(IndexDamagedError("/home/me/index: malformed")) == NEXT_STEPS[IndexDamagedError.__mro__[1]]
     assert "/" not in describe_error(ValueError("/home/me")).replace("hybrid_retrieve.py", "")
@@ -450,22 +399,12 @@ def test_resources_that_are_none(library: ServedIndex, index: Path) -> None:
     assert fourth == "this cursor is none of this server's; list the resources without it"
 
 
-def test_a_language_model_takes_part_and_its_inventions_are_marked(
-    index: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_language_model_takes_part_and_its_inventions_are_marked(index: Path, ollama: ScriptedOllama) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
-    written = {
-        "queries": ["cost of sending an envelope"],
-        "hyde": [invented],
-        "hyde_answer": "",
-        "intent": "APPLICATION",
-    }
+    written = {"queries": ["cost of sending an envelope"], "hyde": [invented], "hyde_answer": "", "entities": []}
+    ollama.answer = lambda asked: written | {"intent": "APPLICATION"}
     question = "how does somebody cover the cost of sending an envelope by post?"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(index.parent / "cache"))
-    with (
-        scripted_ollama(lambda asked: written | {"entities": []}) as ollama,
-        ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library,
-    ):
+    with ServedIndex(index=str(index), settings={"llm": {"url": ollama.url}}) as library:
         plain = ask(library, "context_query_hyde", question=question, force_hyde=True)
         shown = ask(library, "context_query_hyde", question=question, force_hyde=True, return_hypothetical=True)
     said = plain.structured_content["expansion"]
@@ -495,13 +434,12 @@ def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, libra
 
 
 def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "page.md").write_text("# Page\n\nA stamp pays for a letter.\n", encoding="utf-8")
-    with ServedIndex((str(tmp_path / "docs"),), str(tmp_path / "index"), wait_s=0.0) as library:
+    docs = str(write_pages(tmp_path / "docs", {"page.md": "# Page\n\nA stamp pays for a letter.\n"}))
+    with ServedIndex((docs,), str(tmp_path / "index"), wait_s=0.0) as library:
         waiting = ask(library, "search", question="what pays for a letter?")
         assert waiting.is_error
         assert text_of(waiting).startswith("the documents are being indexed")
         assert text_of(waiting).endswith("; ask again in a minute")
         assert str(tmp_path) not in text_of(waiting)
-    with ServedIndex((str(tmp_path / "docs"),), str(tmp_path / "index")) as library:
+    with ServedIndex((docs,), str(tmp_path / "index")) as library:
         assert ask(library, "search", question="what pays for a letter?").structured_content["hits"]

@@ -13,15 +13,15 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
+from starlette.testclient import TestClient
 
-from hybrid_retrieve import main
 from retriever.api import open_history
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
-from tests.marks import slow
-from tests.real.scripted_ollama import scripted_ollama
+from tests.program import Cli, slow
+from tests.real.scripted_ollama import ScriptedOllama
 from tests.real.served import indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 
@@ -41,27 +41,22 @@ def client(index: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*arguments, "--json", "-q"]) == 0
-    content: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return content
+def printed(cli: Cli, *arguments: str) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(cli(*arguments, "--json", "-q").out)
 
 
-def test_the_api_gives_what_the_command_line_prints(
-    client: httpx.Client, index: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index: Path, cli: Cli) -> None:
     found = client.get("/api/search", params={"question": QUESTION, "full": "true", "explain": "true"}).json()
-    said = printed(capsys, "ask", QUESTION, "--index", str(index), "--full", "--explain")
+    said = printed(cli, "ask", QUESTION, "--index", str(index), "--full", "--explain")
     for key in ("question", "verdict", "confidence", "hits", "index", "degraded", "schema_version", "profile"):
         assert found[key] == said[key], key
     assert found["trace"]["rankings"] == said["trace"]["rankings"]
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
-    assert node == printed(capsys, "read", "mail.md#mail/stamps", "--index", str(index))
+    assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(index))
     similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
-    assert similar == printed(capsys, "similar", "mail.md", "--count", "2", "--index", str(index))
+    assert similar == printed(cli, "similar", "mail.md", "--count", "2", "--index", str(index))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2", "limit": "1000"}).json()
-    assert tree["nodes"] == printed(capsys, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
+    assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
 
 
 def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
@@ -159,28 +154,16 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
         assert client.get(f"/picture?name={name}").status_code == 404, name
 
 
-def test_no_language_model_is_asked_while_somebody_types(index: Path) -> None:
-    async def typed(app: Any) -> httpx.Response:  # noqa: ANN401 - an ASGI application
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            return await client.get("/", params={"question": QUESTION, "typing": "true"})
-
-    asked: list[object] = []
-
-    def write(task: object) -> dict[str, object]:
-        asked.append(task)
-        return {}
-
+def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedOllama) -> None:
     with (
-        scripted_ollama(write) as ollama,
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
+        TestClient(make_web_app(library)) as app,
     ):
-        page = anyio.run(typed, make_web_app(library))
-        with library.retriever() as retriever:
-            before = len(open_history(retriever.status().index.path).queries())
+        page = app.get("/", params={"question": QUESTION, "typing": "true"})
     assert page.text.startswith('<main id="results"')
     assert ">Stamps</a>" in page.text
-    assert (asked, before) == ([], 0)
+    assert ollama.requests == []
+    assert open_history(index).queries() == ()
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])
@@ -192,8 +175,6 @@ def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> No
 
 
 class SlowIndex(ServedIndex):
-    """Its searches wait until they are told to go on."""
-
     def __init__(self) -> None:
         super().__init__(profile="balanced")
         self.began, self.may_end = threading.Event(), threading.Event()
@@ -230,24 +211,18 @@ def test_slow_searches_do_not_hold_up_health() -> None:
     assert anyio.run(play) == [200] * 50
 
 
-def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedOllama) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(index.parent / "cache"))
-
-    questions: Questions = (("/api/search", {}), ("/api/search", {"hypothetical": "true"}), ("/", WHY), ("/", {}))
-
-    async def pages(app: Any) -> list[httpx.Response]:  # noqa: ANN401 - an ASGI application
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            return [await client.get(path, params=asked | more) for path, more in questions]
-
+    ollama.answer = lambda _: written
+    hypothetical, view = asked | {"hypothetical": "true"}, asked | {"view": "why"}
+    pages = [("/api/search", asked), ("/api/search", hypothetical), ("/", view), ("/", asked)]
     with (
-        scripted_ollama(lambda _: written) as ollama,
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
+        TestClient(make_web_app(library)) as app,
     ):
-        plain, shown, why, page = anyio.run(pages, make_web_app(library))
+        plain, shown, why, page = [app.get(path, params=params) for path, params in pages]
     report = plain.json()["expansion"]
     assert report["used_hyde"] is True, report
     assert report["milliseconds"] > 0
@@ -260,16 +235,9 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, mo
     assert invented in behind.partition("</details>")[0]
 
 
-Questions = tuple[tuple[str, dict[str, str]], ...]
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}
-WHY = {"view": "why"}
 
 
 def test_without_a_language_model_the_page_says_so(index: Path) -> None:
-    async def said(app: Any) -> str:  # noqa: ANN401 - an ASGI application
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            return (await client.get("/", params={"question": QUESTION})).text
-
     with ServedIndex(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
-        assert "expand: " in anyio.run(said, make_web_app(library))
+        assert "expand: " in TestClient(make_web_app(library)).get("/", params={"question": QUESTION}).text

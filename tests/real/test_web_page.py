@@ -17,14 +17,9 @@ BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
 
 FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 QUESTION = "what pays for the journey of a letter?"
 WIDTHS = (360, 800, 1400)
 

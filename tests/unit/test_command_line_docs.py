@@ -2,14 +2,12 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hybrid_retrieve import main
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line.options import WithExamples
 from retriever.command_line.profiles import format_profile, resolve_settings
@@ -17,13 +15,14 @@ from retriever.command_line.program import command_line
 from retriever.settings.layers import load_profile, profile_names
 from scripts.write_cli_reference import rewrite
 from tests.fake_library import install
+from tests.program import PROJECT, Cli, run_python
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-
+PAGE, README = ((PROJECT / name).read_text(encoding="utf-8") for name in ("docs/cli.md", "README.md"))
 DOCUMENTED = [
-    line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
-]
+    line for block in re.findall(r"```sh\n(.*?)```", PAGE + README, re.DOTALL) for line in block.splitlines()
+    if "hybrid_retrieve.py" in line
+]  # fmt: skip
 EXAMPLES = [
     f"hybrid_retrieve.py {example}"
     for command in (command_line, *COMMANDS.values())
@@ -33,18 +32,17 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("line", [*DOCUMENTED, *EXAMPLES])
-def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> None:
     monkeypatch.chdir(tmp_path)
     questions = Path("questions.jsonl")
     questions.write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
     Path("docs").mkdir()
     Path("docs/page.md").write_text(f"# How the rankings are fused\n\n{'Many words. ' * 20}\n", encoding="utf-8")
     install(monkeypatch)
-    program, *arguments = shlex.split(re.split(r" [<>] ", line)[0])
-    assert program == "hybrid_retrieve.py"
+    words = shlex.split(re.split(r" [<>] ", line)[0], comments=True)
     with questions.open(encoding="utf-8") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        assert main(arguments) == 0
+        cli(*words[words.index("hybrid_retrieve.py") + 1 :])
 
 
 def test_every_command_is_documented_and_has_examples() -> None:
@@ -66,9 +64,8 @@ def test_the_tables_are_up_to_date() -> None:
     assert rewrite(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
 
 
-def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    page = " ".join(capsys.readouterr().out.split())
+def test_help_says_what_each_exit_code_means(cli: Cli) -> None:
+    page = " ".join(cli("--help").out.split())
     for meaning in ("0 ok", "1 error", "2 usage", "3 no answer", "130 interrupted"):
         assert meaning in page
 
@@ -80,8 +77,7 @@ def test_help_lists_every_command_and_loads_one() -> None:
     assert hybrid_retrieve.main(["--help"]) == 0
     print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
     """
-    root = Path(__file__).parents[2]
-    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    result = run_python(script)
     assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
         result.stderr.split()
     )
@@ -90,14 +86,12 @@ def test_help_lists_every_command_and_loads_one() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert main([name, "--help"]) == 0
-    assert "Examples:" in capsys.readouterr().out
+def test_every_command_has_help(cli: Cli, name: str) -> None:
+    assert "Examples:" in cli(name, "--help").out
 
 
-def test_the_first_screen_of_help_has_the_common_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ask", "--help"]) == 0
-    first, second = capsys.readouterr().out.split("Every setting of a profile:")
+def test_the_first_screen_of_help_has_the_common_options(cli: Cli) -> None:
+    first, second = cli("ask", "--help").out.split("Every setting of a profile:")
     for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
         assert flag in first
     for flag in ("--vector-top-n", "--candidate-cap", "--neighbor-depth", "--rrf-k", "--encoder-kind"):
@@ -128,8 +122,7 @@ def test_a_shown_profile_says_where_each_value_comes_from() -> None:
     assert "# --top-k  HYBRID_RETRIEVE_TOP_K" in text
 
 
-def test_profiles_lists_each_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profiles"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_profiles_lists_each_with_a_line(cli: Cli) -> None:
+    lines = cli("profiles").out.splitlines()
     assert [line.split()[0] for line in lines] == list(profile_names())
     assert all(len(line.split()) > 3 for line in lines)

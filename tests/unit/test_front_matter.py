@@ -16,11 +16,7 @@ def test_fields_are_strings_as_they_were_written() -> None:
         "Title: >\n  2.10\n  folded\ndate: 2024-13-01\naliases: [on, 1e3, ~, 'two words ']\nextra: {deep: [1]}"
     )
     assert found == FrontMatter(
-        lines=8,
-        is_metadata=True,
-        title="2.10 folded",
-        date="2024-13-01",
-        aliases=("on", "1e3", "two words"),
+        lines=8, is_metadata=True, title="2.10 folded", date="2024-13-01", aliases=("on", "1e3", "two words")
     )
 
 

@@ -10,7 +10,6 @@ from retriever.indexing.request import LAST_NAME, absolute, find_index, remember
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where indexes are when nobody says."""
     monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("sys.platform", "linux")

@@ -85,12 +85,7 @@ def test_the_candidates_come_in_the_models_order() -> None:
     schema = task.answer.model_json_schema()["properties"]["best_first"]
     assert (schema["items"], schema["maxItems"]) == ({"type": "integer"}, 4)
     (first, *_) = candidates_of(task.material)
-    assert first == {
-        "number": 1,
-        "titles": "Page > Section 0",
-        "summary": "A summary.",
-        "passage": "Some passage. 0",
-    }
+    assert first == {"number": 1, "titles": "Page > Section 0", "summary": "A summary.", "passage": "Some passage. 0"}
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,6 @@ GOOD = "Stamps pay for the journey of a letter; large letters need two stamps."
 
 @dataclass
 class FakeGenerator:
-    """Writes the same whatever it is asked, and remembers that."""
-
     answer: str = GOOD
     name: str = "fake"
     space: int = 10_000
