@@ -86,6 +86,31 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     return Document(path, id_prefix, file_node.title, markdown.front_matter, tuple(placed), links, warnings)
 
 
+def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
+    """Of each node of a document that has no text of its own, the node whose text is shown in its place.
+
+    The first one below it that has text; else the nearest one above it, or the first below that. A node is left out
+    when there is none: a document of headings alone is shown as it is.
+    """
+    parents = {placed.node.id: placed.parent_id for placed in nodes}
+    speaks = {placed.node.id: placed.node.has_text for placed in nodes}
+    first_below: dict[str, str] = {}
+    for placed in nodes:
+        if speaks[placed.node.id]:
+            above = placed.parent_id
+            while above is not None and above not in first_below:
+                first_below[above] = placed.node.id
+                above = parents[above]
+    holders = {}
+    for node_id in (node_id for node_id, has_text in speaks.items() if not has_text):
+        place: str | None = node_id
+        while place is not None and not speaks[place] and place not in first_below:
+            place = parents[place]
+        if place is not None:
+            holders[node_id] = place if speaks[place] else first_below[place]
+    return holders
+
+
 def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
     matter = markdown.front_matter
     prose = "".join(text.split("\n", matter.lines)[matter.lines :])

@@ -37,6 +37,16 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """A word of a question that was searched for in another spelling."""
+
+    wrote: str
+    """As it was typed."""
+    searched: str
+    """As the documents write it, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One text of a search, and its weight in both kinds of search."""
 

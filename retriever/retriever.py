@@ -21,7 +21,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
-from retriever.query import Expansion
+from retriever.query import Correction, Expansion
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import search
 from retriever.searching.confidence import assess
@@ -114,9 +114,11 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        expanded = self._expander.expand(request, self.view, recorder)  # other threads ask while the model writes
+        mended, corrections = self._mend(request)
+        expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
         with self._use() as index:
             answer = self._answer(index, expanded, fresh, recorder)
+            answer = replace(answer, question=request.question, corrections=corrections)
             self._stage_times.record(answer.trace.stages)
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             if answer.expansion is not None and expansion is None:
@@ -258,6 +260,20 @@ class Retriever(Closing):
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
+
+    def _mend(self, request: SearchRequest) -> tuple[SearchRequest, tuple[Correction, ...]]:
+        """The request with the typing mistakes of its question mended, and these."""
+        if self.profile.exact:
+            return request, ()
+        from retriever.embedding import is_english_word
+        from retriever.lexical.spelling import correct
+
+        with self.view() as view:
+            spellings = view.spellings if view.number else None
+            if spellings is None:
+                return request, ()
+            question, corrections = correct(request.question, spellings, is_english_word)
+        return replace(request, question=question), corrections
 
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""

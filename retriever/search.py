@@ -10,6 +10,7 @@ from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import EncodedQueries, OpenModels, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
 from retriever.searching.hits import HitSettings, build_hits
+from retriever.searching.names import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.sources import (
@@ -54,6 +55,10 @@ def search(
     recorder.signals = gather_signals(view, semantic, keyword)
 
     direct = [*semantic.rankings, *keyword.rankings]
+    with recorder.stage(StageName.NAME) as note:
+        named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
+        note.text = f"{len(named.items)} sections" if named else "none"
+        direct += [named] if named else []
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
     with recorder.stage(StageName.NEIGHBORS) as note:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
-from retriever.query import ExpansionReport
+from retriever.query import Correction, ExpansionReport
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
@@ -88,6 +88,8 @@ class Source(StrEnum):
     """The chunks whose vectors are nearest to the question's."""
     KEYWORD = "keyword"
     """The question's words, by BM25."""
+    NAME = "name"
+    """What bears the question as its title, file name or alias, or holds an identifier letter by letter."""
     TOKEN_MATCH = "token_match"
     """Late interaction: the question's tokens beside those of each candidate, by MaxSim."""
     NEIGHBORS = "neighbors"
@@ -311,6 +313,7 @@ class StageName(StrEnum):
     EMBED = "embed"
     SEMANTIC = "semantic"
     KEYWORD = "keyword"
+    NAME = "name"
     NEIGHBORS = "neighbors"
     FUSE = "fuse"
     TOKEN_MATCH = "token_match"
@@ -401,6 +404,8 @@ class Answer:
     degraded: tuple[Degradation, ...]
     """What was skipped or failed, and why; empty when all went well."""
     trace: Trace
+    corrections: tuple[Correction, ...] = ()
+    """The words of the question that were searched for in another spelling."""
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
 

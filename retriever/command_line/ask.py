@@ -194,12 +194,14 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
 
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
     """Says on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
-    from retriever.display.phrases import describe_freshness, format_refresh_command, pluralize
+    from retriever.display.phrases import describe_freshness, explain_corrections, format_refresh_command, pluralize
 
     log.info("%8.1f ms  opening", spent.opening)
     for stage in answer.trace.stages:
         log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
     state, report = answer.index, answer.expansion
+    if answer.corrections:
+        console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
     for sentence in answer.degraded:
         console.note(f"note: {sentence}")
     if report is not None and report.used:

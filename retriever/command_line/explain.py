@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 FIRST_RANKS = 5  # of a source, that are shown
 # Why a source that does not look at every section did not look at this one.
-ABSENT = {Source.NEIGHBORS: "not a neighbor of a hit", Source.TOKEN_MATCH: "was no candidate, so it was not read"}
+ABSENT = {
+    Source.NEIGHBORS: "not a neighbor of a hit",
+    Source.TOKEN_MATCH: "was no candidate, so it was not read",
+    Source.NAME: "is called otherwise",
+}
 
 
 @options.command(

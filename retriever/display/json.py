@@ -177,6 +177,13 @@ class TraceJson(JsonObject):
     signals: Signals
 
 
+class CorrectionJson(JsonObject):
+    """A word of the question that was searched for in another spelling."""
+
+    wrote: Text
+    searched: Text
+
+
 class AnswerJson(JsonObject):
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -188,6 +195,7 @@ class AnswerJson(JsonObject):
     hits: list[HitJson]
     index: IndexJson
     degraded: Sentences
+    corrections: list[CorrectionJson] = Field(default_factory=list)
     expansion: ExpansionJson | None
     timings_ms: dict[str, float] = Field(default_factory=dict)
     trace: TraceJson | None = None

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from retriever.lexical.tokens import tokenize
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from retriever.query import Correction
     from retriever.types import IndexState
 
 
@@ -37,11 +40,19 @@ SIGNALS = (
 SOURCES = {
     "semantic": "semantic",
     "keyword": "keyword",
+    "name": "name",
     "token_match": "token match",
     "neighbors": "neighbors",
     "recency": "recency",
     "rerank": "rerank",
 }
+
+
+def explain_corrections(corrections: "Sequence[Correction]") -> str:
+    """`searched for severance (you wrote severence)`; empty where nothing was mended."""
+    each = ", ".join(f"{item.searched} (you wrote {item.wrote})" for item in corrections)
+    return f"searched for {each}" if each else ""
+
 
 # How a section that the tree brought in stands to the hit that it stands near, by `RelationKind`.
 RELATIONS = {

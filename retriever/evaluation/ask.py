@@ -154,6 +154,7 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "semantic search": {"semantic_weight": 0.0},
     "keyword search": {"keyword_weight": 0.0},
     "token match": {"token_match_weight": 0.0},
+    "names": {"name_weight": 0.0},
     "neighbors": {"neighbor_depth": 0},
     "file roots": {"candidate_file_roots": 0},
     "links": {"links_per_node": 0},

@@ -1,7 +1,8 @@
 """A snapshot: the folder of what searches need, derived from index.sqlite and never changed once it is in force.
 
     snapshot-17/lexical/         BM25, always
-    snapshot-17/manifest.json    checksums of lexical/, and how many sections it has
+    snapshot-17/spellings/       words as they are written, to mend slips by
+    snapshot-17/manifest.json    checksums of these two, and how many sections they have
     snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot that it is of
 
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
@@ -15,7 +16,7 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -40,6 +41,7 @@ from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
+    from retriever.lexical.spelling import Spellings
     from retriever.vectors.chroma import VectorIndex
 
 CHROMA_NAME = "chroma"
@@ -51,7 +53,7 @@ REBUILD_SHARE = 0.3
 class Manifest:
     fingerprint: str  # of the encoder; empty without vectors
     nodes: int
-    files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot
+    files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/ and spellings/, by its path
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -83,6 +85,7 @@ class Snapshot:
         self.folder = locate_snapshot(index, number)
         self.manifest_hash = manifest_hash
         self._vectors: VectorIndex | None = None
+        self._is_checked = False
         try:
             with contextlib.ExitStack() as stack:
                 self._lock = stack.enter_context(share_snapshot(self.folder))
@@ -98,8 +101,21 @@ class Snapshot:
     def lexical(self) -> "LexicalIndex":
         from retriever.lexical.bm25 import LexicalIndex
 
-        check_contents(self.folder, self.manifest.files)
+        self._check_files()
         return LexicalIndex.open(self.folder / "lexical")
+
+    @cached_property
+    def spellings(self) -> "Spellings":
+        """The words of the documents as they are written."""
+        from retriever.lexical.spelling import Spellings
+
+        self._check_files()
+        return Spellings.open(self.folder / "spellings")
+
+    def _check_files(self) -> None:
+        if not self._is_checked:
+            check_contents(self.folder, self.manifest.files)
+            self._is_checked = True
 
     @property
     def vectors(self) -> "VectorIndex":
@@ -127,14 +143,20 @@ def hash_manifest(folder: Path) -> str:
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def read_lexical_tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
-    """What BM25 reads of each node, by its key: title, breadcrumb, summary and own text."""
-    from retriever.lexical.tokens import tokenize
+def read_texts(nodes: Iterable[reading.StoredNode]) -> dict[int, str]:
+    """What is read of the words of each node, by its key: title, breadcrumb, summary and own text."""
 
     def join(node: Node) -> str:
         return "\n".join((node.title, *node.breadcrumb, node.summary, node.text))
 
-    return {stored.key: tokenize(join(stored.node)) for stored in nodes}
+    return {stored.key: join(stored.node) for stored in nodes}
+
+
+def tokenize_texts(texts: Mapping[int, str]) -> dict[int, list[str]]:
+    """What BM25 reads of each node."""
+    from retriever.lexical.tokens import tokenize
+
+    return {key: tokenize(text) for key, text in texts.items()}
 
 
 def build_snapshot(
@@ -147,6 +169,7 @@ def build_snapshot(
     left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
     from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
+    from retriever.lexical.spelling import build_spellings, patch_spellings
 
     number = reading.snapshot_number(connection) + 1
     folder, previous = locate_snapshot(index, number), locate_snapshot(index, number - 1)
@@ -161,14 +184,18 @@ def build_snapshot(
         if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
             raise SnapshotError("too much has changed")
         check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
-        added = read_lexical_tokens(reading.rankable_nodes(connection, difference.added))
-        patch_lexical(previous / "lexical", folder / "lexical", difference.removed, added)
+        added = read_texts(reading.rankable_nodes(connection, difference.added))
+        patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
+        patch_spellings(previous / "spellings", folder / "spellings", difference.removed, added)
     except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
-        shutil.rmtree(folder / "lexical", ignore_errors=True)
-        build_lexical(folder / "lexical", read_lexical_tokens(reading.rankable_nodes(connection)))
+        for part in ("lexical", "spellings"):
+            shutil.rmtree(folder / part, ignore_errors=True)
+        texts = read_texts(reading.rankable_nodes(connection))
+        build_lexical(folder / "lexical", tokenize_texts(texts))
+        build_spellings(folder / "spellings", texts)
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
-        files = describe_files(folder, (folder / "lexical").iterdir())
+        files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(Manifest(fingerprint, nodes, files))), encoding="utf-8")
         manifest_hash = hash_manifest(folder)
     if with_chroma and fingerprint:

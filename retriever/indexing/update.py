@@ -155,6 +155,7 @@ def index_changes(
 ) -> EmbedCounts:
     from pageindex.document import parse_document  # 50 ms, when there is something to parse
     from retriever.indexing.background import renew_background
+    from retriever.lexical.names import names_of_nodes
 
     parsed: list[dict[str, Document]] = []
     for change in changes:
@@ -178,7 +179,8 @@ def index_changes(
         folders, new = note_files(connection, changes), []
         for change, folder, documents in zip(changes, folders, parsed, strict=True):
             for stat, _ in change.rows:
-                new.append(writing.put_document(connection, folder.key, stat, documents[stat.path]))
+                document = documents[stat.path]
+                new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
         writing.put_chunks(connection, chunks)
         if request.profile.summaries.kind == "llm":
             from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written

@@ -4,6 +4,7 @@ Rows are nodes in the order of their keys; postings are sorted by term, then by 
 one form, whether it was counted at once or patched a hundred times.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, pairwise
@@ -36,6 +37,16 @@ class Postings:
         vocabulary = self.vocabulary.tobytes()
         ends = self.term_starts.tolist()
         return [vocabulary[first:last] for first, last in pairwise(ends)]
+
+    def term(self, number: int) -> bytes:
+        """The UTF-8 of one term."""
+        return self.vocabulary[self.term_starts[number] : self.term_starts[number + 1]].tobytes()
+
+    def find(self, term: str) -> int | None:
+        """Where a term stands in the vocabulary, by binary search; None where it does not."""
+        wanted = term.encode("utf-8", "surrogatepass")
+        place = bisect_left(range(len(self.term_starts) - 1), wanted, key=self.term)
+        return place if place < len(self.term_starts) - 1 and self.term(place) == wanted else None
 
     def check(self) -> None:
         """Whether the arrays fit together, in microseconds: their contents are not read. Else SnapshotError."""

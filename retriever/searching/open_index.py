@@ -13,7 +13,7 @@ from pageindex.node import Node
 from pageindex.tree import DocumentTree
 from retriever.errors import SnapshotError
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_chroma, read_lexical_tokens
+from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
 from retriever.store.database import (
@@ -28,6 +28,7 @@ from retriever.store.reading import link_sources
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
+    from retriever.lexical.spelling import Spellings
     from retriever.vectors.exact import VectorSearch
 
 
@@ -49,6 +50,7 @@ class StoredTree:
         self._document_keys: dict[str, int] = {}
         self._linked: set[str] = set()
         self._boilerplate: dict[str, float] = {}
+        self._holders: dict[str, str] = {}
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
@@ -56,6 +58,8 @@ class StoredTree:
         for stored in reading.nodes_of_documents(self._connection, new):
             self._tree.add(stored.node, stored.parent_id)
             self._document_keys[stored.node.id] = stored.document_key
+            if stored.holder_id:
+                self._holders[stored.node.id] = stored.holder_id
             self._sections.setdefault(stored.document_key, [])
             if stored.node.span:
                 self._sections[stored.document_key].append(stored.node)
@@ -95,6 +99,10 @@ class StoredTree:
     def node(self, node_id: str) -> Node:
         """A loaded node."""
         return self._tree.node(node_id)
+
+    def holder(self, node_id: str) -> str:
+        """The node that is shown for a loaded one: itself, where it has text of its own."""
+        return self._holders.get(node_id, node_id)
 
     def parent(self, node_id: str) -> Node | None:
         """The node that contains it; None for a file."""
@@ -240,6 +248,14 @@ class View:
             return self._lexical_of_rows()
 
     @property
+    def spellings(self) -> "Spellings | None":
+        """The words of the documents; None where the snapshot has none that can be read: then nothing is mended."""
+        try:
+            return None if self.substitute else self._snapshot.spellings
+        except SnapshotError:
+            return None
+
+    @property
     def can_ask_chroma(self) -> bool:
         """Whether ChromaDB has the vectors of this state; it may have those of an older one, or none."""
         if not self.number or not self.fingerprint:
@@ -270,8 +286,8 @@ class View:
         from retriever.lexical.bm25 import LexicalIndex, build_lexical
 
         with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
-            tokens = read_lexical_tokens(reading.rankable_nodes(self.connection))
-            build_lexical(Path(folder) / "lexical", tokens)
+            texts = read_texts(reading.rankable_nodes(self.connection))
+            build_lexical(Path(folder) / "lexical", tokenize_texts(texts))
             return LexicalIndex.open(Path(folder) / "lexical")
 
     def close(self) -> None:

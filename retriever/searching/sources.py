@@ -17,6 +17,7 @@ from retriever.searching.late_interaction import max_similarities
 from retriever.searching.mapping import (
     ChunkHit,
     find_node,
+    first_of_each,
     rank_by_best_chunk,
     rank_by_distance_and_rank,
     sort_ranked,
@@ -147,7 +148,9 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
         hit = ChunkHit(chunk.span, (), similarity)
         node = find_node(hit, view.tree.sections(chunk.document_key))
         if node is not None:
-            hits.append((node.id, hit))
+            holder = view.tree.holder(node.id)
+            # Where another section is shown, no line of it is what matched.
+            hits.append((holder, hit if holder == node.id else ChunkHit(None, (), similarity)))
     return hits
 
 
@@ -215,8 +218,10 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
             covered = view.lexical.coverage(words[query.text], keys)
             coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
         evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(keys)
-        ids = reading.ids_of_nodes(view.connection, keys)
-        items = [Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)]
+        ids = reading.shown_ids(view.connection, keys)
+        items = first_of_each(
+            Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
+        )
         ranked = penalize_boilerplate(view, items, settings.page_prior)
         rankings.append(Ranking(Source.KEYWORD, "bm25", settings.keyword_weight * share, ranked, result.ceiling))
         results.append(result)

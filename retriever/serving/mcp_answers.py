@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.json import StatusJson, dump_expansion, dump_hit
-from retriever.display.phrases import CITATION_STATES, VERDICTS, pluralize
+from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
 from retriever.text import cut
@@ -135,6 +135,10 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     if answer.verdict == "none":
         how = f"So no text is quoted; {how}"
     lines = [f"{pluralize(len(answer.hits), 'section')}, {verdict} {how} {DATA}"]
+    if answer.corrections:
+        lines.append(
+            f"{explain_corrections(answer.corrections)}; a word in double quotes is searched for as it is written"
+        )
     if report := values.get("expansion"):
         took = "" if report["milliseconds"] is None else f", {report['milliseconds']:,.0f} ms"
         facts = f"{took}{', from the cache' if report['cached'] else ''}; {len(report['dropped'])} texts dropped"

@@ -268,6 +268,10 @@ class Profile:
     )
     semantic_weight: Weight = setting(1.0, "The weight of semantic search in the fusion.")
     keyword_weight: Weight = setting(1.0, "The weight of keyword search in the fusion.")
+    name_weight: Weight = setting(
+        3.0, "The weight of sections that are called what is asked, or hold an identifier that is asked; 0: off."
+    )
+    exact: bool = setting(False, "Whether words are searched for as they are written, typing mistakes and all.")
     token_match_weight: Weight = setting(
         1.0, "The weight of token match, which compares the candidates with the question token by token; 0: off."
     )

@@ -42,6 +42,7 @@ class StoredNode:
     document_key: int
     parent_id: str | None  # none for the file's own node
     node: Node
+    holder_id: str | None = None  # of a node without text of its own: the one that is shown in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary FROM nodes JOIN documents USING (document_key)"
+    " last_line, text, front_matter_lines, anchor, summary, holder_id FROM nodes JOIN documents USING (document_key)"
 )
 _CHUNKS = (
     "SELECT chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
@@ -193,8 +194,26 @@ def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) 
     return [row[0] for row in select(connection, query, document_keys)]
 
 
-def ids_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
-    return dict(select(connection, f"SELECT node_key, node_id FROM nodes WHERE node_key {GIVEN}", node_keys))
+def shown_ids(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
+    """Node keys to the ids of the nodes that a search shows for them."""
+    query = f"SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key {GIVEN}"
+    return dict(select(connection, query, node_keys))
+
+
+def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[tuple[str, int]]:
+    """(the id that a search shows, heading level) of the nodes with this name, the highest headings first."""
+    rows = connection.execute(
+        "SELECT coalesce(holder_id, node_id), level FROM names JOIN nodes USING (node_key) WHERE name = ?"
+        " ORDER BY level, node_key LIMIT ?",
+        (name, limit),
+    )
+    return list(rows)
+
+
+def texts_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+    """Node ids to title and own text; ids that are not there are left out."""
+    query = f"SELECT node_id, title || char(10) || text FROM nodes WHERE node_id {GIVEN}"
+    return dict(select(connection, query, node_ids))
 
 
 def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[int]:
@@ -224,10 +243,10 @@ def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> 
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder = row
     span = None if first is None else Span(first, last)
     node = Node(node_id, NodeKind(kind), path, title, level, _read_titles(breadcrumb), span, *rest)
-    return StoredNode(key, document_key, parent_id, node)
+    return StoredNode(key, document_key, parent_id, node, holder)
 
 
 @lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row

@@ -33,9 +33,16 @@ def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFo
     return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
-def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
+def put_document(
+    connection: sqlite3.Connection,
+    folder_key: int,
+    stat: StoredDocument,
+    document: "Document",
+    names: Mapping[str, Iterable[str]],
+) -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.boilerplate import boilerplate  # a question writes no document
+    from pageindex.document import find_holders
 
     document_key = insert_row(
         connection,
@@ -54,6 +61,7 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
         dated=document.front_matter.dated,
     )
     node_keys = {}
+    holders = find_holders(document.nodes)
     for placed in document.nodes:
         node = placed.node
         first, last = (node.span.first, node.span.last) if node.span else (None, None)
@@ -73,7 +81,10 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
             front_matter_lines=node.front_matter_lines,
             anchor=node.anchor,
             summary=node.summary,
+            holder_id=holders.get(node.id),
         )
+    rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
+    connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     for position, (node_id, link) in enumerate(document.links):
         insert_row(
             connection,

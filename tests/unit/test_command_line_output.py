@@ -143,6 +143,7 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
     assert content == {
         "schema_version": 2, "question": "send an email after the response has gone out", "profile": "balanced",
         "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "degraded": ["semantic: off"],
+            "corrections": [],
         "expansion": None,
     }
     # fmt: on
