@@ -7,7 +7,7 @@ the sections of the nearest chunks: a section whose mean is near has a chunk tha
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from pageindex.node import Node, NodeKind
+from pageindex.node import NodeKind
 from retriever.browse import find_in_documents
 from retriever.errors import Command, UsageError
 from retriever.indexing.consent import FolderAccess
@@ -66,7 +66,7 @@ def find_similar(
     scores = _score(view, mean, nodes)
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     tree.load_nodes(scores)
-    best = [item for item in ordered if has_text(tree.node(item[0]))][:count]
+    best = [item for item in ordered if tree.node(item[0]).has_text][:count]
     keys = {found: tree.document_key(found) for found, _ in best}
     anchors = open_anchors(view.connection, set(keys.values()), access)
     sections = []
@@ -91,12 +91,6 @@ def find_similar(
         )
     title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
     return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
-
-
-def has_text(node: Node) -> bool:
-    """Whether a section says more than its heading."""
-    heading, _, rest = node.body.partition("\n")
-    return bool(rest.strip("=- \t\n")) or (node.kind is NodeKind.FILE and bool(heading.strip()))
 
 
 def _below(view: View, node_id: str) -> Iterable[str]:
