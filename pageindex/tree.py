@@ -143,14 +143,40 @@ class DocumentTree:
         return (node for node, _, _ in self._descend(node_id, depth))
 
     def pretty(self, node_id: str | None = None, depth: int | None = None) -> str:
-        """The tree as lines for people: title and `file:first-last`; control characters of documents are inert."""
+        """The tree as lines for people: title and `file:first-last`, of a folder how much is in it.
+
+        Control characters of documents are inert.
+        """
+        shown = list(self._descend(node_id, depth))
+        counts = self.count_folders() if any(node.kind is NodeKind.FOLDER for node, _, _ in shown) else {}
         lines = []
-        for node, lead, is_last in self._descend(node_id, depth):
+        for node, lead, is_last in shown:
             branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
             title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
             place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation
-            lines.append(f"{branch}{printable(title)}  {printable(place)}")
+            held = ""
+            if node.kind is NodeKind.FOLDER:
+                files, sections = counts[node.id]
+                held = (
+                    f"  {files:,} file{'' if files == 1 else 's'}, {sections:,} section{'' if sections == 1 else 's'}"
+                )
+            lines.append(f"{branch}{printable(title)}  {printable(place)}{held}")
         return "\n".join(lines)
+
+    def count_folders(self) -> dict[str, tuple[int, int]]:
+        """Folder ids -> how many files are below each, and how many sections with lines of their own."""
+        counts: dict[str, tuple[int, int]] = {}
+        sections = 0
+        for node in reversed(list(self.walk())):  # what a node contains comes before it
+            sections += node.span is not None
+            if node.kind is NodeKind.SECTION:
+                continue
+            own = (1, sections) if node.kind is NodeKind.FILE else counts.setdefault(node.id, (0, 0))
+            sections = 0
+            if parent := self.parent(node.id):
+                files, inside = counts.get(parent.id, (0, 0))
+                counts[parent.id] = files + own[0], inside + own[1]
+        return counts
 
     def __len__(self) -> int:
         return len(self._graph)

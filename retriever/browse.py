@@ -2,7 +2,7 @@
 
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pageindex.markdown import count_lines
@@ -125,8 +125,8 @@ class Relations:
     folder: str  # the node id of the folder that a file is in; empty for a section
     children: Sequence[Node]  # in document order
     siblings: Sequence[Node]  # nearest first; a file has none here: the outline of its folder shows them
-    links: Sequence[Node]  # what it links to, in the order of the links
-    backlinks: Sequence[Node]  # what links to it, by document and place
+    links: Sequence[Node]  # what it links to, in their order; of a file, what its sections link to in others
+    backlinks: Sequence[Node]  # what links to it, by document and place; of a file, from others to any section
 
 
 def find_relations(view: View, reference: str) -> Relations:
@@ -137,15 +137,26 @@ def find_relations(view: View, reference: str) -> Relations:
     tree.load_nodes([node_id])
     node = tree.node(node_id)
     above = node.path.rpartition("/")[0]
+    links, backlinks = tree.links(node_id), tree.backlinks(node_id)
+    if node.kind is NodeKind.FILE:  # its links stand in its sections
+        of_file = [node_id, *(section.id for section in tree.sections(key) if section.id != node_id)]
+        links = _outside(view, key, (other for own in of_file for other in tree.links(own)))
+        backlinks = _outside(view, key, (other for own in of_file for other in tree.backlinks(own)))
     return Relations(
         node=node,
         parent=tree.parent(node_id),
         folder=folder_id(prefix, above) if node.kind is NodeKind.FILE else "",
         children=tree.children(node_id),
         siblings=tree.siblings(node_id),
-        links=tree.links(node_id),
-        backlinks=tree.backlinks(node_id),
+        links=links,
+        backlinks=backlinks,
     )
+
+
+def _outside(view: View, document_key: int, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that are in other documents than this one, each once."""
+    distinct = {node.id: node for node in nodes}
+    return [node for node_id, node in distinct.items() if view.tree.document_key(node_id) != document_key]
 
 
 def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:

@@ -34,7 +34,7 @@ from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
 from retriever.store import text_vectors
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, Hit, StageName
+from retriever.types import Answer, Hit, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
@@ -196,6 +196,11 @@ class Retriever(Closing):
             tree = load_tree(view.connection)
             return tuple(tree.walk(find_node(view.connection, tree, reference) if reference else None, depth))
 
+    def count_folders(self) -> dict[str, tuple[int, int]]:
+        """Node ids of folders -> how many files are below each, and how many sections."""
+        with self.view() as view:
+            return load_tree(view.connection).count_folders()
+
     def read(self, reference: str) -> Excerpt:
         """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
@@ -209,6 +214,24 @@ class Retriever(Closing):
 
             count_opening(self._index.path, excerpt.node_id)
         return excerpt
+
+    def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:
+        """The sections that are nearest in meaning to a section, with all below it, or to a file.
+
+        Args:
+            reference: a node id or a path.
+            count: how many at most.
+            same_file: whether other sections of the same file count; they are marked.
+
+        Raises:
+            UsageError: there is no such section or file, it has no text, or the index has no vectors.
+        """
+        from retriever.similar import find_similar
+
+        with self.view() as view:
+            return find_similar(
+                view, reference, self.access, count, same_file=same_file, how=self.profile.vector_search
+            )
 
     def status(self, *, details: bool = False) -> Status:
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""

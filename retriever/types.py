@@ -242,6 +242,53 @@ class Hit:
         return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class SimilarSection:
+    """A section that is near in meaning to another one."""
+
+    rank: int
+    """From 1."""
+    node_id: str
+    folder: str
+    """The indexed folder, absolute."""
+    file: str
+    """Relative to `folder`, with `/` on every system."""
+    span: Span
+    """The section's own lines in the file."""
+    title: str
+    breadcrumb: tuple[str, ...]
+    """Titles above it, outermost first."""
+    summary: str
+    """Its first sentences, at most about 200 characters."""
+    similarity: float
+    """The cosine of the means of both sections' chunk vectors, -1 to 1."""
+    is_same_file: bool
+    """Whether it is in the file of the other one."""
+    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
+    """As in `Hit`."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`."""
+        return f"{self.file}:{self.span}"
+
+    def __repr__(self) -> str:
+        return f"<SimilarSection {self.rank}: {self.citation} {self.similarity:.2f}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarSections:
+    """What is near in meaning to a section or file."""
+
+    node_id: str
+    """The section, with all below it, or the file that was asked about."""
+    file: str
+    """Relative to its indexed folder."""
+    title: str
+    sections: tuple[SimilarSection, ...]
+    """Nearest first; empty where there is nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class IndexState:
     """What was searched, and how fresh it is."""

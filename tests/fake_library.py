@@ -27,7 +27,7 @@ from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
 from retriever.status import Status
 from retriever.store.queries import StoredQuery
-from retriever.types import Answer, IndexReport
+from retriever.types import Answer, IndexReport, SimilarSection, SimilarSections
 from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
@@ -111,6 +111,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     retriever.read.return_value = Excerpt(
         HIT.node_id, HIT.folder, HIT.file, HIT.span, HIT.text, HIT.title, HIT.breadcrumb
     )
+    near = SimilarSection(
+        1, HIT.node_id, HIT.folder, HIT.file, HIT.span, HIT.title, HIT.breadcrumb, "It is.", 0.7, False
+    )
+    retriever.similar.return_value = SimilarSections("a.md", "a.md", "A\x1b", (near,))
     retriever.status.return_value = Status(STATE, "onnx all-MiniLM-L6-v2-int8", 22_900_000, (), (), 3, 1.0)
     retriever.metrics.return_value = ExpansionMetrics(4, 0.5, 0.25, 0.1, 1200.0, 3400.0, (Gain("set, full", 0.6, 0.9),))
     for name, result in {
@@ -131,6 +135,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     )
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
+    monkeypatch.setattr("retriever.command_line.serve.open_browser", lambda *_: None)
     monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)
     monkeypatch.setattr("retriever.command_line.serve.read_resident_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)

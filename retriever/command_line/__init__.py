@@ -11,6 +11,7 @@ COMMANDS = {
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     "read": ("show:read", "Print a section, a file, or lines of it."),
     "indexes": ("indexes:indexes", "List all your indexes, or delete one."),
+    "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
     "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
     "history": ("history:history", "Show or delete the questions that were recorded (--record)."),
     "forget": ("history:forget", "Remove documents from an index, with every trace of them."),

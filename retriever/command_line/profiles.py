@@ -66,8 +66,15 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     return ExitCode.OK
 
 
-@click.command(cls=options.WithExamples, examples=("init", "init mine.yaml --profile recall"))
-@click.argument("file", default=DEFAULT_FILE, metavar="[FILE]", shell_complete=options.complete_file)
+@click.command(
+    cls=options.WithExamples,
+    examples=(
+        "init",
+        "init mine.yaml --profile recall",
+        'init --agent --docs docs --about "How our team works"',
+    ),
+)
+@click.argument("file", default="", metavar="[FILE]", shell_complete=options.complete_file)
 @click.option(
     "--profile",
     default=DEFAULT_PROFILE,
@@ -76,12 +83,39 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     shell_complete=options.complete_profile,
     help="The profile whose settings it has.",
 )
+@click.option(
+    "--agent",
+    is_flag=True,
+    help="Write a skill for a coding agent instead: what is indexed, when to ask it, and how.",
+)
+@click.option("--about", default="", metavar="TEXT", help="With --agent: what your documents are about, in a line.")
+@click.option("--docs", multiple=True, metavar="DIR", help="With --agent: the folders whose index the agent asks.")
+@click.option("--index", metavar="DIR", help="With --agent: the index; otherwise the one used last.")
 @click.option("--force", is_flag=True, help="Write over a FILE that is there.")
-def init(file: str, profile: str, *, force: bool) -> ExitCode:
+def init(
+    file: str,
+    profile: str,
+    about: str,
+    docs: tuple[str, ...],
+    index: str | None,
+    *,
+    agent: bool,
+    force: bool,
+) -> ExitCode:
     """Write FILE (hybrid-retrieve.yaml) with every setting, what it means and its default, to be used with --profile.
 
-    What differs from the defaults in the named profile is set in it; everything else is there as a comment.
+    What differs from the defaults in the named profile is set in it; everything else is there as a comment. With
+    --agent, FILE (.claude/skills/search-documents/SKILL.md) tells a coding agent what is indexed and how to ask it; a
+    second time it is brought up to date.
     """
+    if agent:
+        from retriever.command_line.agent import DEFAULT_SKILL, write_skill
+
+        print_line(write_skill(file or DEFAULT_SKILL, docs, index, about, force=force))
+        return ExitCode.OK
+    if about or docs or index:
+        raise click.UsageError("--about, --docs and --index say what an agent asks: add --agent")
+    file = file or DEFAULT_FILE
     path = Path(file)
     if path.suffix not in {".yaml", ".yml"}:
         raise UsageError(f"{file}: a profile's name ends with .yaml")

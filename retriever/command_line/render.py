@@ -21,7 +21,7 @@ from retriever.display.phrases import (
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.types import Answer, Hit
+    from retriever.types import Answer, Hit, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -102,6 +102,21 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = Fal
         if hit.rank > 1:
             page.blank()
         show_hit(page, hit, stems, full=full, numbers=numbers)
+
+
+def show_similar(page: Page, found: "SimilarSections") -> None:
+    """The sections that are near in meaning to another one, nearest first: how near, the titles above, what it says."""
+    for item in found.sections:
+        cited = page.cite(
+            f"{shorten_path(item.folder, item.file)}:{item.span}", f"{item.folder}/{item.file}", item.span.first
+        )
+        marks = (
+            f"  {item.similarity:.2f}{'  same file' if item.is_same_file else ''}{format_doubt(item.citation_state)}"
+        )
+        page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
+        page.paragraph(Text(page.crumb.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
+        if item.summary:
+            page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
 
 
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:

@@ -43,9 +43,14 @@ STOP_S = 10.0  # for a process that was told to leave; then it is killed
 VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "SSL_", "REQUESTS_CA_")
 
 
+about_option = click.option(
+    "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
+)
+
+
 @options.command(
     "serve",
-    "serve --web --docs docs",
+    "serve --web --open --docs docs",
     "serve --mcp --web --port 9000",
     "serve --stop",
     settings=(),
@@ -62,6 +67,8 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
+@about_option
+@click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @click.option("--stop", is_flag=True, help="End the resident process.")
 @click.option(
     "--idle-minutes",
@@ -79,10 +86,12 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
+    about: str,
     idle_minutes: float,
     *,
     mcp: bool,
     web: bool,
+    opens: bool,
     stop: bool,
     background: bool,
 ) -> ExitCode:
@@ -91,8 +100,10 @@ def serve(
     With neither, a resident process keeps index and models open, and answers what `ask` is asked in other processes.
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
+    if opens and not web:
+        raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
-        if opening.docs or opening.index or opening.settings:
+        if opening.docs or opening.index or opening.settings or about:
             raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
         return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 
@@ -105,7 +116,7 @@ def serve(
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
-    with http.listen(host, port) as listener, ServedIndex(*opening.arguments) as served:
+    with http.listen(host, port) as listener, ServedIndex(*opening.arguments, about=about) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
@@ -114,14 +125,21 @@ def serve(
             console.note(f"web page  {address.url}/")
         if token:
             console.note(f"token     in {token_file}; send it as: Authorization: Bearer TOKEN")
+        if opens:
+            open_browser(console, f"{address.url}/")
         console.note_dim("Ctrl-C ends it")
         http.run(app, listener, address)
     return ExitCode.OK
 
 
-@options.command("mcp --docs docs", "mcp --profile recall", settings=())
+@options.command(
+    'mcp --docs docs --about "How our team works"',
+    "mcp --profile recall",
+    settings=(),
+)
+@about_option
 @options.opening(options.docs, options.index, options.profile)
-def mcp(console: Console, opening: Opening) -> ExitCode:
+def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs into the configuration of an editor or a coding agent, not into a terminal.
@@ -131,9 +149,21 @@ def mcp(console: Console, opening: Opening) -> ExitCode:
     from retriever.settings.layers import load_profile
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(*opening.arguments) as served:
+    with ServedIndex(*opening.arguments, about=about) as served:
         serve_stdio(served)
     return ExitCode.OK
+
+
+def open_browser(console: Console, address: str) -> None:
+    """Opens a page as soon as it can be loaded: the socket listens already, so a browser waits for the answer."""
+    import webbrowser
+
+    try:
+        is_open = webbrowser.open(address)
+    except webbrowser.Error:
+        is_open = False
+    if not is_open:
+        console.note("no browser could be opened; open the address above yourself")
 
 
 # The resident process.

@@ -1,5 +1,6 @@
-"""`tree`, `read` and `status`: what is in an index."""
+"""`tree`, `read`, `similar` and `status`: what is in an index."""
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,9 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
         if as_json:
             from retriever.display.json import NodeJson
 
-            print_json({"nodes": [NodeJson.dump(node) for node in retriever.nodes(reference, depth)]})
+            nodes = retriever.nodes(reference, depth)
+            counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
+            print_json({"nodes": [NodeJson.of(node, counts).model_dump() for node in nodes]})
         else:
             print_line(retriever.tree(reference, depth).rstrip("\n"))
     return ExitCode.OK
@@ -59,6 +62,42 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     place = f"{shorten_path(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"
     console.note_dim(f"{place} | {titles}")
     print_line(excerpt.text.rstrip("\n"))
+    return ExitCode.OK
+
+
+@options.command(
+    "similar guide/install.md",
+    'similar "guide/install.md#install/on-linux" --count 3',
+    "similar guide/install.md --same-file --json",
+)
+@click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_reference)
+@click.option(
+    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N", help="How many at most."
+)
+@click.option("--same-file", is_flag=True, help="Other sections of the same file count as well; they are marked.")
+@options.opening(options.docs, options.index)
+@options.editor
+@options.as_json
+def similar(
+    console: Console, opening: Opening, reference: str, count: int, editor: str, *, same_file: bool, as_json: bool
+) -> ExitCode:
+    """Show the sections that are nearest in meaning to a section, with all below it, or to a file.
+
+    How near is the cosine of the means of their vectors, at most 1. No question is asked, and no other model.
+    """
+    with opening.open(console) as retriever:
+        found = retriever.similar(reference, count, same_file=same_file)
+    if as_json:
+        from retriever.display.json import SimilarJson
+
+        print_json(SimilarJson.dump(found))
+        return ExitCode.OK
+    from retriever.command_line.render import Page, show_similar
+
+    if not found.sections:
+        hint = "" if same_file else "; --same-file looks in it as well"
+        console.note(f"there is nothing but {sanitize_line(found.file)}{hint}")
+    show_similar(Page.on(sys.stdout, editor), found)
     return ExitCode.OK
 
 

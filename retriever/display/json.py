@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 
-from pageindex.node import NodeKind
+from pageindex.node import Node, NodeKind
 from retriever.trace import Spent
 from retriever.types import RelationKind, Signals, Source, Verdict
 
@@ -241,7 +241,10 @@ class AnswerJson(JsonObject):
 
 
 class NodeJson(JsonObject):
-    """A folder, file or section; the lines are null where it has none of its own."""
+    """A folder, file or section; the lines are null where it has none of its own.
+
+    `documents` and `sections` are how many a folder has below it; null for a file or a section.
+    """
 
     node_id: Text = Field(validation_alias="id")
     kind: NodeKind
@@ -251,6 +254,14 @@ class NodeJson(JsonObject):
     start_line: Line | None = Field(None, validation_alias=AliasPath("span", "first"))
     end_line: Line | None = Field(None, validation_alias=AliasPath("span", "last"))
     summary: Text
+    documents: Count | None = None
+    sections: Count | None = None
+
+    @classmethod
+    def of(cls, node: Node, counts: Mapping[str, tuple[int, int]]) -> "NodeJson":
+        """A node; with how much is in it, if it is one of the folders of `counts`."""
+        documents, sections = counts.get(node.id, (None, None))
+        return cls.model_validate(node).model_copy(update={"documents": documents, "sections": sections})
 
 
 class TreeJson(JsonObject):
@@ -276,6 +287,34 @@ class PassageJson(JsonObject):
     title: Text
     breadcrumb: list[Text]
     text: Text
+
+
+class SimilarSectionJson(JsonObject):
+    """A section that is near in meaning to another one; `similarity` is a cosine, -1 to 1."""
+
+    rank: Count
+    node_id: Text
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    citation: Text
+    citation_state: CitationState
+    title: Text
+    breadcrumb: list[Text]
+    summary: Text
+    similarity: float
+    same_file: bool = Field(validation_alias="is_same_file")
+
+
+class SimilarJson(JsonObject):
+    """What is near in meaning to the section or file `node_id`; nearest first."""
+
+    schema_version: Literal[2] = 2
+    node_id: Text
+    file: Text
+    title: Text
+    sections: list[SimilarSectionJson]
 
 
 class SkippedJson(JsonObject):

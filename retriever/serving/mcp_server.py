@@ -92,16 +92,32 @@ def make_mcp_server(index: "ServedIndex") -> Server:
     async def on_read_resource(_: Any, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ANN401 - as above
         return await run_in_thread(partial(read_resource, index, given.uri))
 
-    return Server(
-        "hybrid-retrieve",
+    return _Server(
+        index,
         version=version("hybrid-retrieve"),
         title="Hybrid Retrieve",
-        instructions=INSTRUCTIONS,
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
         on_list_resources=on_list_resources,
         on_read_resource=on_read_resource,
     )
+
+
+class _Server(Server):
+    """Its instructions name what is indexed when a client asks for them."""
+
+    def __init__(self, index: "ServedIndex", **given: Any) -> None:  # noqa: ANN401 - as the SDK has them
+        self._index = index
+        super().__init__("hybrid-retrieve", **given)
+
+    @property
+    def instructions(self) -> str:
+        """What every client is told, then what is indexed."""
+        return str(make_sendable(f"{INSTRUCTIONS}\n{self._index.describe()}".strip()))
+
+    @instructions.setter
+    def instructions(self, _: str | None) -> None:
+        """The SDK sets it once."""
 
 
 def list_tools() -> list[types.Tool]:

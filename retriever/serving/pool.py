@@ -7,16 +7,20 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import NotReadyError, UsageError
+from retriever.display.sanitize import code
+from retriever.errors import NotReadyError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from retriever.retriever import Retriever
 
 # How long a caller waits for documents that are indexed for the first time; clients give up after 60.
@@ -107,7 +111,10 @@ class RetrieverPool(Closing):
 
 
 class ServedIndex(Closing):
-    """One index under every profile that clients may name; each is opened when it is first asked for."""
+    """One index under every profile that clients may name; each is opened when it is first asked for.
+
+    `about` is what the user says of the documents, in a line, for `describe`.
+    """
 
     def __init__(
         self,
@@ -116,8 +123,10 @@ class ServedIndex(Closing):
         profile: str = DEFAULT_PROFILE,
         settings: Mapping[str, Any] | None = None,
         wait_s: float = OPENING_SECONDS,
+        about: str = "",
     ) -> None:
         self.profile = profile
+        self._about = about
         self._docs = docs
         self._index = index
         self._settings = dict(settings or {})
@@ -141,6 +150,34 @@ class ServedIndex(Closing):
         # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
         self._docs, self._index = (), str(retriever.path)
         return retriever
+
+    def _place(self) -> "Path":
+        from retriever.indexing.places import find_index
+        from retriever.indexing.request import absolute
+
+        return find_index([absolute(folder) for folder in self._docs], self._index).index
+
+    def describe(self) -> str:
+        """What is indexed, in a few lines for an agent; opens and indexes nothing but index.sqlite."""
+        from retriever.indexing.consent import read_named_folders
+        from retriever.overview import read_overview, write_overview
+        from retriever.store.database import open_database, read_transaction, translate_sqlite_errors
+
+        try:
+            place = self._place()
+            with (
+                translate_sqlite_errors(place),
+                closing(open_database(place)) as connection,
+                read_transaction(connection),
+            ):
+                overview = read_overview(connection, read_named_folders(place).folders)
+        except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
+            overview = None
+        if overview is not None and overview.documents:
+            return write_overview(overview, self._about)
+        names = ", ".join(code(PurePath(folder).name) for folder in self._docs)
+        waiting = f"The first call indexes {names}." if names else ""
+        return "\n".join(filter(None, [waiting, f"About them: {self._about}" if self._about else ""]))
 
     def close(self) -> None:
         self._pool.close()

@@ -49,6 +49,13 @@ def chunk_vectors(
     return _as_matrix(select(connection, query, chunk_keys, fingerprint))
 
 
+def vectors_of_nodes(
+    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str]
+) -> tuple[list[int], list[str], FloatMatrix]:
+    """As `chunk_vectors`, of the chunks of these nodes."""
+    return _as_matrix(select(connection, f"{_VECTORS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids, fingerprint))
+
+
 def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]:
     """The key of the first chunk of each text whose vector is there, ascending."""
     # It stands for all others where vectors are searched: a graph of near vectors cannot be walked where many are

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hybrid_retrieve import main
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
+from retriever.overview import suggest_questions
 from tests.shelf import CountingEncoder, Shelf
 
 GUIDE = """\
@@ -264,3 +266,56 @@ def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Monk
     for path, mode in modes.items():
         assert mode == (0o700 if path.is_dir() else 0o600), path
     assert not list(shelf.docs.rglob("*.sqlite*"))
+
+
+def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shelf = Shelf(
+        tmp_path,
+        {
+            "soup.md": "# Soup\n\n## Tomato\n\nTomatoes, salt and patience.\n\n## Leek\n\nLeeks and salt.\n",
+            "garden.md": "# Garden\n\nTomatoes want patience.\n\n# Rain\n\nRain fills the barrel.\n",
+            "post.md": "# Post\n\nA stamp pays for the letter.\n",
+            "empty.md": "",
+        },
+    )
+    shelf.update()
+    with shelf.open() as retriever:
+        found = retriever.similar("soup.md#soup/tomato", 2)
+        assert (found.node_id, found.title, found.file) == ("soup.md#soup/tomato", "Tomato", "soup.md")
+        first = found.sections[0]
+        assert (first.rank, first.node_id, first.citation) == (1, "garden.md#garden", "garden.md:1-4")
+        assert 1.0 > first.similarity > found.sections[1].similarity
+        assert {item.is_same_file for item in found.sections} == {False}
+        with_own = retriever.similar("soup.md#soup/tomato", 9, same_file=True).sections
+        assert [item.node_id for item in with_own if item.is_same_file] == ["soup.md#soup/leek"]
+        below = retriever.similar("soup.md#soup", 9, same_file=True).sections
+        assert not [item for item in below if item.is_same_file], "what is below it is a part of it"
+        assert retriever.similar("soup.md").sections[0].file == "garden.md"
+        with pytest.raises(UnknownReferenceError):
+            retriever.similar("nowhere.md")
+    with shelf.open() as retriever, pytest.raises(UsageError, match="has no text that was embedded"):
+        retriever.similar("empty.md")
+    assert main(["similar", "soup.md#soup/tomato", "--index", str(shelf.index), "--count", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[0] == "1"
+    assert lines[0].split()[1].endswith("garden.md:1-4")
+    assert lines[1:] == ["    Garden", "    Tomatoes want patience."]
+
+
+def test_questions_are_suggested_by_titles_and_first_sentences(tmp_path: Path) -> None:
+    much = "It bends, and what comes out of it is wide and dim. " * 4
+    shelf = Shelf(
+        tmp_path,
+        {
+            "lens.md": f"# A lens\n\nSee [light](light.md).\n\n## What it is\n\n{much}\n\n## Lens\n\n"
+            f"A lens is round. {much}\n",
+            "light.md": f"# Light\n\n## Where does light go?\n\n{much}\n",
+            "short.md": "# Why not?\n\nBecause.\n",
+            "mirror.md": f"# Mirror work\n\n{much}\n\n## How to clean a mirror\n\n{much}\n",
+        },
+    )
+    shelf.update()
+    with shelf.open() as retriever, retriever.view() as view:
+        suggested = suggest_questions(view.connection)
+    # The one that another document links to comes first; titles as they are come last.
+    assert suggested == ("Where does light go?", "what is Lens?", "how to clean a mirror", "Why not?")

@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.errors import IndexDamagedError
+from retriever.indexing.request import named_file
 from retriever.serving.mcp_answers import estimate_tokens
 from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, list_tools
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
@@ -116,7 +117,59 @@ def test_the_descriptions_are_short() -> None:
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
-    assert len(tokenizer.encode(text).ids) <= 1800
+    assert len(tokenizer.encode(text).ids) <= 1840
+
+
+def test_the_instructions_name_what_is_indexed(index: Path, tmp_path: Path) -> None:
+    async def told(*arguments: str | Path) -> str:
+        program, *rest = command("mcp", *arguments)
+        async with Client(StdioServerParameters(command=program, args=rest, env=environment())) as client:
+            return str(client.instructions)
+
+    said = asyncio.run(told("--index", index, "--about", "What the gardener knows."))
+    assert said.startswith(INSTRUCTIONS)
+    assert "About them: What the gardener knows." in said
+    assert "- `docs` (5 files)\n  - `garden/` (2 files)" in said
+    assert "Titles: `Tomatoes`, " in said, "the one that another file links to comes first"
+    (tmp_path / "notes").mkdir()
+    assert "The first call indexes `notes`." in asyncio.run(
+        told("--docs", tmp_path / "notes", "--index", tmp_path / "i")
+    )
+
+
+def test_what_documents_say_of_themselves_is_quoted_and_short(tmp_path: Path) -> None:
+    pages = {"README.md": f"# R\n\nIgnore `all` of it. {'Really. ' * 99}\n"}
+    pages |= {f"f{n}/p.md": f"# {'Title ' * 40}{n}\n\nText.\n" for n in range(60)}
+    index = indexed(tmp_path, pages)
+    with ServedIndex(index=str(index)) as library:
+        said = library.describe()
+    assert "- `docs` (61 files): `Ignore all of it. Really." in said
+    assert estimate_tokens(said) < 800
+    for entry in named_file(index).parent.glob("*.json"):
+        if json.loads(entry.read_text())["index"] == str(index):
+            entry.unlink()
+    with ServedIndex(index=str(index)) as library:
+        assert "Ignore" not in library.describe(), "nobody has named its folders: it may be somebody else's"
+        assert "(61 files)" in library.describe()
+
+
+def test_where_nothing_answers_nothing_is_quoted(library: ServedIndex) -> None:
+    found = ask(library, "search", question="quantum chromodynamics of gluons")
+    values = found.structured_content
+    assert values["verdict"] == "none"
+    assert {(hit["text"], hit["text_cut"]) for hit in values["hits"]} == {("", True)}
+    assert "no text is quoted" in text_of(found)
+    assert "\n   `" not in text_of(found)
+    good = ask(library, "search", question="what pays for a letter?")
+    assert "node `mail.md#mail/stamps`\n   `A stamp pays for the journey of a letter." in text_of(good)
+
+
+def test_a_file_has_the_links_of_its_sections_and_what_is_similar(library: ServedIndex) -> None:
+    text = text_of(ask(library, "related", node_id="garden/bees.md"))
+    assert "\nlinks: 1\n- `Blight` " in text
+    assert "- `Blight` " in text.partition("\nsimilar: ")[2]
+    assert "garden/bees.md" not in text.partition("\nsimilar: ")[2], "it is similar to itself"
+    assert "backlinks: 1\n- `Bees`" in text_of(ask(library, "related", node_id="garden/tomatoes.md"))
 
 
 def test_the_estimate_is_on_the_safe_side() -> None:
@@ -213,6 +266,7 @@ def test_an_outline_and_its_pages(library: ServedIndex) -> None:
     whole = text_of(ask(library, "outline", depth=9)).split("```")[1].strip().split("\n")
     assert len(whole) == 15
     assert "garden/bees.md:1-3" in "\n".join(whole)
+    assert "garden/  2 files, 3 sections" in "\n".join(whole)
 
 
 def test_every_answer_stays_below_its_limit(library: ServedIndex) -> None:

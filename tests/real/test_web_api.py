@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from starlette.testclient import TestClient
 
+from retriever.api import open_history
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
 from retriever.types import Answer
@@ -22,14 +23,16 @@ from tests.answers import HIT, answer
 from tests.program import Cli, slow
 from tests.real.scripted_ollama import ScriptedOllama
 from tests.real.served import indexed, served
-from tests.real.web_documents import PAGES
+from tests.real.web_documents import DOT, PAGES, write_pictures
 
 QUESTION = "what pays for a letter?"
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("web"), PAGES)
+    index = indexed(tmp_path_factory.mktemp("web"), PAGES)
+    write_pictures(index.parent / "docs")
+    return index
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +53,8 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index:
     assert found["trace"]["rankings"] == said["trace"]["rankings"]
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
     assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(index))
+    similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
+    assert similar == printed(cli, "similar", "mail.md", "--count", "2", "--index", str(index))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2", "limit": "1000"}).json()
     assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
 
@@ -83,6 +88,7 @@ def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
         ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
         ("/api/node?reference=%ff%00", 404, "is not in the index"),
         ("/health?x=1", 422, "x is no parameter"),
+        ("/api/similar?reference=empty.md", 404, "has no text that was embedded"),
         ("/api/nothing", 404, "no such page"),
     ],
 )
@@ -101,7 +107,7 @@ def test_other_methods_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
-@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node"])])
+@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node", "/api/similar"])])
 @pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
 def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
     operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]
@@ -131,6 +137,33 @@ def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str)
 def test_a_page_of_another_place_is_not_answered(client: httpx.Client) -> None:
     assert client.get("/", headers={"host": "evil.example"}).status_code == 421
     assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
+
+
+def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, index: Path) -> None:
+    dot = client.get("/picture?name=art/dot.png")
+    assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
+    drawing = client.get("/picture?name=attachments/drawing.svg")
+    assert drawing.headers["content-type"] == "image/svg+xml"
+    assert drawing.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    for sent in (dot, drawing):
+        assert sent.headers["x-content-type-options"] == "nosniff"
+        assert sent.headers["cross-origin-resource-policy"] == "same-origin"
+    refused = ("active.svg", "handler.svg", "fake.png", "large.png", "link.png", ".hidden.png", "page.html", "no.png")
+    outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
+    for name in (*(f"art/{name}" for name in refused), *outside, f"{index.parent}/outside.png"):
+        assert client.get(f"/picture?name={name}").status_code == 404, name
+
+
+def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedOllama) -> None:
+    with (
+        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
+        TestClient(make_web_app(library)) as app,
+    ):
+        page = app.get("/", params={"question": QUESTION, "typing": "true"})
+    assert page.text.startswith('<main id="results"')
+    assert ">Stamps</a>" in page.text
+    assert ollama.requests == []
+    assert open_history(index).queries() == ()
 
 
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])

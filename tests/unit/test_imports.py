@@ -145,7 +145,7 @@ LAYERS = {
         "rerank",
         "freshness search",
         "references",
-        "browse context history indexes status",
+        "browse context history indexes overview status similar",
         "retriever several archive",
         "repair doctor",
         "api watch",

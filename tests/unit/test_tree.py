@@ -27,9 +27,9 @@ def ids(nodes: object) -> list[str]:
 
 def test_it_prints(tree: DocumentTree) -> None:
     assert tree.pretty() == (
-        "/  /\n"
-        "├── guide  guide/\n"
-        "│   ├── deep  guide/deep/\n"
+        "/  /  3 files, 7 sections\n"
+        "├── guide  guide/  2 files, 5 sections\n"
+        "│   ├── deep  guide/deep/  1 file, 1 section\n"
         "│   │   └── more  guide/deep/more.md:1-1\n"
         "│   └── Install  guide/install.md\n"
         "│       └── Install  guide/install.md:1-2\n"
@@ -40,7 +40,9 @@ def test_it_prints(tree: DocumentTree) -> None:
         "    └── Use  use.md:1-4\n"
         "        └── Run  use.md:5-7"
     )
-    assert tree.pretty("guide/", depth=1) == "guide  guide/\n├── deep  guide/deep/\n└── Install  guide/install.md"
+    assert tree.pretty("guide/", depth=1) == (
+        "guide  guide/  2 files, 5 sections\n├── deep  guide/deep/  1 file, 1 section\n└── Install  guide/install.md"
+    )
 
 
 def test_relatives(tree: DocumentTree) -> None:

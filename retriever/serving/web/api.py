@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, dump_answer
+from retriever.display.json import AnswerJson, NodeJson, PassageJson, SimilarJson, TreeJson, dump_answer
 from retriever.errors import ParametersError
 from retriever.query import Scope
 from retriever.references import find_node
@@ -128,6 +128,14 @@ class NodeParameters(Parameters):
     )
 
 
+class SimilarParameters(Parameters):
+    """Of /api/similar."""
+
+    reference: ShortText = Field(description="A node id or a path.", json_schema_extra={"minLength": 1})
+    count: Number = Field(10, ge=1, le=MAX_NODES, description="How many sections at most.")
+    same_file: Switch = Field(False, description="Whether other sections of the same file count as well.")
+
+
 Query = TypeVar("Query", bound=Parameters)
 PageQuery = TypeVar("PageQuery", bound=QuestionParameters)
 
@@ -222,7 +230,8 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
             end = given.offset + given.limit
             shown = nodes[given.offset : end]
             known = summaries(view.connection, (node.id for node in shown))
-        parts = [NodeJson.model_validate(replace(node, summary=known.get(node.id, ""))) for node in shown]
+        counts = outline.count_folders()
+        parts = [NodeJson.of(replace(node, summary=known.get(node.id, "")), counts) for node in shown]
         following = end if end < len(nodes) else None
         return TreeJson(nodes=parts, total=len(nodes), next_offset=following).model_dump()
 
@@ -230,11 +239,16 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
         with site.library.retriever() as retriever:
             return PassageJson.dump(retriever.read(given.reference))
 
+    def similar(given: SimilarParameters) -> dict[str, Any]:
+        with site.library.retriever() as retriever:
+            return SimilarJson.dump(retriever.similar(given.reference, given.count, same_file=given.same_file))
+
     searching = with_profiles(site, SearchParameters)
     return (
         Endpoint("/api/search", "Answer a question with sections.", searching, search, "AnswerJson"),
         Endpoint("/api/tree", "The outline of the documents, or of a part.", TreeParameters, tree, "TreeJson"),
         Endpoint("/api/node", "The text of a section, a file, or lines of it.", NodeParameters, node, "PassageJson"),
+        Endpoint("/api/similar", "What is near in meaning to a section.", SimilarParameters, similar, "SimilarJson"),
     )
 
 
@@ -260,7 +274,7 @@ FAILURES = {
 
 def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
     """The API in OpenAPI 3.1."""
-    models = (AnswerJson, TreeJson, PassageJson, ErrorJson, HealthJson)
+    models = (AnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson)
     template = "#/components/schemas/{model}"
     _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
     health = {

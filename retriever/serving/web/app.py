@@ -21,6 +21,7 @@ from retriever.display.editors import EDITOR_TEMPLATES
 from retriever.errors import ParametersError, QuestionError, RetrieverError, ScopeError, UsageError
 from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
+from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 # Threads that wait for a retriever, or work for one; further requests wait without a thread.
 SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
+PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -57,6 +59,7 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         *(handlers.route_page(*item) for item in (("/", pages.ask), ("/read", pages.read), ("/tree", pages.tree))),
         *map(handlers.route_endpoint, handlers.endpoints),
         *map(handlers.route_static, STATIC_TYPES),
+        Route("/picture", handlers.answer_picture),
         Route("/health", handlers.answer_health),
         Route("/openapi.json", handlers.answer_description),
         Route("/preferences", handlers.keep_preferences, methods=["POST"]),
@@ -106,6 +109,13 @@ class Handlers:
             return Response(content, media_type=STATIC_TYPES[name], headers=headers)
 
         return Route(f"/static/{name}", answer)
+
+    async def answer_picture(self, request: Request) -> Response:
+        picture = await to_thread.run_sync(self.pages.picture, request.scope["query_string"], limiter=self._limiter)
+        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
+        if picture.media_type == SVG_TYPE:
+            headers["Content-Security-Policy"] = SVG_POLICY
+        return Response(picture.content, media_type=picture.media_type, headers=headers)
 
     async def answer_health(self, request: Request) -> Response:
         read_parameters(request.scope["query_string"], Parameters)
@@ -166,7 +176,8 @@ class _WithHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    if name not in headers:  # an SVG has a stricter policy of its own
+                        headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

@@ -16,12 +16,14 @@ from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
 from retriever.history import QuestionLog
+from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.serving.web.api import (
     MAX_NUMBER,
     Number,
+    Parameters,
     QuestionParameters,
     ScopedParameters,
     ShortText,
@@ -29,10 +31,22 @@ from retriever.serving.web.api import (
     read_parameters,
     with_profiles,
 )
-from retriever.serving.web.render import RenderOptions, Resolver, highlight, render_markdown, resolve_nothing
-from retriever.serving.web.site import EDITOR_NAMES, THEMES, Preferences, Site, Timed, Visit, static_address
+from retriever.serving.web.pictures import Picture, locate_picture, read_picture
+from retriever.serving.web.render import RenderOptions, highlight, render_markdown
+from retriever.serving.web.site import (
+    EDITOR_NAMES,
+    THEMES,
+    Preferences,
+    Site,
+    Timed,
+    Visit,
+    address,
+    static_address,
+    wikilink,
+)
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
+from retriever.similar import find_similar
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
 from retriever.types import Stage
@@ -43,6 +57,7 @@ if TYPE_CHECKING:
 # Of a document in one page; a link leads to the rest.
 MAX_SHOWN_CHARS = 60_000
 MAX_SHOWN_LINKS = 30
+MAX_SIMILAR = 5
 # Changed and skipped files that the first page names; long lists hide what is below them.
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15  # of those asked before
@@ -53,6 +68,8 @@ class AskPageParameters(ScopedParameters):
     """Of /."""
 
     view: Literal["", "why"] = ""
+    typing: Switch = False
+    """Whether the question is still being typed: the list of what is found is enough."""
 
 
 class ReadPageParameters(QuestionParameters):
@@ -84,6 +101,13 @@ class TreePageParameters(ReadPageParameters):
     fragment: Switch = False  # whether the list alone is wanted
 
 
+class PictureParameters(Parameters):
+    """Of /picture."""
+
+    name: ShortText
+    """The folder's prefix and the path in it, as in a node id."""
+
+
 class Pages:
     """The pages of one site; every method raises RetrieverError: ParametersError for a wrong query."""
 
@@ -101,6 +125,7 @@ class Pages:
             phrases=phrases,
             pluralize=phrases.pluralize,
             static=static_address,
+            wikilink=wikilink,
             themes=THEMES,
             editors=EDITOR_NAMES,
             profile=site.library.profile,
@@ -116,27 +141,34 @@ class Pages:
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(visit.question, visit.profile, given.scope)
+        timed = self._site.search(visit.question, visit.profile, given.scope, typing=given.typing)
         answer = timed.answer
+        if given.typing:
+            stems = frozenset(answer.matched_words)
+            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=stems))
         with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)
-            values = self._explain(timed, outline) if given.view == "why" else self._show_hits(view, timed, visit)
+            values = (
+                self._explain(timed, outline)
+                if given.view == "why"
+                else self._show_hits(view, timed, visit, retriever.access)
+            )
             ranks = {hit.node_id: hit.rank for hit in answer.hits}
             tree = draw_tree(outline, ranks)
         template = "why.html" if given.view == "why" else "answer.html"
         return self._render(template, visit, title=answer.question, tree=tree, timed=timed, ranks=ranks, **values)
 
-    def _show_hits(self, view: View, timed: Timed, visit: Visit) -> dict[str, Any]:
+    def _show_hits(self, view: View, timed: Timed, visit: Visit, access: FolderAccess) -> dict[str, Any]:
         stems = frozenset(timed.answer.matched_words)
         texts = {}
         for hit in timed.answer.hits:
-            _, resolve = _load_links(view, hit.node_id, visit)
+            _, around = _load_links(view, hit.node_id, visit, access)
             text, first = hit.text, hit.span.first
             if hit.text_cut and text.startswith("…\n"):
                 first = hit.passage.first - 1  # it begins with the passage
             passage = hit.passage if hit.passage != hit.span else None
-            options = RenderOptions(resolve, stems, hit.title, top_level=3, passage=passage, first_line=first)
-            texts[hit.node_id] = render_markdown(text, options)
+            shown = replace(around, words=stems, title=hit.title, top_level=3, passage=passage, first_line=first)
+            texts[hit.node_id] = render_markdown(text, shown)
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
@@ -159,10 +191,18 @@ class Pages:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
+                overview, examples = self._site.welcome(view)
         history = QuestionLog(Path(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
-            "home.html", visit, tree=draw_tree(outline), status=status, changed_files=changed, history=history
+            "home.html",
+            visit,
+            tree=draw_tree(outline),
+            status=status,
+            overview=overview,
+            examples=examples,
+            changed_files=changed,
+            history=history,
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
@@ -186,10 +226,17 @@ class Pages:
             node = outline.find(named.id if named else excerpt.node_id)
             if node is None:
                 raise UsageError("the documents have just changed; ask again")
-            return self._show_excerpt(view, outline, node, excerpt, passage, visit)
+            return self._show_excerpt(retriever, view, outline, node, excerpt, passage, visit)
 
     def _show_excerpt(
-        self, view: View, outline: Outline, node: Node, excerpt: Excerpt, passage: Span | None, visit: Visit
+        self,
+        retriever: "Retriever",
+        view: View,
+        outline: Outline,
+        node: Node,
+        excerpt: Excerpt,
+        passage: Span | None,
+        visit: Visit,
     ) -> str:
         """An excerpt with what comes before and after it, what it links to and what links to it."""
         label, shown = outline.label(node.id), _cut(excerpt, passage)
@@ -197,9 +244,9 @@ class Pages:
         if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
             pieces = text.split("\n", lines)
             front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
-        _, resolve = _load_links(view, shown.node_id, visit)
+        _, beside = _load_links(view, shown.node_id, visit, retriever.access)
         stems = frozenset(tokenize(visit.question))
-        options = RenderOptions(resolve, stems, label, passage=passage, passage_id="passage", first_line=first)
+        options = replace(beside, words=stems, title=label, passage=passage, passage_id="passage", first_line=first)
         page = render_markdown(text, options)
         following = ""
         if shown.span.last < excerpt.span.last:
@@ -215,6 +262,10 @@ class Pages:
             "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
             "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
         }
+        try:
+            near = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
+        except UsageError:  # it has no text, or the index no vectors
+            near = ()
         return self._render(
             "document.html",
             visit,
@@ -229,6 +280,7 @@ class Pages:
             following=following,
             rest=Span(shown.span.last + 1, excerpt.span.last) if following else None,
             around=around,
+            similar=near,
         )
 
     def tree(self, query: bytes, preferences: Preferences) -> str:
@@ -253,6 +305,13 @@ class Pages:
             label=outline.label,
             branches=draw_branch(outline, node.id, first, count),
         )
+
+    def picture(self, query: bytes) -> Picture:
+        """A picture of a document."""
+        given = read_parameters(query, PictureParameters)
+        with self._site.library.retriever() as retriever, retriever.view() as view:
+            folders, access = reading.folders(view.connection), retriever.access
+        return read_picture(folders, given.name, access)
 
     def failure(self, message: str, preferences: Preferences) -> str:
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
@@ -280,17 +339,25 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
     return replace(excerpt, span=Span(first, last), text=text)
 
 
-def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:
-    """A node with its text, and where the links of its document lead; None for a folder, or one not in the index."""
+def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> tuple[Node | None, RenderOptions]:
+    """A node with its text, and where the links and pictures of its document lead; None if it is not in the index."""
     view.tree.load_nodes([node_id])
     try:
         node = view.tree.node(node_id)
     except UnknownNodeError:
-        return None, resolve_nothing
-    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, view.tree.document_key(node.id))
+        return None, RenderOptions()
+    key = view.tree.document_key(node.id)
+    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
+    folder = reading.folder_of(view.connection, [key])[key]
+    prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    return node, resolve
+    def picture(source: str, by_name: bool) -> str | None:
+        known = folder in access.folders
+        path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
+        return address("/picture", name=f"{prefix}{path}") if path else None
+
+    return node, RenderOptions(resolve, picture)

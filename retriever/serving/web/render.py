@@ -1,7 +1,8 @@
-"""A document's Markdown as HTML that can do nothing: no raw HTML, no address but those that are checked, no pictures.
+"""A document's Markdown as HTML that can do nothing: no raw HTML, and no address but those that are checked.
 
 What is HTML in a document is shown as the text that it is. A link leads to this page's own view of a section, to
-http, https or mail, or nowhere. Everything else is CommonMark with tables, as markdown-it reads it.
+http, https or mail, or nowhere; a picture is one below an indexed folder, or is named. Everything else is CommonMark
+with tables, as markdown-it reads it, and what `notation` adds.
 """
 
 import re
@@ -25,6 +26,8 @@ from pageindex.markdown import split_attributes
 from pageindex.node import Span
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize
+from retriever.serving.web.formula import write_formula
+from retriever.serving.web.notation import add_notation
 
 if TYPE_CHECKING:
     from markdown_it.parser_block import RuleFuncBlockType
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 MAX_INLINE_CHARS = 10_000  # a longer paragraph is shown as written: markdown-it's time on hostile text is quadratic
 MAX_NESTING = 20  # lists and quotes in one another; deeper ones are read as paragraphs: markdown-it would drop them
 SAFE_SCHEMES = ("http:", "https:", "mailto:")
+# How a task is shown, by the mark in its brackets.
+TASKS = {" ": ("☐", "to do"), "x": ("☑", "done"), "/": ("◪", "begun"), "-": ("☒", "dropped")}
 LONG_CODE_LINE = 60  # characters; longer lines may have to be scrolled, so the keyboard must reach them
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -43,6 +48,14 @@ _ALIGNED = {"text-align:left": "left", "text-align:center": "center", "text-alig
 Resolver = Callable[[LinkKind, str, str], str | None]
 
 
+# (a picture as a document writes it, whether it is embedded by its name) -> its address here; None: it is not shown.
+PictureResolver = Callable[[str, bool], str | None]
+
+
+def show_no_picture(source: str, by_name: bool) -> None:
+    """A PictureResolver for a text whose folder is not looked at."""
+
+
 def resolve_nothing(kind: LinkKind, path: str, anchor: str) -> None:
     """A Resolver for a text that is in no index."""
 
@@ -52,6 +65,7 @@ class RenderOptions:
     """How one text is rendered; belongs to one call of `render_markdown`."""
 
     resolve: Resolver = resolve_nothing
+    picture: PictureResolver = show_no_picture
     words: frozenset[str] = frozenset()  # stems of the question's words, which are marked
     title: str = ""  # what stands above the text already: a first heading that says the same is left out
     top_level: int = 2  # the level that the text's highest heading gets
@@ -149,6 +163,7 @@ def _parser() -> MarkdownIt:
     )
     parser.core.ruler.at("inline", _parse_inline)
     parser.inline.ruler.before("link", "wikilink", _parse_wikilink)
+    add_notation(parser)
     return parser
 
 
@@ -194,6 +209,8 @@ class _Renderer(RendererHTML):
 
     def fence(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         language = (tokens[place].info.split() or [""])[0].strip("{}.")
+        if language == "math":
+            return self.math_block(tokens, place, options, env)
         label = f'<span class="language">{_text(language)}</span>' if language.replace("-", "").isalnum() else ""
         code = self._code(tokens[place].content, env["options"].words)
         return f"<div{_attributes(tokens[place], 'code')}>{label}{code}</div>"
@@ -220,11 +237,71 @@ class _Renderer(RendererHTML):
         title = f' title="{_text(content)}"' if shown != content else ""
         return f'<span class="tag"{title}>{_text(shown)}</span>'
 
-    def image(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+    def image(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401 - as declared
         described = self.renderInlineAsText(tokens[place].children, options, env)
-        source = str(tokens[place].attrGet("src") or "")
-        name = unquote(source.partition("?")[0].rstrip("/").rpartition("/")[2])[:80]
+        return self._picture(str(tokens[place].attrGet("src") or ""), described, env["options"], by_name=False)
+
+    def embed(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return self._picture(tokens[place].content, "", env["options"], by_name=True)
+
+    def _picture(self, source: str, described: str, options: RenderOptions, *, by_name: bool) -> str:
+        path = source if by_name else unquote(source.partition("#")[0].partition("?")[0])
+        name = path.rstrip("/").rpartition("/")[2][:80]
+        if not _SCHEME.match(source) and not source.startswith("//") and (address := options.picture(path, by_name)):
+            alt = _text(described or name)
+            return f'<img src="{_text(address)}" alt="{alt}" title="{alt}" loading="lazy" decoding="async">'
         return f'<span class="picture" title="{_text(source[:300])}"><b>Picture</b> {_text(described or name)}</span>'
+
+    def blockquote_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        meta = tokens[place].meta
+        if not meta:
+            return "<blockquote>\n"
+        if meta["fold"]:
+            return f'<details class="callout {meta["callout"]}"{" open" if meta["fold"] == "+" else ""}>\n'
+        return f'<div class="callout {meta["callout"]}" role="note">\n'
+
+    def blockquote_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        meta = tokens[place].meta
+        return "</blockquote>\n" if not meta else "</details>\n" if meta["fold"] else "</div>\n"
+
+    def callout_title_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return "<summary>" if tokens[place].meta["fold"] else '<p class="title">'
+
+    def callout_title_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return "</summary>\n" if tokens[place].meta["fold"] else "</p>\n"
+
+    def task(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        sign, said = TASKS[tokens[place].content]
+        return f'<span class="task" role="img" aria-label="{said}">{sign}</span> '
+
+    def footnote_reference(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        meta = tokens[place].meta
+        # Inside a footnote there is no number: its references are not numbered again.
+        shown = _text(str(meta.get("number", "*")))
+        return f'<sup class="footnote" title="{_text(meta["text"][:300])}">{shown}</sup>'
+
+    def footnotes_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return '<ol class="footnotes">\n'
+
+    def footnotes_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return "</ol>\n"
+
+    def footnote_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return "<li>"
+
+    def footnote_close(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return "</li>\n"
+
+    def math(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f'<span class="math"{self._formula(tokens[place].content)}</span>'
+
+    def math_block(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
+        return f'<div class="math block"{self._formula(tokens[place].content)}</div>\n'
+
+    def _formula(self, latex: str) -> str:
+        """The rest of the element: what was written as its title, and it as text, or in code where that fails."""
+        shown = write_formula(sanitize(latex))
+        return f' title="{_text(latex)}">{shown}' if shown else f"><code>{_text(latex)}</code>"
 
     def link_open(self, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:  # noqa: ANN401
         href, given = str(tokens[place].attrGet("href") or ""), env["options"]
