@@ -20,9 +20,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from retriever.command_line.program import main as run
 
         return run(sys.argv[1:] if arguments is None else arguments)
+    except (ImportError, AttributeError):
+        # Another distribution may have a package `retriever` or `pageindex`, and be found in the place of ours.
+        if not explain_conflicts():
+            raise
+        return 1
     except KeyboardInterrupt:  # while modules are loaded: what else would say so may not be there yet
         sys.stderr.write("interrupted\n")
         return 130
+
+
+def explain_conflicts() -> bool:
+    """Names on standard error what is found in the place of our packages; whether there is anything."""
+    import importlib.util
+    from pathlib import Path
+
+    place = Path(__file__).resolve().with_name("retriever") / "installation.py"
+    spec = importlib.util.spec_from_file_location("_hybrid_retrieve_installation", place)
+    if spec is None or spec.loader is None or not place.exists():
+        sys.stderr.write(f"error: {place.parent} is not the package of hybrid-retrieve; install it again\n")
+        return True
+    installation = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(installation)
+    conflicts = [sentence for sentence, is_in_the_way in installation.find_conflicts() if is_in_the_way]
+    for sentence in conflicts:
+        sys.stderr.write(f"error: {sentence}\n")
+    if conflicts:
+        sys.stderr.write(f"error: {installation.CURE}\n")
+    return bool(conflicts)
 
 
 def let_resident_answer(words: Sequence[str]) -> int | None:

@@ -1,7 +1,8 @@
 """Interrupts and damages indexes, and counts what was lost: the figures of docs/reliability.md.
 
-    uv run python benchmarks/faults.py [--trials N] [--seed N] [--kinds kill,fault,space,limit,damage,bits,readers]
-    uv run python benchmarks/faults.py --kinds fault --every [--scenarios "first indexing,deleting"]
+    uv run --group dev python benchmarks/faults.py [--trials N] [--seed N]
+        [--kinds kill,fault,space,limit,damage,bits,readers]
+    uv run --group dev python benchmarks/faults.py --kinds fault --every [--scenarios "first indexing,deleting"]
 
 Linux alone; `fault` needs a C compiler. Prints a table, and every trial that lost something; exits with 1 for any.
 """
@@ -28,12 +29,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import retriever.indexing.embed
 from retriever.vectors.chroma import import_chromadb
+from tests.damage import HARMS
 from tests.faulty_disk import NoCompilerError, built
-from tests.harm import HARMS, damaged_bits, damaged_file, large
-from tests.readers import between_states
 from tests.scenarios import SCENARIOS, Scenario
 from tests.small_disk import NoMountError, on_small_disk, small_disk, with_short_files
-from tests.trials import Faults, killed, on_faulty_disk, staged
+from tests.trials import Faults, between_states, damaged_bits, damaged_file, killed, large, on_faulty_disk, staged
 
 Trial = tuple[str, str, list[str]]
 """What was interrupted, how, and what was wrong then."""

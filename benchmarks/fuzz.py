@@ -1,6 +1,6 @@
 """Runs the property tests for a given time, with new examples all along: the counts of docs/reliability.md.
 
-    uv run python benchmarks/fuzz.py [--minutes N] [--subjects outline,chunking,...]
+    uv run --group dev python benchmarks/fuzz.py [--minutes N] [--subjects outline,chunking,...]
 
 The tests themselves run some hundred examples each. Prints a table; exits with 1 when a property does not hold.
 """
@@ -24,14 +24,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 EXAMPLES = 500
 """In a round; each round begins anew, at random."""
 SUBJECTS = {
-    "bytes to tree": ("test_fuzz_documents", "test_partition"),
-    "outline": ("test_fuzz_documents:outline", "test_partition:ids", "test_partition:headings"),
-    "chunking": ("test_fuzz_documents:chunks", "test_chunking"),
+    "bytes to tree": ("test_partition",),
+    "outline": ("test_partition:outline", "test_partition:headings"),
+    "chunking": ("test_partition:chunks", "test_chunking"),
     "mapping": ("test_mapping",),
     "fusion": ("test_fusion",),
     "context": ("test_context",),
     "front matter and YAML": ("test_front_matter", "test_fuzz_yaml"),
-    "terminal": ("test_command_line_output", "test_fuzz_documents:shown"),
+    "terminal": ("test_command_line_output", "test_partition:shown"),
     "replies of a model": ("test_rerank_llm", "test_summaries"),
     "reranking": ("test_rerank",),
     "words and snippets": ("test_tokens", "test_summary", "test_passages"),

@@ -1,6 +1,7 @@
 """Tries what must hold every time, as often as it is wished: counts of docs/reliability.md.
 
-    uv run python benchmarks/invariants.py [--kinds edits,runs,models,prompts,signals] [--trials N] [--seed N]
+    uv run --group dev python benchmarks/invariants.py [--trials N] [--seed N]
+        [--kinds edits,runs,models,prompts,signals]
 
 The tests in tests/real do each of it a few times. Prints a table, and every trial where it did not hold; exits with 1
 for any.

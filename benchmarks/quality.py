@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.command_line.evaluate import show_summary
 from retriever.command_line.render import Page
-from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.formats import check_expansions, read_expansions, read_questions
 from retriever.evaluation.statistics import Estimate, estimate_over_sets
 from retriever.evaluation.summary import Summary, summarize
@@ -61,7 +61,7 @@ def measured(benchmark: Benchmark, index: str) -> Summary:
         check_expansions(expansions, questions, benchmark.expansions)
         runs.append(ask_all(EXPANDED, Asked(questions, plain.docs, index, expansions)))
     with open_system(SYSTEMS[0], plain) as retriever:
-        return summarize(questions, runs, sections_of(retriever))
+        return summarize(questions, runs, list_sections(retriever))
 
 
 def mean_rows(summaries: Sequence[Summary]) -> Iterator[str]:

@@ -23,10 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.quality import Benchmark
 from retriever import open_retriever
-from retriever.evaluation.ask import DEPTH, sections_of
+from retriever.evaluation.ask import DEPTH, list_sections
 from retriever.evaluation.formats import read_expansions, read_questions
 from retriever.evaluation.measures import Rankings, measure
-from retriever.evaluation.questions import Judgements, Question, right_sections
+from retriever.evaluation.questions import Judgements, Question, find_right_sections
 from retriever.query import Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
 from retriever.retriever import Retriever
@@ -101,8 +101,8 @@ class Questions:
         questions = [question for question in read_questions(benchmark.questions).questions if question.gold]
         recorded = read_expansions(benchmark.expansions) if benchmark.expansions.is_file() else {}
         with open_retriever([benchmark.docs], index) as retriever:
-            sections = sections_of(retriever)
-        right = {question.id: right_sections(question, sections) for question in questions}
+            sections = list_sections(retriever)
+        right = {question.id: find_right_sections(question, sections) for question in questions}
         return cls(benchmark.docs, index, questions, right, recorded)
 
     def open(self, profile: str, settings: Mapping[str, Any]) -> Retriever:

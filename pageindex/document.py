@@ -11,6 +11,7 @@ from pageindex.markdown import Markdown, blocks_between, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import outline
 from pageindex.summary import extractive_summary, prose_sentences
+from pageindex.tags import find_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,16 @@ class Document:
     """(id of the node whose lines hold it, link), in the order of lines."""
     warnings: tuple[str, ...]
     """What was not understood, as clauses."""
+    tags: tuple[str, ...] = ()
+    """Of the front matter, then of the text, without `#`, each once, whatever its case."""
+
+    @property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """(key, value) of the front matter; each other name as `aliases`, each tag of the document as `tags`."""
+        named = ("aliases", "alias", "tags", "tag")
+        others = (field for field in self.front_matter.fields if field[0] not in named)
+        aliases = (("aliases", alias) for alias in self.front_matter.aliases)
+        return (*others, *aliases, *(("tags", tag) for tag in self.tags))
 
     @property
     def anchors(self) -> dict[str, str]:
@@ -82,12 +93,40 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     firsts = [section.span.first for section in sections]
     found = find_links(markdown.texts, markdown.references)
     links = tuple((placed[bisect_right(firsts, link.line)].node.id, link) for link in found)
-    warnings = (markdown.front_matter.warning,) if markdown.front_matter.warning else ()
-    return Document(path, id_prefix, file_node.title, markdown.front_matter, tuple(placed), links, warnings)
+    matter = markdown.front_matter
+    warnings = (matter.warning,) if matter.warning else ()
+    tags: dict[str, str] = {}
+    for tag in (*matter.tags, *find_tags(markdown.texts)):
+        tags.setdefault(tag.casefold(), tag)
+    return Document(path, id_prefix, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
+
+
+def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
+    """Of each node of a document that has no text of its own, the node whose text is shown in its place.
+
+    The first one below it that has text; else the nearest one above it, or the first below that. A node is left out
+    when there is none: a document of headings alone is shown as it is.
+    """
+    parents = {placed.node.id: placed.parent_id for placed in nodes}
+    speaks = {placed.node.id: placed.node.has_text for placed in nodes}
+    first_below: dict[str, str] = {}
+    for placed in nodes:
+        if speaks[placed.node.id]:
+            above = placed.parent_id
+            while above is not None and above not in first_below:
+                first_below[above] = placed.node.id
+                above = parents[above]
+    holders = {}
+    for node_id in (node_id for node_id, has_text in speaks.items() if not has_text):
+        place: str | None = node_id
+        while place is not None and not speaks[place] and place not in first_below:
+            place = parents[place]
+        if place is not None:
+            holders[node_id] = place if speaks[place] else first_below[place]
+    return holders
 
 
 def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, child_titles: Sequence[str]) -> Node:
-    """The node of the file itself: what stands above its first heading."""
     matter = markdown.front_matter
     prose = "".join(text.split("\n", matter.lines)[matter.lines :])
     metadata_lines = matter.lines if matter.is_metadata else 0
@@ -128,10 +167,7 @@ def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:
 
 
 def resolve_links(documents: Sequence[Document]) -> Iterator[tuple[str, Link, str | Broken]]:
-    """(node id, its link, the node that it leads to or why there is none) for documents that know of one another.
-
-    Documents with different id prefixes are different folders: no link leads from one to another.
-    """
+    """(node id, its link, the node it leads to or why there is none); no link leads to another id prefix."""
     targets = {}
     for prefix in {document.id_prefix for document in documents}:
         group = [document for document in documents if document.id_prefix == prefix]

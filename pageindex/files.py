@@ -12,6 +12,8 @@ CorpusError
 import errno
 import os
 import stat
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +31,9 @@ Seen = tuple[int, int, int, int]
 
 
 def identify(status: os.stat_result) -> Seen:
-    """What tells one state of a file from another.
-
-    ctime is when the content or anything else of the file last changed: nobody can set it. Windows has the time of
-    creation in its place, which says nothing, and no inode in listings: mtime and 0 stand for these there.
-    """
+    """What tells one state of a file from another."""
+    # ctime is when a file last changed, and nobody can set it. Windows has the time of creation there and no inode in
+    # listings: mtime and 0 stand for these.
     if os.name == "nt":
         return status.st_size, status.st_mtime_ns, status.st_mtime_ns, 0
     inode = status.st_ino & (2**63 - 1)  # SQLite keeps no larger number; some file systems have larger ones
@@ -41,17 +41,10 @@ def identify(status: os.stat_result) -> Seen:
 
 
 def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
-    """A regular file's bytes, and what it looked like before and after they were read.
+    """A regular file's bytes, at most `limit`, and what it looked like before and after they were read.
 
-    No link below the root is followed, also none that has taken the place of a folder, and a pipe does not block.
-
-    Args:
-        root: the indexed folder, absolute.
-        path: the file's below it, with `/`.
-        limit: in bytes.
-
-    Raises:
-        OSError: as the system gives it, and for what is no regular file or larger than the limit.
+    No link below the absolute `root` is followed, also none that has taken the place of a folder, and a pipe does not
+    block. Raises OSError as the system gives it, and for what is no regular file or larger than the limit.
     """
     *folders, name = path.split("/")
     if ".." in folders or name == "..":
@@ -72,25 +65,12 @@ def read_regular(root: str, path: str, limit: int) -> tuple[bytes, Seen, Seen]:
 
 
 def read_file(path: str | os.PathLike[str], limit: int, *, follow_link: bool = False) -> bytes:
-    """A regular file's bytes, of a place that the caller chose; a pipe does not block.
-
-    Args:
-        path: the file's.
-        limit: in bytes.
-        follow_link: whether `path` itself may be a link, as files that a user names may be.
-
-    Raises:
-        OSError: as the system gives it, and for what is no regular file or larger than the limit.
-    """
+    """A regular file's bytes, of a place that the caller chose; only with `follow_link` may it be a link itself."""
     return _read(open_regular(path, follow_link=follow_link), limit)[0]
 
 
 def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, follow_link: bool = False) -> int:
-    """A descriptor of a regular file, for its owner alone where `flags` make it; a pipe does not block.
-
-    Raises:
-        OSError: as the system gives it, and for what is no regular file.
-    """
+    """A descriptor of a regular file, for its owner alone where `flags` make it. Raises OSError as `read_regular`."""
     truncates = flags & os.O_TRUNC  # not before it is known what would be cut
     descriptor = os.open(path, (flags & ~truncates) | _FILE & ~(_NO_LINK if follow_link else 0), 0o600)
     try:
@@ -105,11 +85,7 @@ def open_regular(path: str | os.PathLike[str], flags: int = os.O_RDONLY, *, foll
 
 
 def require_regular(path: str | os.PathLike[str]) -> None:
-    """Look at a file that a library is about to open by its name: a pipe would block it, a link lead elsewhere.
-
-    Raises:
-        OSError: as the system gives it, and for what is no regular file.
-    """
+    """Raises OSError for what is no regular file: a library that opens a pipe would block, a link lead elsewhere."""
     if not stat.S_ISREG(os.stat(path, follow_symlinks=False).st_mode):  # noqa: PTH116 - takes strings, too
         raise OSError(errno.EINVAL, "not a regular file")
 
@@ -150,30 +126,22 @@ class UnreadableDocumentError(CorpusError):
 class CorpusOptions:
     """Which files of a folder are documents."""
 
+    # Endings of document names, lower case, with their dot; names are compared without regard to case.
     suffixes: tuple[str, ...] = DOCUMENT_SUFFIXES
-    """Endings of document names, lower case, with their dot; names are compared without regard to case."""
-    ignore: tuple[str, ...] = ()
-    """gitignore patterns relative to the folder; they win over every .gitignore."""
-    max_file_bytes: int = MAX_FILE_BYTES
-    """A larger file is skipped by name, unread."""
+    ignore: tuple[str, ...] = ()  # gitignore patterns relative to the folder; they win over every .gitignore
+    max_file_bytes: int = MAX_FILE_BYTES  # a larger file is skipped by name, unread
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
     """A document as the folder lists it, not yet read."""
 
-    path: str
-    """Relative to the indexed folder, `/` on every system."""
-    absolute: str
-    """Where it is; no Path, which would take as long as the look at the disk."""
-    size: int
-    """Bytes."""
-    mtime_ns: int
-    """When it says that it was written, in nanoseconds since 1970: anybody can set it."""
-    ctime_ns: int = 0
-    """When it was last changed, likewise: the system alone sets it. 0: not known."""
-    inode: int = 0
-    """Another one: it is another file under the same path, or the file system gives no lasting ones."""
+    path: str  # relative to the indexed folder, `/` on every system
+    absolute: str  # where it is; no Path, which would take as long as the look at the disk
+    size: int  # bytes
+    mtime_ns: int  # when it says that it was written, in nanoseconds since 1970: anybody can set it
+    ctime_ns: int = 0  # When it was last changed, likewise: the system alone sets it. 0: not known.
+    inode: int = 0  # another one: it is another file under the same path, or the file system gives no lasting ones
 
     @property
     def root(self) -> str:
@@ -185,63 +153,58 @@ class SourceFile:
 class Skipped:
     """Something that could have been a document and was not read."""
 
-    path: str
-    """Relative to the indexed folder; bytes that are not UTF-8 as `\\xNN`. Not escaped for a terminal."""
-    reason: str
-    """Why, as a clause."""
+    path: str  # Relative to the indexed folder; bytes that are not UTF-8 as `\xNN`. Not escaped for a terminal.
+    reason: str  # why, as a clause
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
     """What a folder holds."""
 
-    files: tuple[SourceFile, ...]
-    """Sorted by path."""
+    files: tuple[SourceFile, ...]  # sorted by path
+    # Sorted by path. What is hidden, ignored or not named like a document is not among them.
     skipped: tuple[Skipped, ...]
-    """Sorted by path. What is hidden, ignored or not named like a document is not among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
     """The text of one document."""
 
-    text: str
-    """Decoded; every line end is LF, and lines are counted as an editor counts them."""
-    digest: str
-    """SHA-256 of the bytes on disk, 64 hex digits."""
-    size: int
-    """Bytes on disk."""
-    mtime_ns: int
-    """This and the next two as they were when these bytes were read, and as `SourceFile` has them."""
+    text: str  # decoded; every line end is LF, and lines are counted as an editor counts them
+    digest: str  # SHA-256 of the bytes on disk, 64 hex digits
+    size: int  # bytes on disk
+    mtime_ns: int  # this and the next two as they were when these bytes were read, and as `SourceFile` has them
     ctime_ns: int
     inode: int
-    warnings: tuple[str, ...]
-    """What was replaced to make it text, as clauses."""
+    warnings: tuple[str, ...]  # what was replaced to make it text, as clauses
 
 
 @dataclass(slots=True)
 class _Walk:
-    """The state of one listing."""
-
     root: str
     options: CorpusOptions
     files: list[SourceFile] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
+    # Links that stay inside the folder: (path, path of what they point at).
     links: list[tuple[str, str]] = field(default_factory=list)
-    """Links that stay inside the folder: (path, path of what they point at)."""
-    folders: set[str] = field(default_factory=set)
-    """Paths of the folders that were listed."""
+    folders: set[str] = field(default_factory=set)  # paths of the folders that were listed
+    # Files that are not named like documents, by their ending; None where nobody counts them.
+    others: Counter[str] | None = None
 
     def skip(self, path: str, reason: str) -> None:
-        """Name what is not read."""
         self.skipped.append(Skipped(printable_path(path), reason))
 
     def is_document(self, name: str) -> bool:
-        """Whether a file of this name is a document."""
         return name.lower().endswith(self.options.suffixes)
 
+    def run(self) -> None:
+        pending: list[tuple[str, IgnoreRules]] = [("", IgnoreRules.of_caller(self.options.ignore))]
+        while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
+            folder, rules = pending.pop()
+            pending.extend(self.list_folder(folder, rules))
+
     def list_folder(self, folder: str, rules: IgnoreRules) -> Iterator[tuple[str, IgnoreRules]]:
-        """Note the folder's documents; yield the folders in it, with the rules that hold there."""
+        """Notes the folder's documents; yields the folders in it, with the rules that hold there."""
         try:
             with os.scandir(os.path.join(self.root, folder)) as found:  # noqa: PTH118 - a third of the time of Path
                 entries = list(found)
@@ -261,11 +224,10 @@ class _Walk:
             elif entry.is_symlink():
                 if not rules.ignores(path) and not rules.ignores(f"{path}/"):
                     self.note_link(entry, path)
-            elif self.is_document(entry.name) and not rules.ignores(path) and self.check_name(entry.name, path):
+            elif (self.is_document(entry.name) or self.others is not None) and not rules.ignores(path):
                 self.note_file(entry, path)
 
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
-        """The rules inside a folder that has a .gitignore."""
         path = f"{folder}/.gitignore" if folder else ".gitignore"
         try:
             raw = read_regular(self.root, path, MAX_FILE_BYTES)[0]
@@ -285,7 +247,12 @@ class _Walk:
         return False
 
     def note_file(self, entry: os.DirEntry[str], path: str) -> None:
-        """Add a file with a document's name, or say why not."""
+        if not self.is_document(entry.name):
+            if self.others is not None:
+                self.others[os.path.splitext(entry.name)[1].lower()] += 1  # noqa: PTH122 - a string all along
+            return
+        if not self.check_name(entry.name, path):
+            return
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError as error:
@@ -321,18 +288,11 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     """The documents below `root`; one stat for each of them and none for other files.
 
     Hidden names (with a leading dot) and ignored ones are passed over. A link that stays inside the folder adds
-    nothing, because what it points at is listed under its own path.
-
-    Raises:
-        UnreadableFolderError: `root` itself cannot be listed.
-        IgnorePatternError: one of `options.ignore` is no pattern.
+    nothing, because what it points at is listed under its own path. Raises UnreadableFolderError when `root` itself
+    cannot be listed; IgnorePatternError when one of `options.ignore` is no pattern.
     """
     walk = _Walk(os.path.realpath(root), options or CorpusOptions())
-    rules = IgnoreRules.of_caller(walk.options.ignore)
-    pending: list[tuple[str, IgnoreRules]] = [("", rules)]
-    while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
-        folder, rules = pending.pop()
-        pending.extend(walk.list_folder(folder, rules))
+    walk.run()
     # A link whose target is not listed either would lose, in silence, what it points at.
     listed = {file.path for file in walk.files} | walk.folders | {"."}
     for path, target in walk.links:
@@ -342,17 +302,32 @@ def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     return Listing(tuple(files), tuple(sorted(walk.skipped, key=lambda skipped: skipped.path)))
 
 
+def count_other_formats(root: Path, options: CorpusOptions | None = None) -> Counter[str]:
+    """How many files below `root` are not named like documents, by their ending in lower case; raises `CorpusError`."""
+    walk = _Walk(os.path.realpath(root), options or CorpusOptions(), others=Counter())
+    walk.run()
+    assert walk.others is not None
+    return walk.others
+
+
+def count_documents(root: Path, options: CorpusOptions | None = None, *, seconds: float) -> tuple[int, int, bool]:
+    """How many documents `list_files` would list, how many bytes they have, and whether the time was enough for all."""
+    walk = _Walk(os.path.realpath(root), options or CorpusOptions())
+    end = time.monotonic() + seconds
+    pending = [("", IgnoreRules.of_caller(walk.options.ignore))]
+    try:
+        while pending and time.monotonic() < end:
+            pending.extend(walk.list_folder(*pending.pop()))
+    except UnreadableFolderError:
+        return 0, 0, True
+    return len(walk.files), sum(file.size for file in walk.files), not pending
+
+
 def find_document(root: str, path: str, options: CorpusOptions | None = None) -> SourceFile:
     """The document at a path that somebody else names, under the rules of `list_files`.
 
-    Args:
-        root: the folder, absolute.
-        path: the document's below it, with `/`.
-        options: which files are documents.
-
-    Raises:
-        UnreadableDocumentError: `list_files` would not list it; the reason says why.
-        IgnorePatternError: one of `options.ignore` is no pattern.
+    Raises UnreadableDocumentError, with the reason, when `list_files` would not list it; IgnorePatternError when one of
+    `options.ignore` is no pattern.
     """
     walk = _Walk(root, options or CorpusOptions())
     rules = IgnoreRules.of_caller(walk.options.ignore)
@@ -387,12 +362,7 @@ def printable_path(path: str) -> str:
 
 
 def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
-    """The text of a listed file, read in one go.
-
-    Raises:
-        UnreadableDocumentError: it vanished, is no regular file any more, is too large, is not text, or changed while
-            it was read, twice.
-    """
+    """The text of a listed file; UnreadableDocumentError when it is gone, too large, no text, or changes twice."""
     try:
         for _ in range(2):
             raw, before, after = read_regular(file.root, file.path, max_file_bytes)
@@ -407,5 +377,4 @@ def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> Doc
 
 
 def _describe(error: OSError) -> str:
-    """An error of the system as a clause."""
     return (error.strerror or str(error)).lower()

@@ -5,16 +5,19 @@ that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is 
 """
 
 import tomllib
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, islice
 
 import yaml
 
 from pageindex.text import MAX_NESTING, PlainLoader
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
+MAX_FIELDS = 200  # of one document
+MAX_VALUE_CHARS = 300  # of a field; what is longer is a text, and nobody asks for it by its whole wording
 MAX_DOTS = 100  # in one line of TOML: a key of 30,000 dotted parts takes tomllib 15 s and 3 GB
 
 # First line -> the lines that may end the block.
@@ -30,18 +33,17 @@ Value = str | None | list["Value"] | dict[str, "Value"]
 class FrontMatter:
     """What a document says about itself before its text."""
 
-    lines: int = 0
-    """How many lines the block has, both fences counted; 0 without one."""
+    lines: int = 0  # how many lines the block has, both fences counted; 0 without one
+    # Whether it was understood. If not, the fields below are empty and its lines are text like any other.
     is_metadata: bool = False
-    """Whether it was understood. If not, the fields below are empty and its lines are text like any other."""
-    title: str = ""
-    """`title`, or empty."""
-    date: str = ""
-    """`date` as it was written, or empty."""
-    aliases: tuple[str, ...] = ()
-    """`aliases`: other names that wikilinks may use; a single string is split at commas."""
-    warning: str = ""
-    """Why it was not understood, as a clause; empty when it was, and when there is none."""
+    title: str = ""  # `title`, or empty
+    date: str = ""  # `date` as it was written, or empty
+    aliases: tuple[str, ...] = ()  # `aliases` or `alias`: other names for wikilinks; a single string is split at commas
+    tags: tuple[str, ...] = ()  # `tags` or `tag`, without `#`; a string is split at commas, one without any at blanks
+    # (key, value) of everything in it, in its order, at most MAX_FIELDS: keys in lower case, with dots where they are
+    # nested (`author.name`), one for each item of a list; values on one line, empty for null.
+    fields: tuple[tuple[str, str], ...] = ()
+    warning: str = ""  # why it was not understood, as a clause; empty when it was, and when there is none
 
     @property
     def dated(self) -> int | None:
@@ -58,11 +60,7 @@ class _BlockError(ValueError):
 
 
 def read_front_matter(text: str) -> FrontMatter:
-    """The block that `text` (LF line ends) begins with; never raises.
-
-    A block without its closing line, one over the size limit and one that is no mapping are no front matter at all:
-    a document may simply begin with a thematic break.
-    """
+    """The block that `text` (LF line ends) begins with, if it is closed, short enough and a mapping; never raises."""
     found = _find_block(text)
     if found is None:
         return FrontMatter()
@@ -80,20 +78,38 @@ def read_front_matter(text: str) -> FrontMatter:
     if values is None:
         return FrontMatter(warning="front matter is read as text: it is no mapping")
     named = {key.lower(): value for key, value in values.items()}
-    aliases = named.get("aliases")
-    listed = aliases if isinstance(aliases, list) else aliases.split(",") if isinstance(aliases, str) else []
+    tags = (tag.removeprefix("#").strip("/") for name in ("tags", "tag") for tag in _read_list(named.get(name), " "))
     return FrontMatter(
         lines=lines,
         is_metadata=True,
         title=_read_line(named.get("title")),
         date=_read_line(named.get("date")),
-        aliases=tuple(alias for alias in map(_read_line, listed) if alias),
+        aliases=tuple(alias for name in ("aliases", "alias") for alias in _read_list(named.get(name))),
+        tags=tuple(dict.fromkeys(filter(None, tags))),
+        fields=tuple(islice(_flatten(values), MAX_FIELDS)),
     )
 
 
 def _read_line(value: Value) -> str:
-    """A text on one line; empty for what is no text."""
     return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def _read_list(value: Value, separator: str | None = None) -> list[str]:
+    """The texts of a list, or of one string: split at commas, and where it has none at `separator`."""
+    if isinstance(value, str):
+        value = [*value.split("," if "," in value or separator is None else separator)]
+    return [text for text in map(_read_line, value) if text] if isinstance(value, list) else []
+
+
+def _flatten(value: Value, key: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _flatten(item, f"{key}.{name}".strip(".").lower())
+    elif isinstance(value, list):
+        for item in value:
+            yield from _flatten(item, key)
+    elif key:
+        yield key, _read_line(value)[:MAX_VALUE_CHARS]
 
 
 def _find_block(text: str) -> tuple[str, str] | None:
@@ -124,7 +140,6 @@ def _parse_yaml(block: str) -> dict[str, Value] | None:
 
 
 def _to_value(node: yaml.Node) -> Value:
-    """A composed node as plain values; at most MAX_NESTING deep."""
     if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
         raise _BlockError(f"it has a value of the type {node.tag}")
     if isinstance(node, yaml.MappingNode):

@@ -1,5 +1,6 @@
 """Which paths a folder's .gitignore files and the caller's patterns exclude."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,18 +31,13 @@ class IgnorePatternError(CorpusError):
 class IgnoreRules:
     """The rules that hold in one folder."""
 
-    caller: "GitIgnoreSpec | None" = None
-    """The caller's patterns: asked first."""
+    caller: "GitIgnoreSpec | None" = None  # the caller's patterns: asked first
+    # One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns).
     layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
-    """One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns)."""
 
     @classmethod
     def of_caller(cls, patterns: tuple[str, ...]) -> "IgnoreRules":
-        """Rules of patterns given by the caller.
-
-        Raises:
-            IgnorePatternError: one of them is no pattern.
-        """
+        """Rules of patterns given by the caller. Raises IgnorePatternError when one of them is no pattern."""
         return cls(_compile(patterns) if patterns else None)
 
     def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
@@ -85,17 +81,12 @@ def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _compile(patterns: Iterable[str]) -> "GitIgnoreSpec":
-    """Compile gitignore patterns.
-
-    Raises:
-        IgnorePatternError: one of them is no pattern.
-    """
     from pathspec import GitIgnoreSpec  # 12 ms, where there are patterns
     from pathspec.patterns.gitignore import GitIgnorePatternError
 
     try:
         return GitIgnoreSpec.from_lines(patterns)
-    except GitIgnorePatternError as error:
+    except (GitIgnorePatternError, re.error) as error:  # the latter of a range that runs backwards: `[z-a]`
         raise IgnorePatternError(f"not a gitignore pattern: {error}") from error
 
 

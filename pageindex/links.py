@@ -92,7 +92,7 @@ def find_links(texts: Iterable[InlineText], references: References) -> tuple[Lin
 
 def _find_targets(text: str, references: References) -> Iterator[tuple[int, LinkKind, str]]:
     """(position, kind, target as written) of each link in one text, by position of the closing bracket."""
-    visible = _blank_code(text)
+    visible = blank_code(text)
     opened: list[_Open] = []
     position = 0
     while found := _BRACKET.search(visible, position):
@@ -138,7 +138,7 @@ def _read_target(text: str, bracket: _Open, close: int, references: References) 
     return references.target(text[bracket.start : close]), label.end() if label else close + 1
 
 
-def _blank_code(text: str) -> str:
+def blank_code(text: str) -> str:
     """The text with every code span blanked, its length and line ends kept."""
     runs = list(_CODE_MARKS.finditer(text))
     places: dict[int, list[int]] = {}
@@ -158,7 +158,6 @@ def _blank_code(text: str) -> str:
 
 
 def _is_escaped(text: str, position: int) -> bool:
-    """Whether an odd number of backslashes stands before the position."""
     first = position
     while first and text[first - 1] == "\\":
         first -= 1
@@ -186,11 +185,9 @@ class LinkTargets:
 
 
 def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """The names that wikilinks use, case folded, for documents given as (path, aliases).
-
-    File names without their ending come first, then aliases; of several documents with one name the one with the
-    shortest path gets it, the alphabetically first of those.
-    """
+    """The names that wikilinks use, case folded, for documents given as (path, aliases)."""
+    # File names without their ending come before aliases; of several with one name the shortest path gets it, then the
+    # first.
     ordered = sorted(documents, key=lambda document: (len(document[0]), document[0]))
     names: dict[str, str] = {}
     for path, _ in ordered:
@@ -233,10 +230,7 @@ def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Br
 
 
 def _resolve_path(link: Link, source_path: str) -> str | None:
-    """The link's path from the indexed folder, empty for that folder; None if it leaves it.
-
-    A wikilink's path and one that begins with `/` start at the indexed folder.
-    """
+    """The path from the indexed folder; None if it leaves it. A leading `/` and wikilinks start there."""
     if not link.target_path:
         return source_path
     from_root = link.kind is LinkKind.WIKILINK or link.target_path.startswith("/")
@@ -252,6 +246,5 @@ def _resolve_path(link: Link, source_path: str) -> str | None:
 
 
 def _stem(path: str) -> str:
-    """The file name without a document's ending."""
     name = path.rpartition("/")[2]
     return next((name[: -len(ending)] for ending in DOCUMENT_SUFFIXES if name.lower().endswith(ending)), name)

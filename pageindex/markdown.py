@@ -1,4 +1,4 @@
-"""A document's Markdown, read once: its headings, its blocks, the text that may hold links, and text without markup.
+"""A document's Markdown, read once: headings, blocks, text that may hold links or tags, and text without markup.
 
 markdown-it-py's block rules do the work. Four things are changed around them:
 
@@ -58,10 +58,8 @@ class BlockKind(Enum):
     LIST = "list"
     CODE = "code"
     TABLE = "table"
-    DEFINITIONS = "definitions"
-    """Where the links of the text lead (`[label]: target`): no page shows them."""
-    OTHER = "other"
-    """Quotes, HTML, rules."""
+    DEFINITIONS = "definitions"  # where the links of the text lead (`[label]: target`): no page shows them
+    OTHER = "other"  # quotes, HTML, rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +67,27 @@ class Block:
     """A block of the document itself, not one inside a list or a quote; it goes on to the line of the next one."""
 
     kind: BlockKind
-    line: int
-    """Its first line, 1-based, counted in the file."""
+    line: int  # its first line, 1-based, counted in the file
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
     """A heading of the document itself, not one inside a list or a quote."""
 
-    level: int
-    """1 to 6."""
-    title: str
-    """Plain text on one line, without `{#id}` and closing `#`; may be empty."""
-    anchor_id: str | None
-    """The id in `{#id}`, None without one."""
-    line: int
-    """Its first line, 1-based, counted in the file."""
-    line_count: int
-    """1, or more for a heading that is underlined."""
+    level: int  # 1 to 6
+    title: str  # plain text on one line, without `{#id}` and closing `#`; may be empty
+    anchor_id: str | None  # the id in `{#id}`, None without one
+    line: int  # its first line, 1-based, counted in the file
+    line_count: int  # 1, or more for a heading that is underlined
 
 
 @dataclass(frozen=True, slots=True)
 class InlineText:
-    """A paragraph, heading or HTML block that may hold links."""
+    """A paragraph, heading or HTML block that may hold links or tags."""
 
-    line: int
-    """Its first line, 1-based, counted in the file; each further line of `text` is the next line of the file."""
-    text: str
-    """Its Markdown; indentation and the signs of quotes and lists are gone."""
+    line: int  # its first line, 1-based, counted in the file; each further line of `text` is the next line of the file
+    text: str  # its Markdown; indentation and the signs of quotes and lists are gone
+    is_html: bool = False  # whether it is an HTML block, in which a `#` makes no tag
 
 
 class References:
@@ -124,20 +115,13 @@ class References:
 class Markdown:
     """What the index wants to know about a document."""
 
-    front_matter: FrontMatter
-    """Empty without one."""
-    headings: tuple[Heading, ...]
-    """In the order of lines."""
-    texts: tuple[InlineText, ...]
-    """In the order of lines, code left out: only those that hold a `[`."""
-    references: References
-    """The link reference definitions."""
-    blocks: tuple[Block, ...]
-    """In the order of lines, without tables; lines above the first are front matter or blank."""
-    is_deep: bool
-    """Whether lists and quotes are nested as deep as markdown-it goes."""
-    line_count: int
-    """Lines of the file; text after the last line end is a line too."""
+    front_matter: FrontMatter  # empty without one
+    headings: tuple[Heading, ...]  # in the order of lines
+    texts: tuple[InlineText, ...]  # in the order of lines, without code: those that may hold a link or a tag (`[`, `#`)
+    references: References  # the link reference definitions
+    blocks: tuple[Block, ...]  # in the order of lines, without tables; lines above the first are front matter or blank
+    is_deep: bool  # whether lists and quotes are nested as deep as markdown-it goes
+    line_count: int  # lines of the file; text after the last line end is a line too
 
 
 def parse_markdown(text: str) -> Markdown:
@@ -157,19 +141,17 @@ def parse_markdown(text: str) -> Markdown:
                 title = unclosed.rstrip()
             first, last = opening.map or [0, 1]
             headings.append(Heading(int(opening.tag[1]), references.plain_text(title), anchor_id, line, last - first))
-        if "[" in content.content:
-            texts.append(InlineText(line, content.content))
+        if "[" in content.content or "#" in content.content:
+            texts.append(InlineText(line, content.content, is_html=content.type == "html_block"))
     blocks = tuple(reader.blocks)
     return Markdown(front_matter, tuple(headings), tuple(texts), references, blocks, reader.is_deep, count_lines(text))
 
 
 def blocks_between(markdown: Markdown, body: str, first: int) -> tuple[Block, ...]:
-    """The blocks of a node whose `body` begins in the line `first` of the document, tables among them.
-
-    They are slices of the one reading of the document, but where that may not serve: CommonMark, which decides what is
-    a heading, knows no tables; front matter that was not understood is text; and what is nested too deep for
-    markdown-it ends with the node. There the body is read by itself.
-    """
+    """The blocks of a node whose `body` begins in the line `first` of the document, tables among them."""
+    # Slices of the one reading of the document, where it may serve. But CommonMark, which decides what is a heading,
+    # knows no tables; front matter that was not understood is text; and what is nested too deep for markdown-it ends
+    # with the node. There the body is read by itself.
     if markdown.is_deep or first <= markdown.front_matter.lines or _may_hold_table(body):
         return read_blocks(body, first)
     end = first + count_lines(body)
@@ -200,10 +182,7 @@ def split_attributes(content: str) -> tuple[str, str | None]:
 
 
 def up_to_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:
-    """A rule of lists or quotes, but not deeper than MAX_NESTING: there its line is a paragraph.
-
-    markdown-it would drop the line and all that follows. The rule still ends other blocks.
-    """
+    """The rule of lists or quotes; deeper than MAX_NESTING, where markdown-it drops all that follows, a paragraph."""
 
     def bounded(state: StateBlock, first: int, end: int, silent: bool) -> bool:
         return (silent or state.level < MAX_NESTING) and rule(state, first, end, silent)
@@ -236,8 +215,8 @@ class _Reader(StateBlock):
     def __init__(self, text: str, parser: MarkdownIt, above: int) -> None:
         super().__init__(text, parser, {}, [])
         self.blocks: list[Block] = []
+        # The opening token of a heading of the document itself, None for other texts; and the token with the text.
         self.contents: list[tuple[Token | None, Token]] = []
-        """The opening token of a heading of the document itself, None for other texts; and the token with the text."""
         self.is_deep = False
         self._above = above
         self._done = 0  # lines that were read
@@ -268,23 +247,22 @@ class _Reader(StateBlock):
         return token
 
     def begin_block_in(self, line: int) -> None:
-        """Let the block that is read begin in an earlier line."""
         if self._block is not None and self._block.map:
             self._block.map[0] = line
 
     def finish(self) -> None:
-        """Note what was read last."""
         if self._content is not None:
             self._keep_content()
         self._note_block()
         self._note_definitions(self.lineMax)
 
     def _keep_content(self) -> None:
-        """Keep the text of a heading, and one that may hold links; MDX components do, comments and scripts do not."""
+        """Keep the text of a heading, and one that may hold links or tags: MDX components, not comments and scripts."""
         content = self._content
         assert content is not None
         is_raw = content.type == "html_block" and content.content.lstrip().lower().startswith(_RAW_HTML)
-        if self._opening is not None or ("[" in content.content and not is_raw):
+        may_lead = "[" in content.content or "#" in content.content
+        if self._opening is not None or (may_lead and not is_raw):
             self.contents.append((self._opening, content))
         self._opening = self._content = None
 
@@ -332,10 +310,8 @@ def _may_hold_table(text: str) -> bool:
 
 
 def _list(state: StateBlock, first: int, end: int, silent: bool) -> bool:
-    """markdown-it's rule of lists, without its look at each of the plain items that a list of the document begins with.
-
-    The last of them is left to the rule: what comes after it may belong to it.
-    """
+    """markdown-it's rule of lists, without its look at each of the plain items that a list begins with."""
+    # The last of them is left to the rule: what comes after it may belong to it.
     items = None if silent or state.level else _PLAIN_ITEMS.match(state.src, state.bMarks[first])
     if items is None:
         return list_block(state, first, end, silent)
@@ -382,7 +358,6 @@ def _interruption(rules: Mapping[str, tuple[RuleFuncBlockType, ...]]) -> RuleFun
 
 
 def _first_char(state: StateBlock, line: int) -> str:
-    """The first character after the indentation; empty at the end of the text."""
     position = state.bMarks[line] + state.tShift[line]
     return state.src[position : position + 1]
 
@@ -406,11 +381,9 @@ class _InlineParser(MarkdownIt):
     """Leaves addresses as they are: nobody reads them here, and encoding them takes a fifth of the time."""
 
     def normalizeLink(self, url: str) -> str:
-        """Return the address unchanged."""
         return url
 
     def validateLink(self, url: str) -> bool:
-        """Take any address."""
         return True
 
 

@@ -1,5 +1,6 @@
 """A node of the PageIndex, its lines, and how its id is made."""
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -34,6 +35,10 @@ class Span:
 
     def __str__(self) -> str:
         return f"{self.first}-{self.last}"
+
+    def shift(self, lines: int) -> "Span":
+        """As many lines further down."""
+        return Span(self.first + lines, self.last + lines)
 
     def overlap(self, other: "Span") -> int:
         """The number of lines that both spans hold; 0 when they are apart."""
@@ -86,9 +91,30 @@ class Node:
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
+    def body_span(self) -> Span | None:
+        """The lines of `body`; those of `text` where that is front matter alone."""
+        if self.span is None or not self.front_matter_lines or not self.body:
+            return self.span
+        return Span(self.span.first + self.front_matter_lines, self.span.last)
+
+    @property
+    def has_text(self) -> bool:
+        """Whether it says anything beside its heading: comments, rules and the targets of links say nothing."""
+        body = self.body
+        if self.kind is NodeKind.SECTION:
+            heading = _HEADING.match(body)
+            body = body[heading.end() :] if heading else body
+        return bool(_SILENT.sub("", body).strip())
+
+    @property
     def citation(self) -> str:
         """`path:first-last`; the path alone when the node has no line of its own. Not escaped for a terminal."""
         return f"{self.path}:{self.span}" if self.span else self.path
+
+
+# The heading that opens a section: `## Title`, or lines of text above a line of = or -.
+_HEADING = re.compile(r"\s*(?:#{1,6}(?:[ \t][^\n]*)?(?:\n|$)|[^\n]+(?:\n[^\n]+)*?\n {0,3}(?:=+|-+)[ \t]*(?:\n|$))")
+_SILENT = re.compile(r"<!--.*?-->|^ {0,3}\[[^\]\n]+\]:[^\n]*$|^[ \t]*(?:[-*_][ \t]*){3,}$", re.DOTALL | re.MULTILINE)
 
 
 def file_id(prefix: str, path: str) -> str:

@@ -44,7 +44,15 @@ def extractive_summary(
 
 def prose_sentences(text: str, references: References) -> Iterator[str]:
     """The sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
-    return (sentence for paragraph in _find_paragraphs(text) for sentence in _split_sentences(paragraph, references))
+    for paragraph in _find_paragraphs(text):
+        prose = references.plain_text(_ATTRIBUTES.sub("", _IMAGE.sub("", paragraph[:MAX_INLINE_CHARS])))
+        start = 0
+        for end in _SENTENCE_END.finditer(prose):
+            if end.end() > start:
+                yield prose[start : end.end()].strip()
+                start = end.end()
+        if start < len(prose):
+            yield prose[start:]
 
 
 def _join(parts: Iterable[str], max_chars: int) -> str:
@@ -60,25 +68,13 @@ def _join(parts: Iterable[str], max_chars: int) -> str:
     return joined
 
 
-def _split_sentences(paragraph: str, references: References) -> Iterator[str]:
-    """The sentences of one paragraph as plain text."""
-    paragraph = _ATTRIBUTES.sub("", _IMAGE.sub("", paragraph[:MAX_INLINE_CHARS]))
-    text = references.plain_text(paragraph)
-    start = 0
-    for end in _SENTENCE_END.finditer(text):
-        if end.end() > start:
-            yield text[start : end.end()].strip()
-            start = end.end()
-    if start < len(text):
-        yield text[start:]
-
-
 def _find_paragraphs(text: str) -> Iterator[str]:
     """The paragraphs and list items that are prose, their lines joined by line ends."""
     lines: list[str] = []
     in_list = False
     for line in _find_prose_lines(text):
-        content = line[_quote_end(line) :]
+        quote = _QUOTE.match(line)
+        content = line[quote.end() :] if quote and ">" in quote[0] else line
         item = _ITEM.match(content.lstrip(" \t"))
         if lines and (item or not content.strip()):
             yield "\n".join(lines)
@@ -93,12 +89,6 @@ def _find_paragraphs(text: str) -> Iterator[str]:
         yield "\n".join(lines)
 
 
-def _quote_end(line: str) -> int:
-    """Where the text of a quoted line begins; 0 for other lines."""
-    found = _QUOTE.match(line)
-    return found.end() if found and ">" in found[0] else 0
-
-
 def _find_prose_lines(text: str) -> Iterator[str]:
     """The lines outside code fences, comments and tables; other lines that are no prose become empty ones."""
     fence = ""
@@ -107,7 +97,10 @@ def _find_prose_lines(text: str) -> Iterator[str]:
     for line in _drop_comments(text):
         mark = _FENCE.match(line)
         if fence or mark:
-            fence = _fence_after(fence, line, mark)
+            if not fence:
+                fence = mark[1] if mark else ""
+            elif mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
+                fence = ""  # closed by as many marks as it was opened with, or more
             line = ""
         in_table = bool(line.strip()) and (in_table or bool(_TABLE_RULE.match(line)))
         if waiting is not None:
@@ -115,13 +108,6 @@ def _find_prose_lines(text: str) -> Iterator[str]:
         waiting = "" if in_table or _NOT_PROSE.match(line) or _CALLOUT.match(line) else line
     if waiting is not None:
         yield waiting
-
-
-def _fence_after(fence: str, line: str, mark: re.Match[str] | None) -> str:
-    """The fence that is open after a line, empty if none; it closes with as many marks as it opened with, or more."""
-    if not fence:
-        return mark[1] if mark else ""
-    return "" if mark and mark[1].startswith(fence) and not line[mark.end() :].strip() else fence
 
 
 def _drop_comments(text: str) -> Iterator[str]:

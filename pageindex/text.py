@@ -20,10 +20,8 @@ class NotTextError(Exception):
 class DecodedText:
     """Text made of bytes."""
 
-    text: str
-    """Without byte order mark and NUL; every line end is LF."""
-    warnings: tuple[str, ...]
-    """What was replaced, as clauses."""
+    text: str  # without byte order mark and NUL; every line end is LF
+    warnings: tuple[str, ...]  # what was replaced, as clauses
 
 
 def digest_of(raw: bytes) -> str:
@@ -32,11 +30,7 @@ def digest_of(raw: bytes) -> str:
 
 
 def decode(raw: bytes) -> DecodedText:
-    """UTF-8, or UTF-16 with a byte order mark; what is invalid becomes U+FFFD.
-
-    Raises:
-        NotTextError: a NUL in the first 8 KB, or more lines than a document has.
-    """
+    """UTF-8, or UTF-16 with a byte order mark; NotTextError for a NUL in the first 8 KB, or too many lines."""
     is_utf16 = raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     encoding = "utf-16" if is_utf16 else "utf-8"
     warnings: tuple[str, ...] = ()
@@ -114,11 +108,7 @@ class PlainLoader(yaml.SafeLoader):
 
 
 def read_plain_yaml(text: str) -> object:
-    """The value that a YAML text stands for; None for an empty one.
-
-    Raises:
-        PlainYamlError: it is no YAML, or not plain.
-    """
+    """The value of a YAML text; None for an empty one. Raises PlainYamlError when it is no YAML, or not plain."""
     try:
         return yaml.load(text, Loader=PlainLoader)
     except PlainYamlError:

@@ -3,7 +3,7 @@
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -117,15 +117,13 @@ class DocumentTree:
         parent = self.parent(node_id)
         if parent is None:
             return ()
-        family, places = self._family(parent.id)
-        return tuple(islice(_nearest_first(family, places[node_id]), count))
-
-    def _family(self, parent_id: str) -> tuple[tuple[Node, ...], dict[str, int]]:
-        """The children and their places, kept until another child is added: hits are often of one family."""
-        if parent_id not in self._families:
-            children = self.children(parent_id)
-            self._families[parent_id] = children, {child.id: place for place, child in enumerate(children)}
-        return self._families[parent_id]
+        if parent.id not in self._families:  # kept until another child is added: hits are often of one family
+            children = self.children(parent.id)
+            self._families[parent.id] = children, {child.id: place for place, child in enumerate(children)}
+        family, places = self._families[parent.id]
+        place = places[node_id]
+        near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
+        return tuple(islice((family[at] for at in near if 0 <= at < len(family)), count))
 
     def links(self, node_id: str) -> tuple[Node, ...]:
         """The nodes that this one links to, each once."""
@@ -145,8 +143,40 @@ class DocumentTree:
         return (node for node, _, _ in self._descend(node_id, depth))
 
     def pretty(self, node_id: str | None = None, depth: int | None = None) -> str:
-        """The tree as lines for people: title and `file:first-last`; control characters of documents are inert."""
-        return "\n".join(_drawn(node, lead, is_last) for node, lead, is_last in self._descend(node_id, depth))
+        """The tree as lines for people: title and `file:first-last`, of a folder how much is in it.
+
+        Control characters of documents are inert.
+        """
+        shown = list(self._descend(node_id, depth))
+        counts = self.count_folders() if any(node.kind is NodeKind.FOLDER for node, _, _ in shown) else {}
+        lines = []
+        for node, lead, is_last in shown:
+            branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
+            title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
+            place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation
+            held = ""
+            if node.kind is NodeKind.FOLDER:
+                files, sections = counts[node.id]
+                held = (
+                    f"  {files:,} file{'' if files == 1 else 's'}, {sections:,} section{'' if sections == 1 else 's'}"
+                )
+            lines.append(f"{branch}{printable(title)}  {printable(place)}{held}")
+        return "\n".join(lines)
+
+    def count_folders(self) -> dict[str, tuple[int, int]]:
+        """Folder ids -> how many files are below each, and how many sections with lines of their own."""
+        counts: dict[str, tuple[int, int]] = {}
+        sections = 0
+        for node in reversed(list(self.walk())):  # what a node contains comes before it
+            sections += node.span is not None
+            if node.kind is NodeKind.SECTION:
+                continue
+            own = (1, sections) if node.kind is NodeKind.FILE else counts.setdefault(node.id, (0, 0))
+            sections = 0
+            if parent := self.parent(node.id):
+                files, inside = counts.get(parent.id, (0, 0))
+                counts[parent.id] = files + own[0], inside + own[1]
+        return counts
 
     def __len__(self) -> int:
         return len(self._graph)
@@ -179,35 +209,16 @@ class DocumentTree:
             raise self._unknown(node_id)
 
     def _unknown(self, node_id: str) -> UnknownNodeError:
-        return UnknownNodeError(f"no node {printable(node_id)}{self._suggestion(node_id)}")
-
-    def _suggestion(self, node_id: str) -> str:
-        """The nearest id of the same file if that exists, else the nearest file or folder."""
         from difflib import get_close_matches  # 15 ms, for mistakes alone
 
+        # The nearest id of the same file if that exists, else the nearest file or folder.
         path = node_id.partition("#")[0]
         same_file = [known for known in self._graph if known.partition("#")[0] == path]
         near = get_close_matches(node_id, same_file or [known for known in self._graph if "#" not in known], 1, 0.3)
-        return f"; the nearest is {printable(near[0])}" if near else ""
-
-
-def _nearest_first(family: Sequence[Node], place: int) -> Iterator[Node]:
-    """All but the one at `place`."""
-    for distance in range(1, len(family)):
-        if place >= distance:
-            yield family[place - distance]
-        if place + distance < len(family):
-            yield family[place + distance]
+        suggestion = f"; the nearest is {printable(near[0])}" if near else ""
+        return UnknownNodeError(f"no node {printable(node_id)}{suggestion}")
 
 
 def printable(text: str) -> str:
     """The text with characters that would steer a terminal, or reorder what it shows, as U+FFFD."""
     return "".join("\ufffd" if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") else char for char in text)
-
-
-def _drawn(node: Node, lead: str | None, is_last: bool) -> str:
-    """One line of the tree."""
-    branch = "" if lead is None else lead + ("└── " if is_last else "├── ")
-    title = node.title if len(node.title) <= MAX_SHOWN_TITLE else f"{node.title[: MAX_SHOWN_TITLE - 1]}…"
-    place = f"{node.path}/" if node.kind is NodeKind.FOLDER else node.citation
-    return f"{branch}{printable(title)}  {printable(place)}"

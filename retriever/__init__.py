@@ -15,16 +15,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retriever.api import open_retriever
     from retriever.errors import RetrieverError
+    from retriever.query import Scope
     from retriever.retriever import Retriever
     from retriever.types import Answer, Hit
 
-__all__ = ["Answer", "Hit", "Retriever", "RetrieverError", "open_retriever"]
+__all__ = ["Answer", "Hit", "Retriever", "RetrieverError", "Scope", "open_retriever"]
 
 _MODULES = {
     "Answer": "types",
     "Hit": "types",
     "Retriever": "retriever",
     "RetrieverError": "errors",
+    "Scope": "query",
     "open_retriever": "api",
 }
 

@@ -10,17 +10,17 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import NoIndexError, RetrieverError, UsageError
-from retriever.indexing.consent import check_documents, check_folders, check_server, own_documents
-from retriever.indexing.request import IndexRequest, absolute, find_index, remember
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
+from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
+from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
+from retriever.indexing.request import IndexRequest, absolute, remember
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.database import damaged, is_index, open_database, translate_sqlite_errors
+from retriever.store.database import is_index, make_damage_error, read_index
 from retriever.trace import NoProgress
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from retriever.archive import Manifest
     from retriever.doctor import CheckUp
     from retriever.history import QuestionLog
+    from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
     from retriever.watch import WatchEvent
 
 
@@ -45,8 +47,8 @@ def open_retriever(
 
     Args:
         docs: folders of Markdown: they are indexed first, only what changed. Empty for those of an index.
-        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs` in the user's
-            data folder, else the one used last.
+        index: its folder, or the name of a known one; None for HYBRID_RETRIEVE_INDEX, else the one that holds `docs`,
+            else the one that covers the current folder (docs/indexes.md).
         profile: a name in configs/ or the path of a YAML file.
         settings: settings over those of the profile, nested as in a profile file.
         progress: told how far indexing has come.
@@ -147,7 +149,7 @@ def export_index(file: str | Path, index: str | Path | None = None, *, replace: 
     """
     from retriever.archive import export_index as export
 
-    return export(find_index((), index), absolute(file), replace=replace)
+    return export(find_index((), index).index, absolute(file), replace=replace)
 
 
 def import_index(
@@ -182,7 +184,7 @@ def import_index(
         known = folders or tuple(map(Path, archive.manifest.folders))
         if not known and index is None:
             raise UsageError(f"{file} holds an index of no folders; name its place with --index")
-        place = find_index(known, index)
+        place = choose_new_place(known, index)
         import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
     remember(place)
     return place
@@ -204,7 +206,7 @@ def forget_documents(
     """
     from retriever.indexing.forget import forget, take_back
 
-    request = index_request((), index, DEFAULT_PROFILE, None, None)
+    request = index_request((), index or find_holder(references[0]), DEFAULT_PROFILE, None, None)
     return take_back(request, references) if undo else forget(request, references)
 
 
@@ -232,12 +234,66 @@ def check_up(
     from retriever.repair import repair_index
 
     try:
-        place = find_index((), index)
+        place: Path | None = find_index((), index).index
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    settings = given_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
+    settings = collect_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
     return CheckUp(tuple(examine(place, settings)), repairs)
+
+
+def open_several(
+    indexes: Sequence[str | Path] = (),
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+) -> "SeveralRetrievers":
+    """Opens several indexes for questions that all of them are asked; a context manager.
+
+    Args:
+        indexes: their names (see `list_indexes`) or folders; all of this user's when empty.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file.
+
+    Raises:
+        NoIndexError: there is none.
+        RetrieverError: as `open_retriever`; an index that cannot be opened is named in the answers.
+    """
+    from retriever.several import SeveralRetrievers
+
+    failed: dict[str, RetrieverError] = {}
+    opened: dict[str, Retriever] = {}
+    for name, place in find_several(indexes).items():
+        try:
+            opened[name] = open_retriever((), place, profile, settings)
+        except IndexUnusableError as error:
+            failed[name] = error
+    return SeveralRetrievers(opened, failed)
+
+
+def list_indexes() -> "tuple[ListedIndex, ...]":
+    """All indexes of this user, by name: those in the data folder, and those elsewhere whose folders were named."""
+    from retriever.indexes import list_indexes as listed
+
+    return listed()
+
+
+def drop_index(name: str) -> Path:
+    """Deletes an index with everything in it; the documents stay as they are.
+
+    Args:
+        name: as `list_indexes` gives it, or the index's folder.
+
+    Returns:
+        The folder that it was in.
+
+    Raises:
+        UsageError: there is no such index.
+        IndexLockedError: another process writes to it.
+        StorageError: it cannot be deleted.
+    """
+    from retriever.indexes import drop_index as drop
+
+    return drop(name)
 
 
 def open_history(index: str | Path | None = None) -> "QuestionLog":
@@ -251,7 +307,7 @@ def open_history(index: str | Path | None = None) -> "QuestionLog":
     """
     from retriever.history import QuestionLog
 
-    return QuestionLog(find_index((), index))
+    return QuestionLog(find_index((), index).index)
 
 
 def index_request(
@@ -265,21 +321,22 @@ def index_request(
 ) -> IndexRequest:
     """What `open_retriever` or `index_folders` was asked for, with its folders and settings resolved."""
     folders = tuple(dict.fromkeys(absolute(folder) for folder in docs))
-    place = find_index(folders, index)
+    choice = find_index(folders, index)
+    place, folders = choice.index, choice.docs
     remembered: dict[str, object] = {}
     if is_index(place):
         try:
-            with translate_sqlite_errors(place), closing(open_database(place)) as connection:
+            with read_index(place) as connection:
                 content: object = reading.index_settings(connection)
         except RecursionError:  # somebody else may have made the index
             content = None
         if not isinstance(content, dict):
-            raise damaged(place, "its settings are no mapping")
+            raise make_damage_error(place, "its settings are no mapping")
         remembered = content
     elif not everything:
         check_folders(folders)
-    given = given_settings(profile, settings, own_documents(place, remembered))
+    given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
     check_server(place, given)
     if folders:
         check_documents(place, remembered, given)
-    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder)
+    return IndexRequest(place, folders, given.profile(), given.for_index(), encoder, note=choice.note)

@@ -17,7 +17,7 @@ import shutil
 import sqlite3
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,7 +39,7 @@ from retriever.http_client import is_this_machine
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
-from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, collect_settings
 from retriever.store import reading
 from retriever.store.checking import find_damage
 from retriever.store.database import (
@@ -47,7 +47,7 @@ from retriever.store.database import (
     INDEX_FORMAT,
     create_database,
     is_index,
-    open_database,
+    read_index,
     read_schema,
     transaction,
     translate_sqlite_errors,
@@ -63,9 +63,7 @@ MAX_RATIO = 100
 SLACK_BYTES = 10_000_000
 BLOCK_BYTES = 1 << 20
 DRAFT_NAME = "archive"
-DRAFT_ENDING = (
-    ".export"  # of the folder in which an export is made: always the same name, so that the next one finds it
-)
+DRAFT_ENDING = ".export"  # of the folder in which one is made: always the same name, so that the next one finds it
 ENCRYPTED = 1  # a flag of a ZIP's member
 SPACE_FACTOR = 3  # an import writes the database, its log, and the snapshot that is made of it
 
@@ -75,26 +73,16 @@ class Manifest:
     """What an archive holds."""
 
     archive_format: int
-    index_format: int
-    """Of index.sqlite."""
-    folders: tuple[str, ...]
-    """The indexed folders as the exporting machine named them, in the order in which they came."""
+    index_format: int  # of index.sqlite
+    folders: tuple[str, ...]  # the indexed folders as the exporting machine named them, in the order in which they came
     documents: int
-    questions: int
-    """How many recorded questions are in it."""
-    bytes: int
-    """Of index.sqlite."""
-    sha256: str
-    """Of index.sqlite, 64 hex digits."""
+    questions: int  # how many recorded questions are in it
+    bytes: int  # of index.sqlite
+    sha256: str  # of index.sqlite, 64 hex digits
 
 
 def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
-    """Writes an index into one file, in the state of this moment, whatever a writer does meanwhile.
-
-    Raises:
-        UsageError: the file is there already.
-        IndexUnusableError: there is no index, or it is damaged, or the disk is full or read-only.
-    """
+    """Writes an index into one file, in the state of this moment, whatever a writer does meanwhile."""
     if file.exists() and not replace:
         raise UsageError(f"{file} is there already; --force replaces it")
     folder = file.with_name(f".{file.name}{DRAFT_ENDING}")
@@ -104,7 +92,7 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
         remove_dead_exports(file.parent)
         empty_draft(folder)
         try:
-            with translate_sqlite_errors(index), closing(open_database(index)) as connection:
+            with read_index(index) as connection:
                 # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
                 connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
             manifest = describe_database(folder)
@@ -127,7 +115,7 @@ def describe_database(folder: Path) -> Manifest:
     database = folder / FILE_NAME
     with database.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
+    with read_index(folder) as connection:
         return Manifest(
             archive_format=FORMAT,
             index_format=INDEX_FORMAT,
@@ -166,12 +154,7 @@ def empty_draft(folder: Path) -> None:
 
 @contextmanager
 def open_archive(file: Path) -> Iterator["Archive"]:
-    """An archive, its manifest read and checked as far as that is possible without unpacking the rest.
-
-    Raises:
-        ArchiveError: it is none, or a damaged one, or one that somebody made to do harm.
-        IndexVersionError: a version with another format made it.
-    """
+    """An archive, its manifest checked, the rest not yet unpacked; ArchiveError or IndexVersionError if it is none."""
     try:
         with zipfile.ZipFile(file) as archive:
             yield Archive(file, archive)
@@ -202,11 +185,7 @@ class Archive:
             raise ArchiveError(f"{file} would unpack to {self.manifest.bytes:,} bytes, which no index does")
 
     def unpack(self, target: Path) -> None:
-        """Writes the database, which nobody has looked into yet.
-
-        Raises:
-            ArchiveError: it is not what the manifest says.
-        """
+        """Writes the database, which nobody has looked into yet; ArchiveError when the manifest says otherwise."""
         digest, left = hashlib.sha256(), self.manifest.bytes
         target.touch(mode=0o600, exist_ok=False)
         with self._archive.open(FILE_NAME) as source, target.open("wb") as out:
@@ -219,12 +198,7 @@ class Archive:
 
 
 def read_manifest(data: bytes, file: Path) -> Manifest:
-    """The manifest, every value of the type that it should have.
-
-    Raises:
-        ArchiveError: it is none.
-        IndexVersionError: a version with another format made it.
-    """
+    """The manifest, every value of its type; ArchiveError, IndexVersionError when it is none of this version."""
     try:
         content = json.loads(data)
         formats = content["archive_format"], content["index_format"]
@@ -246,11 +220,7 @@ def read_manifest(data: bytes, file: Path) -> Manifest:
 
 
 def check_path(text: object) -> str:
-    """A path that this system can encode.
-
-    Raises:
-        ValueError: it is none.
-    """
+    """The path; ValueError when this system cannot encode it."""
     if not isinstance(text, str) or not text or "\0" in text:
         raise ValueError(text)
     os.fsencode(text)
@@ -264,21 +234,14 @@ def check_path(text: object) -> str:
 class ImportOptions:
     """How an archive is to be imported."""
 
-    index: Path
-    """The index's folder; there is none yet, unless `replace`."""
+    index: Path  # the index's folder; there is none yet, unless `replace`
+    # Where the folders of the index are on this machine, in the manifest's order; empty: they are not looked at.
     folders: tuple[Path, ...] = ()
-    """Where the folders of the index are on this machine, in the manifest's order; empty: they are not looked at."""
     replace: bool = False
-    encoder_url: str = ""
-    """The server on another machine that the index may go on sending texts to."""
+    encoder_url: str = ""  # the server on another machine that the index may go on sending texts to
 
     def check(self, manifest: Manifest) -> None:
-        """Refuse what cannot be done with this archive at this place.
-
-        Raises:
-            UsageError: there is an index already, or something else; the folders are others.
-            DocumentsError: a folder that was named is none.
-        """
+        """Refuses, as UsageError or DocumentsError, what cannot be done with this archive at this place."""
         if self.folders and len(self.folders) != len(manifest.folders):
             listed = ", ".join(manifest.folders) or "none"
             raise UsageError(f"the index has {len(manifest.folders)} folders, name as many, in this order: {listed}")
@@ -293,14 +256,7 @@ class ImportOptions:
 
 
 def import_archive(archive: Archive, options: ImportOptions) -> None:
-    """Checks everything, makes the index beside its place, and puts it there.
-
-    Raises:
-        ArchiveError: what is in it is damaged, or is no index.
-        UsageError: there is an index already; its folders are others; it names a server on another machine.
-        DocumentsError: a folder that was named is none.
-        IndexUnusableError: another process is writing to the index, or the disk is full or read-only.
-    """
+    """Checks everything, makes the index beside its place, and puts it there; raises as `api.import_index`."""
     options.check(archive.manifest)
     index = options.index
     draft, replaced = name_drafts(index)
@@ -324,43 +280,40 @@ def import_archive(archive: Archive, options: ImportOptions) -> None:
 
 
 def name_drafts(index: Path) -> tuple[Path, Path]:
-    """Where an import makes the index, and where it puts the one that was there: beside it, so that a name is enough.
-
-    Their names are always the same, and the first has a writer's lock of its own: so the next import knows what a
-    killed one left.
-    """
+    """Where an import makes the index, and where it puts the one that was there."""
+    # The names are always the same, and the first has a writer's lock: so the next import knows what a killed one left.
     return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
 
 
-def prepare_index(archive: Archive, folder: Path, options: ImportOptions) -> Mapping[str, Any]:
-    """Checks the unpacked database, and makes what searches need.
-
-    Returns:
-        The settings that say which files are documents.
-    """
+def prepare_index(archive: Archive, draft: Path, options: ImportOptions) -> Mapping[str, Any]:
+    """Checks the unpacked database, makes what searches need, and returns the settings of its documents."""
     try:
-        with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
+        with read_index(draft) as connection:
             check_schema(connection)
-        with translate_sqlite_errors(folder), closing(create_database(folder)) as connection:
+        with translate_sqlite_errors(draft), closing(create_database(draft)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
             given = check_settings(connection, options)
+            folders = reading.folders(connection)
+            if len(options.folders) not in {0, len(folders)}:
+                raise sqlite3.DatabaseError("its folders are not those of its manifest")
             with transaction(connection):
-                move_folders(connection, options.folders)
+                # The index looks for its folders where they are on this machine. Two steps: two may change places.
+                move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
+                for folder in folders if options.folders else ():
+                    connection.execute(move_folder, (f"\0{folder.key}", folder.key))
+                for folder, moved in zip(folders, options.folders, strict=False):
+                    connection.execute(move_folder, (str(moved), folder.key))
                 if reading.snapshot_number(connection):
-                    renew_snapshot(connection, folder)
+                    renew_snapshot(connection, draft)
             return dict(given.for_index().get("documents", {}))
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:
         raise ArchiveError(f"{archive.file} holds no index that can be used: {error.__cause__ or error}") from error
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Refuse a database that brings more than tables and indexes of ours: triggers and views would run in our name.
-
-    Raises:
-        sqlite3.DatabaseError: it does.
-    """
+    """Raises sqlite3.DatabaseError for more than our tables and indexes: triggers and views would run in our name."""
     known = set(re.findall(r"^CREATE (?:TABLE|INDEX) (\w+)", read_schema(), re.MULTILINE))
     for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
         is_ours = name in known or name.startswith("sqlite_")
@@ -371,7 +324,7 @@ def check_schema(connection: sqlite3.Connection) -> None:
 def check_settings(connection: sqlite3.Connection, options: ImportOptions) -> GivenSettings:
     """The settings; refuses a server on another machine, and files of other kinds, that the index alone names."""
     settings = reading.index_settings(connection)
-    given = given_settings(DEFAULT_PROFILE, None, settings)
+    given = collect_settings(DEFAULT_PROFILE, None, settings)
     encoder = given.profile().encoder
     if encoder.url and encoder.url != options.encoder_url and not is_this_machine(encoder.url):
         raise UsageError(
@@ -381,19 +334,6 @@ def check_settings(connection: sqlite3.Connection, options: ImportOptions) -> Gi
     if options.folders:
         check_documents(options.index, settings, given, anew=True)
     return given
-
-
-def move_folders(connection: sqlite3.Connection, places: Sequence[Path]) -> None:
-    """Lets the index look for its folders where they are on this machine."""
-    folders = reading.folders(connection)
-    if len(places) not in {0, len(folders)}:
-        raise sqlite3.DatabaseError("its folders are not those of its manifest")
-    move_folder = "UPDATE folders SET path = ? WHERE folder_key = ?"
-    # In two steps, so that two folders may change places.
-    for folder in folders if places else ():
-        connection.execute(move_folder, (f"\0{folder.key}", folder.key))
-    for folder, place in zip(folders, places, strict=False):
-        connection.execute(move_folder, (str(place), folder.key))
 
 
 def put_in_place(draft: Path, index: Path, replaced: Path) -> None:

@@ -1,12 +1,8 @@
-"""Reading and looking around in an index, without a question: the tree, a section, some lines.
-
-What a reference names is told here for every face: a node id (`guide.md#guide/install`), its short form
-(`guide.md#install`), a path of a file or a folder, and lines of a file (`guide.md:12-20`).
-"""
+"""Reading and looking around in an index, without a question: the tree, a section, some lines."""
 
 import re
 import sqlite3
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pageindex.markdown import count_lines
@@ -14,35 +10,28 @@ from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.request import locate_path
+from retriever.references import find_exactly, find_in_documents
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.reading import StoredNode
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
-MAX_NAMED = 8  # sections that a short form may mean; more are not listed
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Excerpt:
     """Lines of a document: a section as it was indexed, a file or lines of one as they are on the disk."""
 
-    node_id: str
-    """The node that holds the first of the lines."""
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`."""
+    node_id: str  # the node that holds the first of the lines
+    folder: str  # the indexed folder, absolute
+    file: str  # relative to `folder`
     span: Span
-    text: str
-    """The lines of `span`, each with its line end."""
-    title: str
-    """The node's."""
-    breadcrumb: tuple[str, ...]
-    """The node's."""
+    text: str  # the lines of `span`, each with its line end
+    title: str  # the node's
+    breadcrumb: tuple[str, ...]  # the node's
+    # Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place.
     citation_state: CitationState = "exact"
-    """Whether the file holds `text` in the lines of `span`; where it has `moved`, `span` is its new place."""
 
     @property
     def citation(self) -> str:
@@ -69,90 +58,20 @@ def load_tree(connection: sqlite3.Connection) -> DocumentTree:
     return tree
 
 
-# What a reference names.
-
-
-def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
-    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
-    if any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference):
-        return  # no name that is in an index
-    yield reference
-    folders = reading.folders(connection)
-    path, sign, slugs = reference.partition("#")
-    for folder, inside in locate_path(folders, path):
-        yield folder.prefix + inside + sign + slugs
-    for folder in folders:
-        yield folder.prefix + reference
-
-
-def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[int, str]:
-    """The document (its key) and the id of the file or section that a reference names.
-
-    Raises:
-        UnknownReferenceError: there is no such file or section.
-        UsageError: there are several sections with that short form.
-    """
-    for node_id in possible_ids(connection, reference):
-        key = reading.document_of_node(connection, node_id)
-        if key is not None:
-            return key, node_id
-    path, sign, slug = reference.rpartition("#")
-    if not (sign and slug):
-        raise UnknownReferenceError(reference)
-    try:
-        key, _ = find_in_documents(connection, path)
-    except UnknownReferenceError:
-        raise UnknownReferenceError(reference) from None
-    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [key])]
-    found = [node.id for node in nodes if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
-    match found:
-        case []:
-            raise UnknownReferenceError(reference)
-        case [node_id]:
-            return key, node_id
-    raise UsageError(f"{reference!r} may be any of {', '.join(found[:MAX_NAMED])}")
-
-
-def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
-    """The id of the node of a tree that a reference names: a file, a section, or a folder.
-
-    Raises:
-        UnknownReferenceError: there is no such node.
-        UsageError: there are several sections with that short form.
-    """
-    for node_id in possible_ids(connection, reference):
-        for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
-            if known in tree:
-                return known
-    _, node_id = find_in_documents(connection, reference)
-    if node_id not in tree:
-        raise UnknownReferenceError(reference)
-    return node_id
-
-
 def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Excerpt:
-    """The lines that a reference names.
+    """The lines that a reference names; UsageError when there is no such node, path or line.
 
-    Args:
-        connection: in a snapshot.
-        reference: a node id (with all that is below it), a path, `path:first-last` or `path:line`; a path is relative
-            to an indexed folder or to the current one, or absolute.
-        access: which of the folders may be looked at, and which of their files are documents.
-
-    Raises:
-        UsageError: there is no such node, path or line.
+    Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
+    absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
     """
-    lines: tuple[int, int] | None = None
+    match = _LINES.fullmatch(reference) if find_exactly(connection, reference) is None else None
     try:
-        key, node_id = find_in_documents(connection, reference)
+        key, node_id = find_in_documents(connection, match["path"] if match else reference)
+        lines = (int(match["first"]), int(match["last"] or match["first"])) if match else None
     except UnknownReferenceError:
-        if not (match := _LINES.fullmatch(reference)):
+        if match is None:
             raise
-        try:
-            key, node_id = find_in_documents(connection, match["path"])
-        except UnknownReferenceError:
-            raise UnknownReferenceError(reference) from None
-        lines = int(match["first"]), int(match["last"] or match["first"])
+        key, node_id = find_in_documents(connection, reference)  # a name that ends like lines
     stored = list(reading.nodes_of_documents(connection, [key]))  # in document order, the file first
     folder, file = reading.folder_of(connection, [key])[key], stored[0].node
     anchors = open_anchors(connection, [key], access)
@@ -181,11 +100,7 @@ def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderA
 
 
 def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """The lines of a file that ends at `last_line`.
-
-    Raises:
-        UsageError: it has no such lines.
-    """
+    """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
     first, last = lines
     if not last_line:
         raise UsageError(f"{file.path} is empty")
@@ -195,7 +110,6 @@ def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
 
 
 def _cut(text: str, span: Span) -> str:
-    """These lines, each with its line end."""
     return "\n".join([*text.split("\n")[span.first - 1 : span.last], ""])
 
 
@@ -207,51 +121,46 @@ class Relations:
     """A file or a section among its neighbours."""
 
     node: Node
-    parent: Node | None
-    """None for a file."""
-    folder: str
-    """The node id of the folder that a file is in; empty for a section."""
-    children: Sequence[Node]
-    """In document order."""
-    siblings: Sequence[Node]
-    """Nearest first; a file has none here: the outline of its folder shows them."""
-    links: Sequence[Node]
-    """What it links to, in the order of the links."""
-    backlinks: Sequence[Node]
-    """What links to it, by document and place."""
+    parent: Node | None  # none for a file
+    folder: str  # the node id of the folder that a file is in; empty for a section
+    children: Sequence[Node]  # in document order
+    siblings: Sequence[Node]  # nearest first; a file has none here: the outline of its folder shows them
+    links: Sequence[Node]  # what it links to, in their order; of a file, what its sections link to in others
+    backlinks: Sequence[Node]  # what links to it, by document and place; of a file, from others to any section
 
 
 def find_relations(view: View, reference: str) -> Relations:
-    """The neighbours of the file or section that a node id or a path names.
-
-    Raises:
-        UsageError: there is no such file or section.
-    """
+    """The neighbours of the file or section that a node id or a path names; raises as `find_in_documents`."""
     key, node_id = find_in_documents(view.connection, reference)
     prefix = reading.prefixes(view.connection)[key]
     tree = view.tree
     tree.load_nodes([node_id])
     node = tree.node(node_id)
     above = node.path.rpartition("/")[0]
+    links, backlinks = tree.links(node_id), tree.backlinks(node_id)
+    if node.kind is NodeKind.FILE:  # its links stand in its sections
+        of_file = [node_id, *(section.id for section in tree.sections(key) if section.id != node_id)]
+        links = _outside(view, key, (other for own in of_file for other in tree.links(own)))
+        backlinks = _outside(view, key, (other for own in of_file for other in tree.backlinks(own)))
     return Relations(
         node=node,
         parent=tree.parent(node_id),
         folder=folder_id(prefix, above) if node.kind is NodeKind.FILE else "",
         children=tree.children(node_id),
         siblings=tree.siblings(node_id),
-        links=tree.links(node_id),
-        backlinks=tree.backlinks(node_id),
+        links=links,
+        backlinks=backlinks,
     )
 
 
-def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
-    """Tells of each of these nodes where it is by now; None of one without lines. To be used within the view.
+def _outside(view: View, document_key: int, nodes: Iterable[Node]) -> list[Node]:
+    """The nodes that are in other documents than this one, each once."""
+    distinct = {node.id: node for node in nodes}
+    return [node for node_id, node in distinct.items() if view.tree.document_key(node_id) != document_key]
 
-    Args:
-        view: that they were found in.
-        found: the nodes.
-        access: which of the folders may be looked at, and which of their files are documents.
-    """
+
+def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:
+    """A function that tells where each node in `found` is by now, None without lines; to be used within the view."""
     above = [found.parent] if found.parent else []
     nodes = [found.node, *above, *found.children, *found.siblings, *found.links, *found.backlinks]
     keys = {view.tree.document_key(node.id) for node in nodes}

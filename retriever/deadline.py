@@ -35,8 +35,8 @@ class StageTimes:
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
+        # By stage: how many seconds were too short for its model, and until when that is believed.
         self._too_short: dict[str, tuple[float, float]] = {}
-        """By stage: how many seconds were too short for its model, and until when that is believed."""
 
     def record(self, stages: Iterable[Stage]) -> None:
         """Notes how long the stages of an answer took."""
@@ -64,27 +64,17 @@ class StageTimes:
 class Deadline:
     """When the answer to one question is due."""
 
-    total_s: float = math.inf
-    """The time for the whole answer; infinite without a limit."""
+    total_s: float = math.inf  # the time for the whole answer; infinite without a limit
     times: StageTimes = field(default_factory=StageTimes)
     clock: Callable[[], float] = time.monotonic
-    started: float = 0.0
-    """By the clock."""
+    started: float = 0.0  # by the clock
 
     def left(self) -> float:
         """How many seconds are left; below 0 when the answer is late."""
         return self.started + self.total_s - self.clock()
 
     def seconds_for(self, stage: StageName, needs: float = 0.0) -> float | None:
-        """How long an optional stage may take, so that those after it still have their time; None without a limit.
-
-        Args:
-            stage: one of `OPTIONAL`.
-            needs: how many seconds it takes at least.
-
-        Raises:
-            OutOfTimeError: it cannot finish in time.
-        """
+        """How long an optional stage may take (None: no limit); OutOfTimeError where it `needs` more."""
         if self.total_s == math.inf:
             return None
         left, now = self.left(), self.clock()

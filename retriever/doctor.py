@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from retriever.archive import name_drafts
-from retriever.display.phrases import counted, size
+from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import read_card
 from retriever.errors import (
@@ -29,13 +29,14 @@ from retriever.errors import (
     SnapshotError,
 )
 from retriever.indexing.changes import detect_changes, list_documents, settle_unsure
-from retriever.indexing.consent import named_folders, own_documents, refusal
-from retriever.indexing.forget import forgotten_files
-from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, folder_of
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
+from retriever.indexing.forget import list_forgotten
+from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
+from retriever.installation import CURE, find_conflicts
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
-from retriever.store.database import FILE_NAME, INDEX_FORMAT, kept_aside, open_database, translate_sqlite_errors
+from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
 from retriever.vectors.manifest import ChromaManifest
 
@@ -56,33 +57,22 @@ class Finding:
     """One thing that was examined."""
 
     area: Area
-    name: str
-    """What was examined, in a word or two."""
-    level: Level
-    """`note`: worth knowing, nothing is broken; `problem`: something does not work, or soon will not."""
-    says: str
-    """What was seen."""
-    cure: str = ""
-    """What to do about it; empty where there is nothing to be done."""
+    name: str  # what was examined, in a word or two
+    level: Level  # `note`: worth knowing, nothing is broken; `problem`: something does not work, or soon will not
+    says: str  # what was seen
+    cure: str = ""  # what to do about it; empty where there is nothing to be done
 
 
 @dataclass(frozen=True, slots=True)
 class CheckUp:
     """What the doctor found, and did."""
 
-    findings: tuple[Finding, ...]
-    """As it is now, after the repairs."""
-    repairs: tuple[str, ...] = ()
-    """What was repaired, a sentence each."""
+    findings: tuple[Finding, ...]  # as it is now, after the repairs
+    repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
 
 
 def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Finding]:
-    """Examines everything.
-
-    Args:
-        index: the index's folder; None when nothing has been indexed yet.
-        llm: the language model to be asked as well; None to leave it alone.
-    """
+    """Examines everything; `index` is None before the first indexing, `llm` unless the language model is asked."""
     yield from examine_software()
     if index is None:
         cure = Command("index FOLDER").render()
@@ -97,19 +87,18 @@ def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Fi
             yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
 
 
+def judge(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
+    """A finding that is well unless there is something to be done about it."""
+    return Finding(area, name, level if cure else "well", says, cure)
+
+
 def examine_software() -> Iterator[Finding]:
     """Python, SQLite, the packages and the bundled model."""
     says = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
-    if sys.version_info < OLDEST_PYTHON:
-        yield Finding("environment", "Python", "problem", says, "install Python 3.11 or newer")
-    else:
-        yield Finding("environment", "Python", "well", says)
-
-    says = f"SQLite {sqlite3.sqlite_version}"
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        yield Finding("environment", "SQLite", "problem", says, "use a Python that comes with SQLite 3.37 or newer")
-    else:
-        yield Finding("environment", "SQLite", "well", says)
+    cure = "install Python 3.11 or newer" if sys.version_info < OLDEST_PYTHON else ""
+    yield judge("environment", "Python", says, cure)
+    cure = "use a Python that comes with SQLite 3.37 or newer" if sqlite3.sqlite_version_info < OLDEST_SQLITE else ""
+    yield judge("environment", "SQLite", f"SQLite {sqlite3.sqlite_version}", cure)
 
     installed = []
     for name in PACKAGES:
@@ -117,10 +106,13 @@ def examine_software() -> Iterator[Finding]:
             installed.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             installed.append(f"{name} is missing")
-    if any(text.endswith(" is missing") for text in installed):
-        yield Finding("environment", "packages", "problem", ", ".join(installed), "install again: uv sync")
-    else:
-        yield Finding("environment", "packages", "well", ", ".join(installed))
+    cure = "install again: uv sync" if any(text.endswith(" is missing") for text in installed) else ""
+    yield judge("environment", "packages", ", ".join(installed), cure)
+    conflicts = list(find_conflicts())
+    for says, is_in_the_way in conflicts:
+        yield Finding("environment", "package names", "problem" if is_in_the_way else "note", says, CURE)
+    if not conflicts:
+        yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
 
     try:
         read_card(BUNDLED_MODEL).verify(BUNDLED_MODEL)
@@ -138,12 +130,9 @@ def examine_disk(index: Path) -> Iterator[Finding]:
     used = sum(path.stat().st_size for path in index.rglob("*") if path.is_file()) if index.is_dir() else 0
     # A new snapshot lies beside the old one until it is in force, and a vacuum writes the database twice.
     needed = max(LITTLE_SPACE, 2 * used)
-    if free < needed:
-        cure = f"free {size(needed - free)}, or keep the index on another disk (--index)"
-        yield Finding("environment", "disk", "problem", f"{size(free)} free; an update may need {size(needed)}", cure)
-    else:
-        yield Finding("environment", "disk", "well", f"{size(free)} free")
-
+    more = f"; an update may need {format_size(needed)}" if free < needed else ""
+    cure = f"free {format_size(needed - free)}, or keep the index on another disk (--index)" if more else ""
+    yield judge("environment", "disk", f"{format_size(free)} free{more}", cure)
     if os.access(existing, os.W_OK | os.X_OK):
         yield Finding("environment", "permissions", "well", f"{existing} can be written")
     else:
@@ -156,7 +145,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
     """The database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
     try:
-        with translate_sqlite_errors(index), closing(open_database(index)) as connection:
+        with read_index(index) as connection:
             damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
@@ -173,7 +162,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
     yield from examine_leftovers(index)
     writer = writer_of(index)
     says = f"process {writer} is writing" if writer else "nobody is writing"
-    readers = counted(sum(is_read(folder) for folder in index.glob("snapshot-*")), "snapshot")
+    readers = pluralize(sum(is_read(folder) for folder in index.glob("snapshot-*")), "snapshot")
     yield Finding("index", "locks", "note" if writer else "well", f"{says}; {readers} being read")
 
 
@@ -181,14 +170,13 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     """How much a whole database holds: documents, vectors, links, duplicates, and what is kept out."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
-    says = ", ".join(counted(number, noun) for number, noun in parts)
+    says = ", ".join(pluralize(number, noun) for number, noun in parts)
     yield Finding("index", FILE_NAME, "well", f"format {INDEX_FORMAT}, {says}; every row can be read")
 
     fingerprint = reading.meta(connection, "fingerprint") or ""
     embedded = text_vectors.vector_count(connection, fingerprint) if fingerprint else 0
     if not fingerprint:
-        says = "made without an encoder: searched by words and structure alone"
-        yield Finding("index", "vectors", "note", says)
+        yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
     elif embedded < counts.chunks:
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector"
         yield Finding("index", "vectors", "problem", says, Command("index FOLDER").render())
@@ -200,32 +188,20 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
 
     rows = connection.execute("SELECT problem, count(*) FROM links WHERE problem IS NOT NULL GROUP BY problem")
     broken = ", ".join(f"{number:,} {problem}" for problem, number in rows)
-    if broken:
-        says = f"broken links in the documents: {broken}"
-        yield Finding("index", "links", "note", says, "mend the documents")
-    else:
-        yield Finding("index", "links", "well", "every link leads somewhere")
+    says = f"broken links in the documents: {broken}" if broken else "every link leads somewhere"
+    yield judge("index", "links", says, "mend the documents" if broken else "", "note")
 
     copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING n > 1"
     texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies})").fetchone()
-    if texts:
-        says = f"{documents:,} documents have only {texts:,} different texts"
-        yield Finding("index", "duplicates", "note", says, "leave copies out with --ignore")
-    else:
-        yield Finding("index", "duplicates", "well", "no two documents are the same")
+    says = f"{documents:,} documents have only {texts:,} different texts" if texts else "no two documents are the same"
+    yield judge("index", "duplicates", says, "leave copies out with --ignore" if texts else "", "note")
 
-    if forgotten := list(forgotten_files(connection)):
-        yield Finding("index", "forgotten", "note", f"{counted(len(forgotten), 'path')} kept out by `forget`")
+    if forgotten := list(list_forgotten(connection)):
+        yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
 
 
 def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
-    """The snapshot in force, compared with its checksums and with the rows that it was made of.
-
-    Args:
-        connection: of a whole database.
-        index: the index's folder.
-        repair: what to do about a damaged snapshot.
-    """
+    """Compares the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
     if not number:
         cure = Command("index FOLDER").render()
@@ -237,7 +213,7 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
             sections, found = reading.counts(connection).sections, len(snapshot.lexical)
             if found != sections:
                 raise SnapshotError(f"{snapshot.folder / 'lexical'} has {found} of {sections} sections")
-        yield Finding("index", "words", "well", f"{counted(sections, 'section')}; every file has its checksum")
+        yield Finding("index", "words", "well", f"{pluralize(sections, 'section')}; every file has its checksum")
     except SnapshotError as error:
         yield Finding("index", "words", "problem", str(error), repair)
 
@@ -252,26 +228,26 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
             elif fingerprint:
                 keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
                 snapshot.vectors.verify(keys, matrix)
-                says = f"{counted(len(keys), 'vector')}, near what the exact scan finds"
+                says = f"{pluralize(len(keys), 'vector')}, near what the exact scan finds"
         yield Finding("index", "vectors in ChromaDB", "well", says)
     except SnapshotError as error:
         yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
 
     for folder in sorted(index.glob("snapshot-*")):
-        if folder != folder_of(index, number) and not is_read(folder):
+        if folder != locate_snapshot(index, number) and not is_read(folder):
             says = f"{folder.name} is not in force, and nobody reads it"
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
 def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
     """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
-    given = own_documents(index, reading.index_settings(connection))
-    settings = given_settings(DEFAULT_PROFILE, None, given).profile().documents
-    named = named_folders(index).folders
+    given = drop_widening_settings(index, reading.index_settings(connection))
+    settings = collect_settings(DEFAULT_PROFILE, None, given).profile().documents
+    named = read_named_folders(index).folders
     for folder in reading.folders(connection):
         if folder.path not in named:
             cure = Command(f"index --index {index} {folder.path}", "if it is meant, run").render()
-            yield Finding("index", "folder", "note", refusal([folder.path]), cure)
+            yield Finding("index", "folder", "note", explain_refusal([folder.path]), cure)
             continue
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
@@ -281,21 +257,18 @@ def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Fin
             cure = Command(f"forget {folder.path}", "bring it back, or run").render()
             yield Finding("index", "folder", "note", f"{error}; its documents are kept as they were", cure)
             continue
-        says = f"{folder.path}: {counted(changed, 'file')} changed since it was indexed"
-        if changed:
-            yield Finding("index", "folder", "note", says, Command(f"index {folder.path}").render())
-        else:
-            yield Finding("index", "folder", "well", says)
+        says = f"{folder.path}: {pluralize(changed, 'file')} changed since it was indexed"
+        yield judge("index", "folder", says, Command(f"index {folder.path}").render() if changed else "", "note")
 
 
 def examine_leftovers(index: Path) -> Iterator[Finding]:
     """What a killed run left, which goes with the next one, and what a repair kept on purpose."""
-    for path in kept_aside(index):
+    for path in list_aside(index):
         if path.is_dir():
             says = f"{path.name} is of a repair that {'is at work' if writer_of(index) else 'was killed'}"
             yield Finding("index", "left over", "note", says, "the next `doctor --repair` removes it")
         else:
-            says = f"{path.name}, {size(path.stat().st_size)}: the damaged database that the last repair kept"
+            says = f"{path.name}, {format_size(path.stat().st_size)}: the damaged database that the last repair kept"
             cure = "remove it when all is well; it holds texts of documents"
             yield Finding("index", "left over", "note", says, cure)
     for path in filter(Path.exists, name_drafts(index)):

@@ -4,12 +4,14 @@ RetrieverError                  what went wrong, and what to do about it; the co
 ├── UsageError                  the caller asked for something that cannot be; exit 2
 │   ├── ProfileError            one or more mistakes in a profile, all of them reported
 │   ├── QuestionError           an empty question, or one that no stage can read
+│   │   └── ScopeError          a filter names a folder, tag, day or field that is not there
 │   ├── ParametersError         one or more mistakes in a request over HTTP, all of them reported
 │   ├── UnknownReferenceError   a node id or a path names nothing in the index
 │   └── ClosedError             the retriever was closed
 ├── DocumentsError              the folder of documents is missing, unreadable or holds no document
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
+│   │   └── NotIndexedError     there are documents here, and no index covers them
 │   ├── IndexVersionError       it was made by a version with another format
 │   ├── IndexLockedError        another process is writing to it
 │   ├── IndexDamagedError       its truth (index.sqlite) cannot be read
@@ -33,7 +35,8 @@ Each may carry a `hint`: what to do. `str(error)` is the whole text for a Python
 page and the MCP server take `message` and `hint` apart, and say the hint in their own way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Self
 
 
@@ -99,6 +102,18 @@ class QuestionError(UsageError):
     """An empty question, or one that no stage can read."""
 
 
+class ScopeError(QuestionError):
+    """A filter names a folder, a tag, a day or a field that is not there.
+
+    Attributes:
+        term: the filter as a question writes it: `in:dayli`.
+    """
+
+    def __init__(self, term: str, message: str) -> None:
+        super().__init__(message)
+        self.term = term
+
+
 class ParametersError(UsageError):
     """One or more mistakes in a request over HTTP.
 
@@ -112,10 +127,16 @@ class ParametersError(UsageError):
 
 
 class UnknownReferenceError(UsageError):
-    """A node id or a path names nothing in the index."""
+    """A reference names nothing in the index.
 
-    def __init__(self, reference: str) -> None:
-        super().__init__(f"{reference!r} is not in the index", hint=Command("tree", "to see what is, run"))
+    Args:
+        reference: as it was given.
+        near: ids of what is called nearly so, the nearest first.
+    """
+
+    def __init__(self, reference: str, near: Sequence[str] = ()) -> None:
+        question = f"did you mean {' or '.join(map(repr, near))}?" if near else ""
+        super().__init__(f"{reference!r} is not in the index", hint=question or Command("tree", "to see what is, run"))
 
 
 class ClosedError(UsageError):
@@ -132,6 +153,23 @@ class IndexUnusableError(RetrieverError):
 
 class NoIndexError(IndexUnusableError):
     """There is no index yet."""
+
+
+class NotIndexedError(NoIndexError):
+    """No index covers the current folder, which holds documents.
+
+    Attributes:
+        folder: the current folder, absolute.
+        documents: how many it holds; of a large folder those that were counted in a second.
+        size_bytes: of these documents.
+        is_all: whether these are all.
+    """
+
+    def __init__(
+        self, message: str, folder: Path, documents: int, size_bytes: int, *, is_all: bool = True, hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.folder, self.documents, self.size_bytes, self.is_all = folder, documents, size_bytes, is_all
 
 
 class IndexVersionError(IndexUnusableError):

@@ -5,7 +5,7 @@ import os
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,11 +19,7 @@ _FORBIDDEN = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turn the OSError of a write below `folder` into a StorageError.
-
-    Raises:
-        StorageError: whatever the operating system refused, and what to do about it.
-    """
+    """The OSError of a write below `folder` becomes a StorageError that says what to do about it."""
     try:
         yield
     except OSError as error:
@@ -37,23 +33,29 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for this user alone, whatever the umask.
-
-    Raises:
-        OSError: as the system gives it.
-    """
+    """Makes a folder, and those above it that are missing, for this user alone, whatever the umask."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     for place in reversed(missing):
         place.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(exist_ok=True)  # an error when it is a file
 
 
-def sync(path: Path) -> None:
-    """Brings a file, or the names in a folder, to the disk.
+def is_folder(path: str | Path) -> bool:
+    """Whether a folder is there that this user may look at."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path's raises where a folder above may not be entered
 
-    Raises:
-        OSError: as the system gives it.
-    """
+
+def measure_folder(folder: Path) -> int:
+    """Bytes of all files in it."""
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a writer may remove one meanwhile
+            size += file.stat().st_size if file.is_file() else 0
+    return size
+
+
+def sync(path: Path) -> None:
+    """Brings a file, or the names in a folder, to the disk."""
     if os.name == "nt" and path.is_dir():
         return  # Windows syncs folders by itself
     descriptor = os.open(path, os.O_RDONLY)
@@ -64,11 +66,7 @@ def sync(path: Path) -> None:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Check that the disk that holds `folder` (which may not exist yet) has `needed` bytes free.
-
-    Raises:
-        StorageError: it has less; the message says how much is missing.
-    """
+    """StorageError, unless the disk that holds `folder` (which may not exist yet) has `needed` bytes free."""
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     with writing_to(folder):
         free = shutil.disk_usage(existing).free

@@ -1,19 +1,17 @@
 """Whether the folders are still what the index knows, and the little that is done about it before an answer."""
 
 import time
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_documents, settle_unsure
-from retriever.indexing.consent import named_folders, refusal
+from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
-from retriever.store.database import create_database, translate_sqlite_errors
-from retriever.store.locks import writer_lock
+from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
 from retriever.vectors.exact import uses_chroma
@@ -23,12 +21,9 @@ from retriever.vectors.exact import uses_chroma
 class Freshness:
     """What a look at the folders found."""
 
-    refreshed: int = 0
-    """Files that were indexed anew because of it."""
-    stale: int = 0
-    """Files that changed and were not."""
-    degraded: tuple[Degradation, ...] = ()
-    """What stood in the way."""
+    refreshed: int = 0  # files that were indexed anew because of it
+    stale: int = 0  # files that changed and were not
+    degraded: tuple[Degradation, ...] = ()  # what stood in the way
 
 
 class Watch:
@@ -42,17 +37,23 @@ class Watch:
         self._digests: Digests = {}  # an index that cannot be written never learns that the content is the same
 
     def refresh(self, index: OpenIndex) -> Freshness:
-        """Looks, if the last look is not too young, and indexes what changed when that is little.
-
-        ChromaDB is brought up to date where a search by these settings asks it.
-        """
+        """Looks, if the last look is not too young, and indexes what changed when that is little."""
         if time.monotonic() - self._looked < self._profile.refresh_seconds:
             self._freshness = replace(self._freshness, refreshed=0)
         else:
             self._freshness = self._look(index)
             self._looked = time.monotonic()
-        problem = self._update_chroma(index)
-        return replace(self._freshness, degraded=(*self._freshness.degraded, *problem))
+        with index.view() as view:
+            if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
+                return self._freshness
+        try:  # ChromaDB should be asked, and cannot be
+            with write_index(self._request.index, self._request.wait_s) as (connection, _):
+                update_chroma(connection, self._request.index)
+        except RetrieverError as error:
+            reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
+            problem = Degradation(StageName.INDEX, reason)
+            return replace(self._freshness, degraded=(*self._freshness.degraded, problem))
+        return self._freshness
 
     def _look(self, index: OpenIndex) -> Freshness:
         with index.view() as view:
@@ -66,9 +67,8 @@ class Watch:
 
         try:
             if not can_index:  # a question does not make an index anew because it was asked with other settings
-                raise UsageError(
-                    "the index was made with other settings, or by another version; index the documents again"
-                )
+                reason = "the index was made with other settings, or by another version"
+                raise UsageError(f"{reason}; index the documents again")
             report = update_index(self._request, NoProgress())
         except RetrieverError as error:  # what was found is what is known
             trouble = Degradation(StageName.REFRESH, str(error))
@@ -79,24 +79,6 @@ class Watch:
             return replace(found, stale=0, degraded=(*found.degraded, trouble))
         return replace(found, refreshed=refreshed, stale=0)
 
-    def _update_chroma(self, index: OpenIndex) -> tuple[Degradation, ...]:
-        """Why ChromaDB cannot be asked, though it should be; nothing where it can, or need not be."""
-        with index.view() as view:
-            if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
-                return ()
-        request = self._request
-        try:
-            with (
-                writer_lock(request.index, request.wait_s),
-                translate_sqlite_errors(request.index),
-                closing(create_database(request.index)) as connection,
-            ):
-                update_chroma(connection, request.index)
-        except RetrieverError as error:
-            reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
-            return (Degradation(StageName.INDEX, reason),)
-        return ()
-
     def look_again(self) -> None:
         """The next refresh looks, however young the last look is."""
         self._looked = float("-inf")
@@ -104,10 +86,10 @@ class Watch:
     def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
         """What changed in each folder; and the folders that cannot be listed, with the reason."""
         diffs, problems = [], []
-        folders, named = reading.folders(view.connection), named_folders(view.index).folders
+        folders, named = reading.folders(view.connection), read_named_folders(view.index).folders
         unnamed = [folder.path for folder in folders if folder.path not in named]
         if unnamed:
-            problems.append(("folders", refusal(unnamed)))
+            problems.append(("folders", explain_refusal(unnamed)))
         for folder in folders:
             if folder.path in unnamed:
                 continue

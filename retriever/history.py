@@ -17,8 +17,15 @@ from retriever.errors import Command, IndexLockedError, IndexUnusableError, Usag
 from retriever.files import writing_to
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
-from retriever.store.database import create_database, open_database, remove_aside, transaction, translate_sqlite_errors
-from retriever.store.locks import writer_lock
+from retriever.store.database import (
+    create_database,
+    open_database,
+    read_index,
+    remove_aside,
+    transaction,
+    translate_sqlite_errors,
+    write_index,
+)
 from retriever.store.queries import StoredQuery
 from retriever.types import Answer, Degradation, StageName
 
@@ -28,18 +35,28 @@ log = logging.getLogger(__name__)
 
 
 def record_answer(index: Path, answer: Answer) -> Answer:
-    """Records an answer; where that fails, the same answer that says so.
+    """Records an answer; where that fails, the same answer that says so."""
+    from retriever.display.json import IndexJson, StageJson, dump_hit  # pydantic, where answers are recorded
 
-    Args:
-        index: the index's folder.
-        answer: as it is given to the user.
-    """
     now = datetime.now(UTC).isoformat(timespec="seconds")
+    record = {
+        "asked_at": now,
+        "question": answer.question,
+        "profile": answer.profile,
+        "verdict": answer.verdict,
+        "confidence": answer.confidence,
+        "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
+        "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
+        "hits": [dump_hit(hit, full=True) for hit in answer.hits],
+        "index": IndexJson.dump(answer.index),
+        "degraded": list(map(str, answer.degraded)),
+        "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
+    }
     citation = answer.hits[0].citation if answer.hits else None
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)
     try:
         with _writing(index) as connection:
-            queries.put_query(connection, query, _make_record(answer, now))
+            queries.put_query(connection, query, record)
     except IndexUnusableError as error:
         return replace(answer, degraded=(*answer.degraded, Degradation(StageName.RECORD, str(error))))
     return answer
@@ -67,7 +84,7 @@ class QuestionLog:
             NoIndexError: there is no index.
             IndexUnusableError: or one of its other kinds.
         """
-        with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
+        with read_index(self.index) as connection:
             return queries.queries(connection)
 
     def record(self, key: int) -> dict[str, Any]:
@@ -76,7 +93,7 @@ class QuestionLog:
         Raises:
             UsageError: there is no such question.
         """
-        with translate_sqlite_errors(self.index), closing(open_database(self.index)) as connection:
+        with read_index(self.index) as connection:
             record = queries.query_record(connection, key)
         if record is None:
             raise UsageError(f"no question {key} is recorded", hint=Command("history", "to see what is, run"))
@@ -107,11 +124,8 @@ class QuestionLog:
     def _deleting(self) -> Iterator[sqlite3.Connection]:
         """A transaction, after which what it deleted is in no file: SQLite's log and a damaged copy keep what was."""
         open_database(self.index).close()  # an index that is there
-        with (
-            writer_lock(self.index, WAIT_FOR_WRITER_S),  # a repair would bring back what it has read before
-            translate_sqlite_errors(self.index),
-            closing(create_database(self.index)) as connection,
-        ):
+        # With the writer's lock: a repair would bring back what it has read before.
+        with write_index(self.index, WAIT_FOR_WRITER_S) as (connection, _):
             with transaction(connection):
                 yield connection
             with writing_to(self.index):
@@ -126,26 +140,7 @@ class QuestionLog:
 
 @contextmanager
 def _writing(index: Path) -> Iterator[sqlite3.Connection]:
-    """A transaction that does not wait long."""
     with translate_sqlite_errors(index), closing(create_database(index)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):
             yield connection
-
-
-def _make_record(answer: Answer, asked_at: str) -> dict[str, Any]:
-    from retriever.display.json import IndexJson, StageJson, hit_object  # pydantic, where answers are recorded
-
-    return {
-        "asked_at": asked_at,
-        "question": answer.question,
-        "profile": answer.profile,
-        "verdict": answer.verdict,
-        "confidence": answer.confidence,
-        "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
-        "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
-        "hits": [hit_object(hit, full=True) for hit in answer.hits],
-        "index": IndexJson.dump(answer.index),
-        "degraded": list(map(str, answer.degraded)),
-        "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
-    }

@@ -27,16 +27,11 @@ DEFAULT_URL = "http://127.0.0.1:11434"
 class Timeouts:
     """How long and how much a client waits for, and how often a request is tried again."""
 
-    connect_s: float
-    """Until the server accepts the connection."""
-    total_s: float
-    """Until the answer is complete, for each try."""
-    pauses_s: tuple[float, ...] = ()
-    """Before the second try, the third ..."""
-    idle_s: float | None = None
-    """The longest silence after the answer has begun; None: only `total_s` counts."""
-    max_bytes: int = 64 * 2**20
-    """Of an answer; by default some fifty times the vectors of a batch."""
+    connect_s: float  # until the server accepts the connection
+    total_s: float  # until the answer is complete, for each try
+    pauses_s: tuple[float, ...] = ()  # before the second try, the third ..
+    idle_s: float | None = None  # the longest silence after the answer has begun; None: only `total_s` counts
+    max_bytes: int = 64 * 2**20  # of an answer; by default some fifty times the vectors of a batch
 
 
 class OverdueError(httpx.ReadTimeout):
@@ -48,11 +43,7 @@ class AnswerTooLargeError(httpx.TransportError):
 
 
 class RefusedError(Exception):
-    """The server says no.
-
-    Attributes:
-        status: of HTTP; -1 when it said so in the middle of an answer.
-    """
+    """The server says no; `status` is of HTTP, -1 when it said so in the middle of an answer."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -64,12 +55,7 @@ class StrangeAnswerError(Exception):
 
 
 class _LimitedStream(httpcore.NetworkStream):
-    """A connection whose reads and writes end at the deadline; httpx's own time limits are for each read.
-
-    Raises:
-        OverdueError: the time is over.
-        AnswerTooLargeError: more came than was agreed.
-    """
+    """A connection whose reads and writes end at the deadline; httpx's own time limits are for each read."""
 
     def __init__(self, stream: httpcore.NetworkStream, timeouts: Timeouts, deadline: float) -> None:
         self._stream = stream
@@ -159,13 +145,7 @@ def client_options(timeouts: Timeouts, url: str) -> dict[str, Any]:
 
 @contextmanager
 def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
-    """A client for one try; its connections are closed at the end, also by an interrupt.
-
-    Raises:
-        httpx.HTTPError: there is no connection, or it broke; OverdueError and AnswerTooLargeError among them.
-        RefusedError: the server says no.
-        StrangeAnswerError: it is no Ollama.
-    """
+    """A client for one try; its connections are closed at the end, also by an interrupt."""
     import ollama  # 335 ms
 
     def drop_key(request: httpx.Request) -> None:  # the client sends the environment's OLLAMA_API_KEY to any host
@@ -184,11 +164,7 @@ def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
 
 
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
-    """The server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine.
-
-    Raises:
-        ValueError: the address cannot be read, holds a password, or is another machine that may not be asked.
-    """
+    """The server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine."""
     url = server_url(_complete_url(setting or os.environ.get("OLLAMA_HOST", "")) or DEFAULT_URL)
     if not allow_remote and not is_this_machine(url):
         raise ValueError(f"{url} is another machine, which would read questions and documents: set llm.allow_remote")
@@ -196,10 +172,7 @@ def ollama_url(setting: str, *, allow_remote: bool) -> str:
 
 
 def _complete_url(address: str) -> str:
-    """OLLAMA_HOST as Ollama reads it: scheme, host and port may be missing, and 0.0.0.0 is where a server listens.
-
-    An address that cannot be read is returned as it is, to be refused later.
-    """
+    """OLLAMA_HOST as Ollama reads it: scheme, host and port may be missing, and 0.0.0.0 means this machine."""
     address = address.strip().strip("\"'").strip()
     scheme, _, rest = address.rpartition("://")
     with suppress(ValueError):  # it is a name, an IPv4 address, or has a port or a path
@@ -218,11 +191,7 @@ def _complete_url(address: str) -> str:
 
 
 def server_url(url: str) -> str:
-    """The URL without a closing slash.
-
-    Raises:
-        ValueError: it is no http URL with a host, or holds a password, which would end up in logs.
-    """
+    """The URL without a closing slash; ValueError without a host or with a password, which would end up in logs."""
     if "@" in url:
         raise ValueError("a name or password in the address would end up in logs: leave it out")
     try:

@@ -1,26 +1,91 @@
-"""The texts that a question is searched with: what a language model writes for it, and what becomes of that."""
+"""What a search is given: which part of the index it may find, and the texts that it is searched with."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
 
 TextKind = Literal["question", "rewording", "passage", "answer", "keywords"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which sections a question may find: those that meet every field that is given. docs/scope.md has the forms."""
+
+    folders: tuple[str, ...] = ()
+    """In any of these folders or files: a path, or the end of one (`daily` is also `journal/daily/`)."""
+    tags: tuple[str, ...] = ()
+    """In documents that have all of these tags, or one below each (`project` has `project/alpha`)."""
+    since: str = ""
+    """In documents of this day or later: `2024`, `2024-05`, `2024-05-01`, `today`, `yesterday`, or
+    `7d`, `2w`, `3m`, `1y` ago."""
+    until: str = ""
+    """In documents of this day or earlier; `2024-05` is the whole month."""
+    where: tuple[str, ...] = ()
+    """In documents whose front matter has all of these: `status=draft`, or `status` for any value."""
+    without: tuple[str, ...] = ()
+    """Not those that hold one of these words or phrases."""
+    phrases: tuple[str, ...] = ()
+    """Those that hold all of these, word for word, whatever their case."""
+    not_folders: tuple[str, ...] = ()
+    """Not in any of these folders or files."""
+    not_tags: tuple[str, ...] = ()
+    """Not in documents that have one of these tags."""
+
+    def __bool__(self) -> bool:
+        """Whether it leaves anything out."""
+        return any(getattr(self, part.name) for part in fields(self))
+
+    def __add__(self, other: "Scope") -> "Scope":
+        """What both allow; of two days to begin or to end with, `other`'s."""
+        joined: dict[str, Any] = {}
+        for part in fields(self):
+            mine, theirs = getattr(self, part.name), getattr(other, part.name)
+            joined[part.name] = tuple(dict.fromkeys((*mine, *theirs))) if isinstance(mine, tuple) else theirs or mine
+        return Scope(**joined)
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """As it is written in a question: `in:daily`, `-car`, `"a phrase"`."""
+        forms: tuple[tuple[str, tuple[str, ...]], ...] = (
+            ("in:", self.folders),
+            ("-in:", self.not_folders),
+            ("tag:", self.tags),
+            ("-tag:", self.not_tags),
+            ("since:", (self.since,)),
+            ("until:", (self.until,)),
+            ("where:", self.where),
+            ("-", self.without),
+        )
+        named = (f"{key}{_quoted(value)}" for key, values in forms for value in values if value)
+        return (*named, *(f'"{phrase}"' for phrase in self.phrases))
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"' if any(sign.isspace() for sign in value) else value
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedScope:
+    """The part of an index that one question was searched in."""
+
+    scope: Scope
+    """Of the question and the options together."""
+    question: str
+    """What was searched for: the question without its filters."""
+    sections: int
+    """How many sections the scope has."""
+    documents: int
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
     """Other texts to search with, which a language model wrote without seeing the documents."""
 
-    rewordings: tuple[str, ...] = ()
-    """The question in other words; none is blank."""
-    passages: tuple[str, ...] = ()
-    """Hypothetical: what a document that answers it might say; none is blank."""
-    answer: str = ""
-    """One hypothetical answer as a whole, for the mode `answer`; may be blank."""
-    intent: str = ""
-    """One of `prompt.INTENTS`, or another word of the model's; empty when it gave none."""
-    entities: tuple[str, ...] = ()
-    """Names of things that an answer probably speaks of."""
+    rewordings: tuple[str, ...] = ()  # the question in other words; none is blank
+    passages: tuple[str, ...] = ()  # hypothetical: what a document that answers it might say; none is blank
+    answer: str = ""  # one hypothetical answer as a whole, for the mode `answer`; may be blank
+    intent: str = ""  # one of `prompt.INTENTS`, or another word of the model's; empty when it gave none
+    entities: tuple[str, ...] = ()  # names of things that an answer probably speaks of
 
     @property
     def texts(self) -> Iterator[tuple[TextKind, str]]:
@@ -42,14 +107,23 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
+class Correction:
+    """A word of a question that was searched for in another spelling."""
+
+    wrote: str
+    """As it was typed."""
+    searched: str
+    """As the documents write it, in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """One text of a search, and its weight in both kinds of search."""
 
     text: str
+    # At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`.
     semantic_weight: float
-    """At least 0; the weights of one search add up to 1. The question's is largest, except in the mode `average`."""
-    keyword_weight: float
-    """At least 0; the weights of one search add up to 1. The question's is always the largest."""
+    keyword_weight: float  # At least 0; the weights of one search add up to 1. The question's is always the largest.
     kind: TextKind = "question"
 
     @property
@@ -71,17 +145,14 @@ class Dropped:
 class ExpansionReport:
     """What was done to expand one question."""
 
-    note: str
-    """What was done, or why nothing was, in a few words."""
-    queries: tuple[Query, ...] = ()
-    """The texts that were searched with besides the question."""
+    note: str  # what was done, or why nothing was, in a few words
+    queries: tuple[Query, ...] = ()  # the texts that were searched with besides the question
     dropped: tuple[Dropped, ...] = ()
     intent: str = ""
     entities: tuple[str, ...] = ()
+    # How long the model took to write it, now or earlier (`cached`); None when no model was asked.
     milliseconds: float | None = None
-    """How long the model took to write it, now or earlier (`cached`); None when no model was asked."""
-    cached: bool = False
-    """Whether it came from the cache."""
+    cached: bool = False  # whether it came from the cache
 
     @property
     def used(self) -> bool:

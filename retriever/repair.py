@@ -15,18 +15,17 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.doctor import examine_snapshot
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
-from retriever.indexing.consent import forget_named, name_folders, named_folders, own_documents
+from retriever.indexing.consent import drop_widening_settings, forget_named, name_folders, read_named_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
-from retriever.indexing.snapshot import folder_of, remove_old_snapshots, renew_snapshot
+from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, writing
 from retriever.store.checking import find_damage
 from retriever.store.database import (
@@ -34,7 +33,7 @@ from retriever.store.database import (
     FILE_NAME,
     create_database,
     is_index,
-    kept_aside,
+    list_aside,
     open_database,
     transaction,
     translate_sqlite_errors,
@@ -65,15 +64,8 @@ Row = tuple[object, ...]
 def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder | None = None) -> Iterator[str]:
     """Makes an index whole; says what was done, a sentence each.
 
-    Args:
-        index: the index's folder.
-        progress: told how far indexing has come, where documents are indexed again.
-        encoder: the caller's own, as in `open_retriever`.
-
-    Raises:
-        IndexUnusableError: the index is locked, of another format, or the disk is full or read-only.
-        DocumentsError: a folder of documents is away; the damaged index is as it was.
-        EncoderError: a text whose vector was lost cannot be embedded; the damaged index is as it was.
+    Raises DocumentsError when a folder of documents is away, EncoderError when a lost vector cannot be made again: the
+    damaged index is then as it was. IndexUnusableError when it is locked, of another format, or cannot be written.
     """
     if not is_index(index):
         return
@@ -93,20 +85,20 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         empty_log(index)
         draft.mkdir(mode=0o700)
         try:
-            salvaged = salvage(index / FILE_NAME, draft)
-            report = fill_draft(draft, index, progress, encoder) if salvaged.folders else None
+            has_folders, saved = salvage(index / FILE_NAME, draft)
+            report = fill_draft(draft, index, progress, encoder) if has_folders else None
             swap(draft, index)
         finally:
             forget_named(draft)
             shutil.rmtree(draft, ignore_errors=True)
     yield f"a new index took the place of the damaged one, which was kept as {index / DAMAGED_NAME}"
-    yield salvaged.summary
+    yield saved
     if report is None:
         command = Command(f"index FOLDER --index {shlex.quote(str(index))}")
         yield f"which folders it held cannot be read; {command.render()}"
         return
     texts = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
-    yield f"{counted(report.documents, 'document')} indexed again: {texts}"
+    yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
 
 
 def repair_snapshot(index: Path) -> Iterator[str]:
@@ -121,11 +113,7 @@ def repair_snapshot(index: Path) -> Iterator[str]:
 
 
 def empty_log(index: Path) -> None:
-    """Moves what SQLite's log holds into the damaged database, so that the swap may remove the log.
-
-    Raises:
-        IndexLockedError: a process is reading the log, and did not stop in time.
-    """
+    """Moves what SQLite's log holds into the damaged database, so that the swap may remove the log."""
     uri = f"{(index / FILE_NAME).as_uri()}?mode=rw"
     with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
         connection.execute("PRAGMA writable_schema = ON")  # passes over a definition that is damaged
@@ -137,30 +125,28 @@ def empty_log(index: Path) -> None:
 def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Encoder | None) -> IndexReport:
     """Indexes the folders that a draft was given, with the settings and the consent of the damaged index."""
     with closing(create_database(draft)) as connection, transaction(connection):
-        own = own_documents(index, reading.index_settings(connection))
-        given = given_settings(DEFAULT_PROFILE, None, own)
+        own = drop_widening_settings(index, reading.index_settings(connection))
+        given = collect_settings(DEFAULT_PROFILE, None, own)
         # The new snapshot takes a higher number than those that are there, so that no folder stands in its way.
         numbers = [folder.name.removeprefix("snapshot-") for folder in index.glob("snapshot-*")]
         highest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         writing.set_meta(connection, "snapshot", str(highest))
     request = IndexRequest(draft, (), given.profile(), given.for_index(), encoder)
     # The draft may look at what this user has named for the index, not at all that its database names.
-    known = named_folders(index)
+    known = read_named_folders(index)
     name_folders(draft, [Path(folder) for folder in known.folders], known.documents or {})
     return update_index(request, progress or NoProgress())
 
 
 def swap(draft: Path, index: Path) -> None:
-    """Puts the draft in the place of the damaged database, which keeps its content under another name.
-
-    The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
-    """
+    """Puts the draft in the place of the damaged database, which keeps its content under another name."""
+    # The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
     with closing(create_database(draft)) as connection:
         number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     if number:
-        folder_of(draft, number).rename(folder_of(index, number))
-    for path in kept_aside(index):
+        locate_snapshot(draft, number).rename(locate_snapshot(index, number))
+    for path in list_aside(index):
         if path != draft:
             path.unlink()
     for log in LOGS:  # or SQLite would take them for the new database's
@@ -179,25 +165,10 @@ def swap(draft: Path, index: Path) -> None:
 # Out of a damaged index.sqlite, what no document can give back, and the vectors.
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
-    """What could be read of a damaged index."""
+def salvage(damaged: Path, draft: Path) -> tuple[bool, str]:
+    """Fills the database of a new index in the empty folder `draft`; nothing is written to the damaged one.
 
-    folders: tuple[str, ...]
-    """The indexed folders; empty when they cannot be read."""
-    summary: str
-    """How much was saved, and of what not everything could be read: a sentence for people."""
-
-
-def salvage(damaged: Path, draft: Path) -> Salvaged:
-    """Fills the database of a new index; nothing is written to the damaged one.
-
-    Args:
-        damaged: the database.
-        draft: the folder of the new index, empty.
-
-    Raises:
-        StorageError: the disk is full or read-only.
+    Returns whether it names folders, and how much was saved: a sentence for people.
     """
     saved, broken = {}, []
     uri = f"{damaged.as_uri()}?mode=ro"
@@ -209,7 +180,7 @@ def salvage(damaged: Path, draft: Path) -> Salvaged:
             settings = "{}"
             try:
                 (settings,) = source.execute("SELECT value FROM meta WHERE key = 'settings'").fetchone()
-                given_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
+                collect_settings(DEFAULT_PROFILE, None, json.loads(settings)).profile()
             except (*UNREADABLE, RetrieverError, ValueError, TypeError, AttributeError):
                 settings = "{}"
                 broken.append("settings")
@@ -221,10 +192,10 @@ def salvage(damaged: Path, draft: Path) -> Salvaged:
                 saved[name] = target.total_changes - before
             remove_odd_vectors(target)
             target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
-        folders = tuple(path for (path,) in target.execute("SELECT path FROM folders ORDER BY folder_key"))
-    counts = ", ".join(counted(count, name) for name, count in saved.items() if count) or "nothing"
+        has_folders = bool(reading.folders(target))
+    counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
     lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
-    return Salvaged(folders, f"saved of the damaged one: {counts}{lost}")
+    return has_folders, f"saved of the damaged one: {counts}{lost}"
 
 
 def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:

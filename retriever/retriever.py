@@ -10,9 +10,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.browse import Excerpt, find_node, load_tree, read_excerpt
+from retriever.browse import Excerpt, load_tree, read_excerpt
 from retriever.deadline import Deadline, StageTimes
-from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, ScopeError, SnapshotError
 from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
 from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
 from retriever.files import Closing
@@ -21,19 +21,20 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
-from retriever.query import Expansion
+from retriever.query import Correction, Expansion, Scope, SearchedScope
+from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import search
 from retriever.searching.confidence import assess
 from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.question import clean_question
+from retriever.searching.question import ReadQuestion, clean_question, phrase_flag, read_question
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
 from retriever.store import text_vectors
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, StageName
+from retriever.types import Answer, Hit, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Retriever(Closing):
     def __init__(self, request: IndexRequest, profile_name: str) -> None:
         self.profile = request.profile
         self.profile_name = profile_name
+        self.path = request.index
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
         self._index = OpenIndex(request.index)
         self._is_closed = False
@@ -97,31 +99,39 @@ class Retriever(Closing):
         *,
         recent_context: str = "",
         focus: Sequence[str] = (),
+        scope: Scope | None = None,
     ) -> Answer:
         """The sections that answer the question, best first.
 
         Args:
-            question: in any words.
+            question: in any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/scope.md).
             expansion: other wordings of it, in place of those that a language model would write.
             recent_context: the conversation so far, for the language model to understand the question by.
             focus: kinds of things for it to write about.
+            scope: what may be found, beside the filters in the question.
 
         Raises:
-            QuestionError: the question is empty.
+            QuestionError: the question is empty, or has filters alone; a filter names what is not there (ScopeError).
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
-        request = SearchRequest(clean_question(question, recorder), expansion, recent_context, tuple(focus))
+        read = read_question(clean_question(question, recorder))
         with self._use() as index:
             with recorder.stage(StageName.REFRESH) as note:
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        expanded = self._expander.expand(request, self.view, recorder)  # other threads ask while the model writes
+        flags = self._find_flags(read)
+        text, within = read.settle(flags)
+        mended, corrections = self._mend(SearchRequest(text, expansion, recent_context, tuple(focus)))
+        expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
+        notes = tuple(phrase_flag(flag) for flag in flags)
+        expanded = replace(expanded, asked=read.asked, scope=(scope or Scope()) + within, notes=notes)
         with self._use() as index:
             answer = self._answer(index, expanded, fresh, recorder)
+            answer = replace(answer, corrections=corrections)
             self._stage_times.record(answer.trace.stages)
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             if answer.expansion is not None and expansion is None:
@@ -140,22 +150,24 @@ class Retriever(Closing):
         *,
         recent_context: str = "",
         focus: Sequence[str] = (),
+        scope: Scope | None = None,
     ) -> "AnswerInContext":
         """The sections that answer the question as context for a prompt.
 
         Args:
-            question: as in `search`, and so are the three below.
+            question: as in `search`, and so are the four below.
             max_tokens: how long the context may be; None for the profile's `context_tokens`.
             expansion: other wordings of the question.
             recent_context: the conversation so far.
             focus: kinds of things to write about.
+            scope: what may be found.
 
         Raises:
             UsageError: `max_tokens` has no room for any section.
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus)
+        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus, scope=scope)
         from retriever.context.gather import ask_for_context
 
         return ask_for_context(ask, self.view, most, self.access)
@@ -184,6 +196,11 @@ class Retriever(Closing):
             tree = load_tree(view.connection)
             return tuple(tree.walk(find_node(view.connection, tree, reference) if reference else None, depth))
 
+    def count_folders(self) -> dict[str, tuple[int, int]]:
+        """Node ids of folders -> how many files are below each, and how many sections."""
+        with self.view() as view:
+            return load_tree(view.connection).count_folders()
+
     def read(self, reference: str) -> Excerpt:
         """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
@@ -198,10 +215,29 @@ class Retriever(Closing):
             count_opening(self._index.path, excerpt.node_id)
         return excerpt
 
-    def status(self) -> Status:
-        """What is indexed, and which files changed since."""
+    def similar(self, reference: str, count: int = 10, *, same_file: bool = False) -> SimilarSections:
+        """The sections that are nearest in meaning to a section, with all below it, or to a file.
+
+        Args:
+            reference: a node id or a path.
+            count: how many at most.
+            same_file: whether other sections of the same file count; they are marked.
+
+        Raises:
+            UsageError: there is no such section or file, it has no text, or the index has no vectors.
+        """
+        from retriever.similar import find_similar
+
         with self.view() as view:
-            return read_status(view, self._watch, self.profile)
+            return find_similar(
+                view, reference, self.access, count, same_file=same_file, how=self.profile.vector_search
+            )
+
+    def status(self, *, details: bool = False) -> Status:
+        """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
+        with self.view() as view:
+            status = read_status(view, self._watch, self.profile, details=details)
+        return replace(status, index=replace(status.index, note=self._request.note))
 
     @property
     def access(self) -> FolderAccess:
@@ -241,6 +277,20 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
 
+    def _mend(self, request: SearchRequest) -> tuple[SearchRequest, tuple[Correction, ...]]:
+        """The request with the typing mistakes of its question mended, and these."""
+        if self.profile.exact:
+            return request, ()
+        from retriever.embedding import is_english_word
+        from retriever.lexical.spelling import correct
+
+        with self.view() as view:
+            spellings = view.spellings if view.number else None
+            if spellings is None:
+                return request, ()
+            question, corrections = correct(request.question, spellings, is_english_word)
+        return replace(request, question=question), corrections
+
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
@@ -270,21 +320,51 @@ class Retriever(Closing):
             if not view.number:
                 share = f"{text_vectors.embedded_share(view.connection):.0%} of its texts are embedded"
                 raise NoIndexError(f"the index {index.path} is not finished ({share})", hint=Command("index FOLDER"))
-            hits, words = search(view, self._models, expanded, self.profile, self._reranker, recorder)
-            state = read_state(view, fresh)
+            part, searched, notes = self._find_part(view, expanded)
+            hits: tuple[Hit, ...] = ()
+            words: tuple[str, ...] = ()
+            if searched is None or searched.sections:
+                hits, words = search(part, self._models, expanded, self.profile, self._reranker, recorder)
+            state = replace(read_state(view, fresh), note=self._request.note)
         assessment = assess(recorder.signals)
         return Answer(
-            question=expanded.question,
+            question=expanded.asked,
             profile=self.profile_name,
             hits=hits,
-            verdict=assessment.verdict,
-            confidence=assessment.confidence,
+            verdict=assessment.verdict if hits else "none",
+            confidence=assessment.confidence if hits else 0.0,
             matched_words=words,
             index=state,
             degraded=tuple(recorder.degraded),
             trace=recorder.trace(),
             expansion=recorder.expansion,
+            scope=searched,
+            notes=notes,
         )
+
+    def _find_flags(self, read: ReadQuestion) -> tuple[str, ...]:
+        """The words with a dash that are no filter, because the documents write them so."""
+        if not read.doubtful:
+            return ()
+        from retriever.searching.scope import find_flags
+
+        with self.view() as view:
+            return find_flags(view, read.doubtful) if view.number else ()
+
+    def _find_part(self, view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:
+        """What of the index may be found, as it is told, and notes on it."""
+        scope, notes = expanded.scope, expanded.notes
+        if not scope:
+            return view, None, notes
+        try:
+            part = view.within(scope)
+        except ScopeError as error:
+            if error.term in expanded.asked:
+                error.hint = "if that is no filter, put it in quotation marks"
+            raise
+        assert part.part is not None
+        searched = SearchedScope(scope, expanded.question, len(part.part.node_keys), part.part.documents)
+        return part, searched, (*notes, part.part.reason) if part.part.reason else notes
 
     def _rebuild(self, index: OpenIndex, number: int) -> bool:
         """Makes a new snapshot, for which nothing is embedded; whether that was possible."""

@@ -1,6 +1,7 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
@@ -10,6 +11,7 @@ from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import EncodedQueries, OpenModels, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
 from retriever.searching.hits import HitSettings, build_hits
+from retriever.searching.names import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
 from retriever.searching.sources import (
@@ -36,16 +38,7 @@ def search(
     reranker: Reranker | None,
     recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
-    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest.
-
-    Args:
-        view: the index in one state.
-        models: the encoders for questions to it.
-        expanded: the question with the texts that may be searched with besides it.
-        profile: the settings of every stage.
-        reranker: puts the candidates into their last order; None where the profile has none.
-        recorder: of this search.
-    """
+    """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
     fusion = profile.part(Fusion)
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
@@ -63,6 +56,12 @@ def search(
     recorder.signals = gather_signals(view, semantic, keyword)
 
     direct = [*semantic.rankings, *keyword.rankings]
+    with recorder.stage(StageName.NAME) as note:
+        named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
+        note.text = f"{len(named.items)} sections" if named else "none"
+        direct += [named] if named else []
+    if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
+        direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
     with recorder.stage(StageName.NEIGHBORS) as note:
@@ -78,7 +77,9 @@ def search(
     request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)
     candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
     with recorder.stage(StageName.HITS) as note:
-        hits = build_hits(view, candidates[: profile.top_k], keyword.words, profile.part(HitSettings))
+        hits = build_hits(
+            view, candidates[: profile.top_k], expanded.question, keyword.words, profile.part(HitSettings)
+        )
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     recorder.rankings.extend(weigh_rankings(rankings, fusion))

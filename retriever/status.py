@@ -1,10 +1,13 @@
 """What an index holds, and how it stands to its folders."""
 
 import contextlib
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
+from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
-from retriever.indexing.consent import named_folders
+from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
@@ -16,49 +19,73 @@ class Status:
     """What an index holds, and how it stands to its folders."""
 
     index: IndexState
-    encoder: str
-    """The embedding model's kind and name."""
-    size_bytes: int
-    """Of the index's folder."""
-    changed_files: tuple[str, ...]
-    """Files that are new, different or gone since they were indexed."""
-    skipped: tuple[tuple[str, str], ...]
-    """Files that could not be read, or not all of them, and why."""
+    encoder: str  # the embedding model's kind and name
+    size_bytes: int  # of the index's folder
+    changed_files: tuple[str, ...]  # files that are new, different or gone since they were indexed
+    skipped: tuple[tuple[str, str], ...]  # what looks like a document and is not read, and why
     broken_links: int
-    coverage: float
-    """The share of the chunks that have a vector, 0 to 1."""
+    coverage: float  # the share of the chunks that have a vector, 0 to 1
+    remarks: tuple[tuple[str, str], ...] = ()  # files that are read, and what in them is not as it should be
+    forgotten: tuple[tuple[str, str], ...] = ()  # what `forget` keeps out, each with how to take it back
+    details: "StatusDetails | None" = None  # None where they were not asked for
 
 
-def read_status(view: View, watch: Watch, profile: Profile) -> Status:
+@dataclass(frozen=True, slots=True)
+class StatusDetails:
+    """What else the documents and their folders are like; it takes a look at every link and file."""
+
+    broken_links: tuple[tuple[str, int, str, str], ...]  # (file, line, target as written, why it leads nowhere)
+    duplicates: tuple[tuple[str, ...], ...]  # files with the same content
+    unread_formats: tuple[tuple[str, int], ...]  # endings of files that are no documents, and how many have them
+
+
+def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = False) -> Status:
     """The status of an open index; the folders are looked at now."""
-    from retriever.indexing.forget import forgotten_files  # a question reads the state alone
+    from retriever.indexing.forget import list_forgotten  # a question reads the state alone
 
+    skipped = reading.skipped(view.connection)
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
-    size = 0
-    for file in view.index.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # a writer may remove one meanwhile
-            size += file.stat().st_size if file.is_file() else 0
     return Status(
         index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
-        size_bytes=size,
+        size_bytes=measure_folder(view.index),
         changed_files=tuple(path for diff in diffs for path in diff.paths),
-        skipped=(
-            *reading.skipped(view.connection),
-            *reading.warnings(view.connection),
-            *problems,
-            *forgotten_files(view.connection),
-        ),
+        skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else 1.0,
+        remarks=(*reading.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
+        forgotten=tuple(list_forgotten(view.connection)),
+        details=read_details(view, profile) if details else None,
+    )
+
+
+def _is_gitignore(path: str) -> bool:
+    return path.rpartition("/")[2] == ".gitignore"
+
+
+def read_details(view: View, profile: Profile) -> StatusDetails:
+    """The details of an open index; folders that are not named for it, or are away, are passed over."""
+    from pageindex.files import CorpusOptions, count_other_formats
+    from pageindex.ignore import CorpusError
+
+    named, formats = read_named_folders(view.index).folders, Counter[str]()
+    options = CorpusOptions(profile.documents.suffixes, profile.documents.ignore, profile.documents.max_file_bytes)
+    for folder in reading.folders(view.connection):
+        if folder.path in named:
+            with contextlib.suppress(CorpusError):
+                formats += count_other_formats(Path(folder.path), options)
+    return StatusDetails(
+        broken_links=reading.broken_links(view.connection),
+        duplicates=reading.duplicates(view.connection),
+        unread_formats=tuple(sorted(formats.items(), key=lambda item: (-item[1], item[0]))),
     )
 
 
 def read_state(view: View, freshness: Freshness) -> IndexState:
     """What is searched, and how fresh it is."""
-    counts, named = view.counts, named_folders(view.index).folders
+    counts, named = view.counts, read_named_folders(view.index).folders
     folders = tuple(folder.path for folder in reading.folders(view.connection))
     return IndexState(
         path=str(view.index),

@@ -7,29 +7,24 @@ SNIPPET_CHARS = 300
 _SPACE = re.compile(r"\s+")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the passage; not `rows[i][j]`.
 _REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
-_MARKS = ("#", "```", "~~~")  # a line that begins so says nothing by itself
 
 
 def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collection[str]]) -> str:
     """At most about 300 characters of a text, as one line, from the sentence on that holds most of the words.
 
-    Where only code or a table holds any of them, or there is no prose, its lines are shown as they are.
-
-    Args:
-        text: Markdown.
-        words: the question's, as `words_of` gives them.
-        words_of: a text's words.
+    It is what a page shows of the text. Where only code or a table holds any of the words, or there is no prose, the
+    lines of these are shown too: code as it stands, a table's row as its cells. `words_of` cuts a text into such words.
     """
-    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
-    from pageindex.summary import prose_sentences
+    from pageindex.plain import drop_unseen, plain_lines
 
     def count_matches(pieces: Sequence[str]) -> list[int]:
         return [len(set(words) & set(words_of(piece))) for piece in pieces]
 
-    lines = [line for line in text.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith(_MARKS)]
-    pieces = list(prose_sentences(_REFERENCE.sub(r"\1", text), References()))
+    seen = _REFERENCE.sub(r"\1", drop_unseen(text))
+    pieces = split_sentences(seen)
     matched = count_matches(pieces)
-    if not any(matched):
+    if not any(matched) and (not pieces or any(count_matches([seen]))):
+        lines = list(plain_lines(seen))
         matched_lines = count_matches(lines)
         if any(matched_lines) or not pieces:
             pieces, matched = lines, matched_lines
@@ -37,8 +32,16 @@ def snippet(text: str, words: Collection[str], words_of: Callable[[str], Collect
         return ""
     is_whole = len(" ".join(pieces)) <= SNIPPET_CHARS
     start = 0 if is_whole else max(range(len(pieces)), key=lambda place: (matched[place], -place))
-    shown = _SPACE.sub(" ", " ".join(pieces[start:])).strip()
+    shown = _SPACE.sub(" ", " ".join(pieces[start:])).strip().removesuffix(";")
     return ("… " if start else "") + cut(shown, SNIPPET_CHARS)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of the prose in a text, without markup; of code, tables and headings none."""
+    from pageindex.markdown import References  # with markdown-it, 25 ms that who only cuts a text does not spend
+    from pageindex.summary import prose_sentences
+
+    return list(prose_sentences(_REFERENCE.sub(r"\1", text), References()))
 
 
 def cut(text: str, max_chars: int) -> str:
@@ -53,10 +56,7 @@ def cut(text: str, max_chars: int) -> str:
 
 
 def cut_around(text: str, start: int, end: int, max_chars: int) -> str:
-    """At most `max_chars` characters of a text, those from `start` to `end` in the middle; ellipses where it was cut.
-
-    What is cut, is cut at words. Where the text ends on one side, the other side has more.
-    """
+    """At most `max_chars` characters, `start` to `end` in the middle; cut at words, with ellipses."""
     if len(text) <= max_chars or start == 0:
         return cut(text, max_chars)
     beside = max(0, max_chars - (end - start))

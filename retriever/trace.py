@@ -15,8 +15,7 @@ class Note:
     """What a stage says of itself."""
 
     text: str = ""
-    skipped: bool = False
-    """Whether it is switched off, or has nothing to do."""
+    skipped: bool = False  # whether it is switched off, or has nothing to do
 
     def skip(self, reason: str = "") -> None:
         """Note that the stage does nothing, and why where that is not plain."""
@@ -34,8 +33,7 @@ class Recorder:
     signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
     deadline: Deadline = field(default_factory=Deadline)
-    order: tuple[str, ...] = ()
-    """The candidates in their last order."""
+    order: tuple[str, ...] = ()  # the candidates in their last order
 
     @contextmanager
     def stage(self, name: StageName) -> Iterator[Note]:
@@ -68,10 +66,8 @@ class Recorder:
 class Spent:
     """Milliseconds of one question, by the clock."""
 
-    opening: float
-    """Loading, indexing what was given with --docs, opening the index."""
-    total: float
-    """That and the search."""
+    opening: float  # loading, indexing what was given with --docs, opening the index
+    total: float  # that and the search
 
     def __str__(self) -> str:
         """`0.24 s`."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
-from retriever.query import ExpansionReport
+from retriever.query import Correction, ExpansionReport, SearchedScope
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
@@ -88,6 +88,8 @@ class Source(StrEnum):
     """The chunks whose vectors are nearest to the question's."""
     KEYWORD = "keyword"
     """The question's words, by BM25."""
+    NAME = "name"
+    """What bears the question as its title, file name or alias, or holds an identifier letter by letter."""
     TOKEN_MATCH = "token_match"
     """Late interaction: the question's tokens beside those of each candidate, by MaxSim."""
     NEIGHBORS = "neighbors"
@@ -197,6 +199,8 @@ class Hit:
     """Relative to `folder`, with `/` on every system."""
     span: Span
     """The section's own lines in the file."""
+    passage: Span
+    """Those of them that answer, as far as words tell; all of them where nothing in the section stands out."""
     title: str
     breadcrumb: tuple[str, ...]
     """Titles above it, outermost first."""
@@ -205,17 +209,63 @@ class Hit:
     summary: str
     """At most `final_summary_chars` characters, cut at a word with an ellipsis."""
     text: str
-    """The section's own text, at most `final_text_chars` characters."""
+    """The section's own text, at most `final_text_chars` characters; from its passage on where that would not be in
+    them."""
     text_cut: bool
     """Whether `text` is shorter than the section."""
     score: float
     scale: str
     """What the score is: `rrf` (a sum of weights / (k + rank)), `convex` or `blended` (of weighted scores), `reranked`
-    (0 to 1 and what entities add; docs/reranking.md). Comparable within one answer only."""
+    (0 to 1 and what entities add; docs/reranking.md), `several` (of several indexes: confidence / (k + rank)).
+    Comparable within one answer only."""
     evidence: tuple[Evidence, ...]
     """Largest share first."""
+    matched_fields: tuple[tuple[str, str], ...] = ()
+    """(key, value) of its document's front matter that the question or a filter names: `aliases`, `tags` ..."""
+    words: tuple[str, ...] = ()
+    """The question's words that it has, as the question writes them; neighbors in the question are one phrase."""
+    reasons: tuple[str, ...] = ()
+    """What else speaks for it, in words: `near in meaning`, `beside "Install"`; the largest share first."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
-    """As `CitationState` in citations.py; where the text has `moved`, `span` is its new place."""
+    """As `CitationState` in citations.py; where the text has `moved`, `span` and `passage` are its new place."""
+    sentence: str = ""
+    """The sentence of the passage that is nearest to the question by words, as plain text; empty where none is."""
+    index: str = ""
+    """The name of its index, where several were asked."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`, the lines of the passage."""
+        return f"{self.file}:{self.passage}"
+
+    def __repr__(self) -> str:
+        return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SimilarSection:
+    """A section that is near in meaning to another one."""
+
+    rank: int
+    """From 1."""
+    node_id: str
+    folder: str
+    """The indexed folder, absolute."""
+    file: str
+    """Relative to `folder`, with `/` on every system."""
+    span: Span
+    """The section's own lines in the file."""
+    title: str
+    breadcrumb: tuple[str, ...]
+    """Titles above it, outermost first."""
+    summary: str
+    """Its first sentences, at most about 200 characters."""
+    similarity: float
+    """The cosine of the means of both sections' chunk vectors, -1 to 1."""
+    is_same_file: bool
+    """Whether it is in the file of the other one."""
+    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
+    """As in `Hit`."""
 
     @property
     def citation(self) -> str:
@@ -223,7 +273,20 @@ class Hit:
         return f"{self.file}:{self.span}"
 
     def __repr__(self) -> str:
-        return f"<Hit {self.rank}: {self.citation} {self.title!r}>"
+        return f"<SimilarSection {self.rank}: {self.citation} {self.similarity:.2f}>"
+
+
+@dataclass(frozen=True, slots=True)
+class SimilarSections:
+    """What is near in meaning to a section or file."""
+
+    node_id: str
+    """The section, with all below it, or the file that was asked about."""
+    file: str
+    """Relative to its indexed folder."""
+    title: str
+    sections: tuple[SimilarSection, ...]
+    """Nearest first; empty where there is nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +310,8 @@ class IndexState:
     """Files that could not be read; `status` names them."""
     unchecked_folders: int = 0
     """Folders that are not looked at, because nobody has named them for this index."""
+    note: str = ""
+    """Why this index was asked, where nobody named it and it is not the one of the current folder."""
 
     @property
     def fresh(self) -> bool:
@@ -264,6 +329,7 @@ class StageName(StrEnum):
     EMBED = "embed"
     SEMANTIC = "semantic"
     KEYWORD = "keyword"
+    NAME = "name"
     NEIGHBORS = "neighbors"
     FUSE = "fuse"
     TOKEN_MATCH = "token_match"
@@ -354,8 +420,16 @@ class Answer:
     degraded: tuple[Degradation, ...]
     """What was skipped or failed, and why; empty when all went well."""
     trace: Trace
+    corrections: tuple[Correction, ...] = ()
+    """The words of the question that were searched for in another spelling."""
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
+    scope: SearchedScope | None = None
+    """The part of the index that was searched; None for all of it."""
+    notes: tuple[str, ...] = ()
+    """How the question was read where that may surprise, and why a scope left nothing, as sentences."""
+    indexes: tuple[IndexState, ...] = ()
+    """Each of them, where several indexes were asked; `index` is then the sum of all, without a path."""
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"

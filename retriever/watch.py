@@ -26,8 +26,8 @@ RETRY_S = 10.0  # a failed run is tried again after this long, or when something
 class WatchEvent:
     """One update of the index."""
 
+    # Documents that looked different from the run before, sorted: the folder, and the path in it.
     files: tuple[tuple[str, str], ...]
-    """Documents that looked different from the run before, sorted: the folder, and the path in it."""
     report: IndexReport
 
 
@@ -53,14 +53,7 @@ class Watcher:
         self._retry_at = 0.0
 
     def follow(self) -> Iterator[WatchEvent | RetrieverError]:
-        """Indexes at once, then after every change, until it is interrupted.
-
-        Yields:
-            Each run; a failure, which is tried again, once.
-
-        Raises:
-            RetrieverError: the first run failed.
-        """
+        """Indexes at once, then after every change; yields each run, and each later failure, which is tried again."""
         yield self._update(self._look(), self._folders)
         reported = ""
         for is_notified in wait_for_changes(self._folders):
@@ -113,12 +106,7 @@ class Watcher:
 
 
 def wait_for_changes(folders: Sequence[Path]) -> Iterator[bool]:
-    """Yields every LOOK_MS at the latest: whether something may have changed meanwhile.
-
-    Raises:
-        KeyboardInterrupt: a handler of a signal raised something.
-        DocumentsError: the system cannot watch the folders.
-    """
+    """Yields every LOOK_MS at the latest: whether something may have changed meanwhile."""
     from watchfiles import watch  # 60 ms, where something is watched
 
     while True:

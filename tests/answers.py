@@ -7,24 +7,17 @@ from pageindex.node import Span
 from retriever.types import Answer, Evidence, Hit, IndexState, Ranked, Ranking, Signals, Source, Stage, Trace
 
 HIT = Hit(
-    rank=1,
-    node_id="guide/mail.md#mail/after-the-response",
-    folder="/docs",
-    file="guide/mail.md",
-    span=Span(12, 34),
-    title="After the response",
-    breadcrumb=("Mail",),
+    rank=1, node_id="guide/mail.md#mail/after-the-response", folder="/docs", file="guide/mail.md", span=Span(12, 34),
+    passage=Span(12, 34), title="After the response", breadcrumb=("Mail",), score=0.0312, scale="rrf",
     snippet="Send an email after the response has gone out: add it to the background tasks.",
     summary="Send an email after the response.",
-    text="## After the response\n\nSend an email:\n\n    tasks.add_task(send, address)\n",
-    text_cut=False,
-    score=0.0312,
-    scale="rrf",
+    text="## After the response\n\nSend an email:\n\n    tasks.add_task(send, address)\n", text_cut=False,
     evidence=(
         Evidence(Source.SEMANTIC, 1, 0.7134, "cosine", 0.0164, Span(12, 20)),
         Evidence(Source.KEYWORD, 3, 12.41, "bm25", 0.0148),
     ),
-)
+    words=("send an email", "after the response"), reasons=("nearest in meaning",),
+)  # fmt: skip
 
 STATE = IndexState(path="/index", folders=("/docs",), snapshot=7, documents=155, sections=1203, chunks=3204)
 
@@ -41,21 +34,13 @@ TRACE = Trace(
 
 
 def hit(**changes: Any) -> Hit:  # noqa: ANN401 - whatever the fields hold
-    """The hit, changed."""
     return replace(HIT, **changes)
 
 
 def answer(*hits: Hit, **changes: Any) -> Answer:  # noqa: ANN401 - as above
-    """An answer with those hits, changed."""
     whole = Answer(
-        question="send an email after the response has gone out",
-        profile="balanced",
-        hits=hits,
-        verdict="answered" if hits else "none",
-        confidence=0.875 if hits else 0.0,
-        matched_words=("send", "email", "respons", "gone"),
-        index=STATE,
-        degraded=(),
-        trace=TRACE,
-    )
+        question="send an email after the response has gone out", profile="balanced", hits=hits,
+        verdict="answered" if hits else "none", confidence=0.875 if hits else 0.0,
+        matched_words=("send", "email", "respons", "gone"), index=STATE, degraded=(), trace=TRACE,
+    )  # fmt: skip
     return replace(whole, **changes)

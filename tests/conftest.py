@@ -1,6 +1,6 @@
 """What all tests share."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,7 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from tests.fake_library import FakeLibrary
+    from tests.program import Cli
     from tests.shelf import Shelf
 
 # Machines that run tests are shared and slow at times: an example's time is no property of the code.
@@ -17,11 +18,27 @@ settings.load_profile("shared")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A data folder for the tests alone: it holds which folders were named for an index."""
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Folders for the tests alone: of data, which remembers the folders of an index, and of what a model wrote."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp("home")))
         yield
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> "Cli":
+    from hybrid_retrieve import main
+    from tests.program import Printed
+
+    def run(*arguments: str | Path, code: int | Collection[int] = 0) -> Printed:
+        capsys.readouterr()
+        ended = main([str(argument) for argument in arguments])
+        printed = Printed(*capsys.readouterr())
+        assert ended in ({code} if isinstance(code, int) else code), printed
+        return printed
+
+    return run
 
 
 @pytest.fixture
@@ -53,11 +70,3 @@ def _index_pages(place: Path) -> "Shelf":
     shelf.update()
     shelf.encoder.encoded = 0
     return shelf
-
-
-@pytest.fixture(scope="session")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The index of the pages of tests/real/served.py, made with the bundled model; only read."""
-    from tests.real.served import indexed
-
-    return indexed(tmp_path_factory.mktemp("served"))

@@ -17,48 +17,31 @@ from retriever.browse import Excerpt
 from retriever.context.budget import build_context
 from retriever.context.gather import AnswerInContext
 from retriever.context.sections import Section
-from retriever.display.json import hit_object
+from retriever.display.json import dump_hit
 from retriever.doctor import CheckUp, Finding
 from retriever.expansion.cache import ExpansionMetrics, Gain
 from retriever.history import QuestionLog
+from retriever.indexes import ListedIndex
 from retriever.indexing.forget import ForgetReport
 from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
 from retriever.status import Status
 from retriever.store.queries import StoredQuery
-from retriever.types import Answer, IndexReport
+from retriever.types import Answer, IndexReport, SimilarSection, SimilarSections
 from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
 REPORT = IndexReport(
-    path="/index",
-    folders=("/docs",),
-    added=3,
-    changed=1,
-    moved=0,
-    removed=2,
-    unchanged=151,
-    documents=155,
-    sections=1203,
-    chunks=3204,
-    embedded=40,
-    reused_vectors=2,
-    skipped=(("bad.md", "it holds NUL bytes"),),
-    seconds=4.13,
-    snapshot=8,
-)
+    path="/index", folders=("/docs",), added=3, changed=1, moved=0, removed=2, unchanged=151, documents=155,
+    sections=1203, chunks=3204, embedded=40, reused_vectors=2, skipped=(("bad.md", "it holds NUL bytes"),),
+    seconds=4.13, snapshot=8,
+)  # fmt: skip
 RECORD = {
-    "asked_at": "2030-01-02T03:04:05+00:00",
-    "question": "how?\x1b",
-    "profile": "balanced",
-    "verdict": "weak",
-    "confidence": 0.25,
+    "asked_at": "2030-01-02T03:04:05+00:00", "question": "how?\x1b", "profile": "balanced", "verdict": "weak",
+    "confidence": 0.25, "hits": [dump_hit(HIT, full=True)], "index": {"snapshot": 7},
     "expansions": [{"text": "in which way?", "semantic_weight": 0.5, "keyword_weight": 0.5}],
-    "hits": [hit_object(HIT, full=True)],
-    "index": {"snapshot": 7},
-    "degraded": ["semantic: no model"],
-    "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
-}
+    "degraded": ["semantic: no model"], "stages": [{"name": "semantic", "milliseconds": 4.25, "note": ""}],
+}  # fmt: skip
 HISTORY = create_autospec(QuestionLog, instance=True)
 HISTORY.queries.return_value = (StoredQuery(12, "2030-01-02T03:04:05+00:00", "how?\x1b", "weak", HIT.citation),)
 HISTORY.record.side_effect = lambda key: {"id": key, **RECORD}
@@ -117,7 +100,6 @@ def read_nodes(reference: str = "", depth: int | None = None) -> tuple[Node, ...
 
 
 def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
-    """Puts a new one in the library's place."""
     library = FakeLibrary()
     retriever = library.retriever
     retriever.__enter__.return_value = retriever
@@ -129,6 +111,10 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     retriever.read.return_value = Excerpt(
         HIT.node_id, HIT.folder, HIT.file, HIT.span, HIT.text, HIT.title, HIT.breadcrumb
     )
+    near = SimilarSection(
+        1, HIT.node_id, HIT.folder, HIT.file, HIT.span, HIT.title, HIT.breadcrumb, "It is.", 0.7, False
+    )
+    retriever.similar.return_value = SimilarSections("a.md", "a.md", "A\x1b", (near,))
     retriever.status.return_value = Status(STATE, "onnx all-MiniLM-L6-v2-int8", 22_900_000, (), (), 3, 1.0)
     retriever.metrics.return_value = ExpansionMetrics(4, 0.5, 0.25, 0.1, 1200.0, 3400.0, (Gain("set, full", 0.6, 0.9),))
     for name, result in {
@@ -140,12 +126,18 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         "forget_documents": ForgetReport("/index", ("a.md",), 1, (), 0.1),
         "check_up": CheckUp((Finding("index", "index", "well", "/index"),)),
         "open_history": HISTORY,
+        "list_indexes": (ListedIndex("docs", "/index", ("/docs",), (), 155, 22_900_000, 1_900_000_000.0),),
+        "drop_index": Path("/index"),
     }.items():
         library.replace(name, result, monkeypatch)
+    monkeypatch.setattr(
+        "retriever.indexing.places.find_several", lambda names: dict.fromkeys(names or ["docs"], "/index")
+    )
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
+    monkeypatch.setattr("retriever.command_line.serve.open_browser", lambda *_: None)
     monkeypatch.setattr("retriever.command_line.serve.run_resident", lambda *_, **given: 0)
-    monkeypatch.setattr("retriever.command_line.serve.resident_state", lambda: None)
+    monkeypatch.setattr("retriever.command_line.serve.read_resident_state", lambda: None)
     monkeypatch.setattr("retriever.serving.http.run", lambda app, listener, address: None)
     monkeypatch.setattr("retriever.serving.http.listen", lambda host, port: socket.create_server(("127.0.0.1", 0)))
     return library

@@ -13,7 +13,7 @@ from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import Encoder, FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
@@ -21,8 +21,6 @@ from tests.shelf import CountingEncoder, Shelf
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A command that is interrupted."""
-
     name: str
     prepare: Callable[[Shelf], object]
     """Makes the documents and the index as they are before."""
@@ -54,7 +52,7 @@ class TwoModels(Shelf):
         super().__init__(place, pages)
         os.environ["TOKENIZERS_PARALLELISM"] = "false"
         for model in ({}, OTHER_MODEL):
-            encoder = open_encoder(given_settings(DEFAULT_PROFILE, model, None, {}).profile().encoder)
+            encoder = open_encoder(collect_settings(DEFAULT_PROFILE, model, None, {}).profile().encoder)
             assert encoder is not None, "the bundled model"
             encoder.encode_documents(["a text"])
 
@@ -71,9 +69,14 @@ def pages(number: int, kind: str) -> dict[str, str]:
     }
 
 
-def _request(shelf: Shelf) -> IndexRequest:
-    given = given_settings(DEFAULT_PROFILE, None, None, {})
-    return IndexRequest(shelf.index, (), given.profile(), given.for_index(), shelf.encoder, 0.0)
+def chapter_pages(number: int) -> dict[str, str]:
+    return {
+        f"chapter-{n}.md": "".join(
+            f"{'##' if part else '#'} Chapter {n} part {part}\n\nIt speaks of topic{n * 7 + part} alone.\n\n"
+            for part in range(8)
+        )
+        for n in range(number)
+    }
 
 
 def _changed(shelf: Shelf) -> None:
@@ -112,7 +115,7 @@ def _update(shelf: Shelf) -> object:
 
 
 def _read_by(shelf: Shelf, model: Mapping[str, Any]) -> int:
-    given = given_settings(DEFAULT_PROFILE, model, None, {})
+    given = collect_settings(DEFAULT_PROFILE, model, None, {})
     request = IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), None, 0.0)
     report = update_index(request, NoProgress())
     shelf.encoder.encoded += report.embedded
@@ -126,15 +129,12 @@ SCENARIOS = (
     Scenario("deleting", _deleted, _update),
     Scenario("rebuilding", _without_snapshot, _update),
     Scenario(
-        "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(_request(shelf), ["garden", "part-2.md"])
+        "forgetting", lambda shelf: shelf.update(), lambda shelf: forget(shelf.request(), ["garden", "part-2.md"])
     ),
     Scenario(
         "repairing", _damaged, lambda shelf: (check_up(shelf.index, repair=True, encoder=shelf.encoder), shelf.update())
     ),
     Scenario(
-        "changing the model",
-        lambda shelf: _read_by(shelf, {}),
-        lambda shelf: _read_by(shelf, OTHER_MODEL),
-        TwoModels,
+        "changing the model", lambda shelf: _read_by(shelf, {}), lambda shelf: _read_by(shelf, OTHER_MODEL), TwoModels
     ),
 )

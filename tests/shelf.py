@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from retriever.api import open_retriever
-from retriever.indexing.consent import name_folders, named_folders
+from retriever.errors import EncoderError
+from retriever.indexing.consent import name_folders, read_named_folders
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
 from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
 from tests.fake_encoder import FakeEncoder
@@ -28,6 +29,16 @@ TOO_YOUNG_NS = 4_000_000_000_000_000_000
 """Not trusted, as if the file had been written just now."""
 ALWAYS_LOOK: Mapping[str, Any] = {"refresh_seconds": 0}
 NEVER_REFRESH: Mapping[str, Any] = {"refresh_max_files": 0}
+WORDS_ALONE: Mapping[str, Any] = {"encoder": {"kind": "none"}}
+
+
+def write_pages(folder: Path, pages: Mapping[str, str]) -> Path:
+    """The folder, with these documents in it."""
+    for name, text in pages.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
 
 
 def wait_until_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +55,43 @@ class CountingEncoder(FakeEncoder):
         vectors = super().encode_queries(texts)
         self.encoded = before
         return vectors
+
+
+class FailingEncoder(CountingEncoder):
+    """Breaks down once it has read so many documents; questions it can always read."""
+
+    def __init__(self, after: int = 0, fingerprint: str = FakeEncoder().fingerprint) -> None:
+        super().__init__(fingerprint=fingerprint)
+        self._after = after
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        if self.encoded + len(texts) > self._after:
+            raise EncoderError("the model has gone home")
+        return super().encode_documents(texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        return FakeEncoder().encode_queries(texts)
+
+
+class WrongEncoder(CountingEncoder):
+    """Gives this for whatever documents or questions it reads, or raises it."""
+
+    def __init__(
+        self,
+        documents: "FloatMatrix | None" = None,
+        questions: "FloatMatrix | EncoderError | None" = None,
+        fingerprint: str = FakeEncoder().fingerprint,
+    ) -> None:
+        super().__init__(fingerprint=fingerprint)
+        self._documents, self._questions = documents, questions
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        return super().encode_documents(texts) if self._documents is None else self._documents
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        if isinstance(self._questions, EncoderError):
+            raise self._questions
+        return super().encode_queries(texts) if self._questions is None else self._questions
 
 
 class Shelf:
@@ -68,30 +116,25 @@ class Shelf:
         return path
 
     def touch(self, name: str, mtime_ns: int | None = None) -> None:
-        """Another time, the same content."""
         time = LONG_AGO_NS + next(self._seconds) * 1_000_000_000 if mtime_ns is None else mtime_ns
         os.utime(self.docs / name, ns=(time, time))
 
-    def update(
+    def update(self, *folders: Path, progress: Progress | None = None, **wishes: Any) -> IndexReport:  # noqa: ANN401 - those of a request
+        """Index these folders; `docs` when none is named."""
+        return update_index(self.request(*(folders or (self.docs,)), **wishes), progress or NoProgress())
+
+    def request(
         self,
         *folders: Path,
         index: Path | None = None,
         encoder: Encoder | None = None,
         wait_s: float = 0.0,
         settings: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
-    ) -> IndexReport:
-        """Index these folders; `docs` when none is named."""
-        given = given_settings(DEFAULT_PROFILE, settings, None, {})
-        request = IndexRequest(
-            index or self.index,
-            folders or (self.docs,),
-            given.profile(),
-            given.for_index(),
-            encoder or self.encoder,
-            wait_s,
+    ) -> IndexRequest:
+        given = collect_settings(DEFAULT_PROFILE, settings, None, {})
+        return IndexRequest(
+            index or self.index, folders, given.profile(), given.for_index(), encoder or self.encoder, wait_s
         )
-        return update_index(request, progress or NoProgress())
 
     def open(self, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object) -> Retriever:
         """A retriever that looks at the folders before each question, and at ChromaDB however few the chunks are."""
@@ -101,7 +144,6 @@ class Shelf:
     def ask(
         self, question: str, *, index: Path | None = None, encoder: Encoder | None = None, **settings: object
     ) -> Answer:
-        """One question to the index as it is on disk."""
         with self.open(index=index, encoder=encoder, **settings) as retriever:
             return retriever.search(question)
 
@@ -116,11 +158,15 @@ class Shelf:
         copy = Shelf(place)
         copy.docs = self.docs
         shutil.copytree(self.index, copy.index)
-        name_folders(copy.index, [self.docs], named_folders(self.index).documents or {})
+        name_folders(copy.index, [self.docs], read_named_folders(self.index).documents or {})
         return copy
 
+    def files_with(self, content: str | bytes) -> list[str]:
+        sought = content.encode() if isinstance(content, str) else content
+        files = [path for path in self.index.rglob("*") if path.is_file()]
+        return [path.relative_to(self.index).as_posix() for path in files if sought in path.read_bytes()]
+
     def snapshots(self) -> list[str]:
-        """The names of the snapshot folders."""
         return sorted(path.name for path in self.index.glob("snapshot-*"))
 
 
@@ -145,9 +191,6 @@ PAGES = {
     "kitchen.md": "# Kitchen\n\nSoup is made of tomatoes, salt and patience.\n\n## Bread\n\nBread rises over night.\n",
 }
 QUESTIONS = (
-    "what pays for a letter?",
-    "tomatoes in a wet summer",
-    "bread over night",
-    "who flies to the flowers of beans?",
+    "what pays for a letter?", "tomatoes in a wet summer", "bread over night", "who flies to the flowers of beans?",
     "weigh a parcel before the train",
-)
+)  # fmt: skip

@@ -11,6 +11,7 @@ import gc
 import importlib
 import json
 import os
+import random
 import select
 import shutil
 import signal
@@ -23,11 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from retriever.api import check_up
 from retriever.doctor import examine_index
 from retriever.errors import RetrieverError
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from tests.damage import damage, flipped
 from tests.scenarios import Scenario, SlowEncoder, pages
-from tests.shelf import PAGES, QUESTIONS, CountingEncoder, Shelf, found
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found
 
 DEADLINE_S = 30.0
 """A command that takes longer hangs: none of them needs two seconds when nothing is in its way."""
@@ -37,8 +40,6 @@ Answers = list[list[tuple[str, float]]]
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a child came to its end."""
-
     value: Any = None
     """What it returned, in JSON."""
     error: str = ""
@@ -102,7 +103,6 @@ def ended(process: int, reading: int, deadline_s: float = DEADLINE_S) -> Ended:
 
 
 def result(work: Callable[[], object]) -> Any:  # noqa: ANN401 - whatever the work returns, by way of JSON
-    """What a child returns."""
     done = ended(*in_a_child(work))
     assert not done.error + done.wrong, done
     return done.value
@@ -164,7 +164,7 @@ def import_alike(work: Callable[[], object]) -> None:
     for name in result(lambda: (work(), list(sys.modules))[1]):
         with contextlib.suppress(ImportError):  # not each name in that list can be imported by it
             importlib.import_module(name)
-    given_settings(DEFAULT_PROFILE, None, None, {}).profile()
+    collect_settings(DEFAULT_PROFILE, None, None, {}).profile()
     gc.collect()
     gc.freeze()
 
@@ -262,5 +262,141 @@ class Faults:
         self._library.faults_arm(os.fsencode(folder), operation, number, lasting)
 
     def counted(self) -> int:
-        """How many operations there were since."""
         return int(self._library.faults_counted())
+
+
+READERS = 4
+QUESTION = "a letter with a stamp"
+TEXTS = ("# Mail\n\nA letter with a stamp.\n", "# Mail\n\nA parcel on a train.\n\n## Post\n\nA letter.\n")
+
+
+def between_states(place: Path, seconds: float) -> tuple[int, list[str]]:
+    """How many answers there were, and what was wrong about some."""
+    shelf = Shelf(place, PAGES)
+    states = []
+    for text in TEXTS:
+        shelf.write("mail.md", text)
+        result(lambda: shelf.update() and None)
+        states.append(result(lambda: _answer(shelf)))
+    import_alike(lambda: (shelf.update(), _answer(shelf)))
+    until = time.monotonic() + seconds
+    children = [in_a_child(lambda: _read(shelf, states, until)) for _ in range(READERS)]
+    children.append(in_a_child(lambda: _write(shelf, until)))
+    outcomes = [ended(*child, deadline_s=seconds + 30) for child in children]
+    wrong = [f"{item.error}{item.wrong}" for item in outcomes if item.error or item.wrong]
+    reports = [item.value for item in outcomes if item.value is not None]
+    wrong += [text for asked, texts in reports for text in texts]
+    return sum(asked for asked, _ in reports), wrong
+
+
+def _answer(shelf: Shelf) -> list[tuple[str, float]]:
+    with shelf.open(**NEVER_REFRESH) as reader:
+        return [(node, round(score, 9)) for node, score in found(reader.search(QUESTION))]
+
+
+def _read(shelf: Shelf, states: list[object], until: float) -> tuple[int, list[str]]:
+    """One retriever that stays open, and now and then a new one beside it."""
+    asked, wrong, seen = 0, [], set[int]()
+    with shelf.open(**NEVER_REFRESH) as lasting:
+        while time.monotonic() < until:
+            answer = lasting.search(QUESTION)
+            hits = json.loads(json.dumps([(node, round(score, 9)) for node, score in found(answer)]))
+            wrong += [f"an answer of no state: {hits}"] if hits not in states else []
+            wrong += list(map(str, answer.degraded))
+            seen.add(answer.index.snapshot)
+            if asked % 10 == 0 and json.loads(json.dumps(_answer(shelf))) not in states:
+                wrong.append("a new reader saw no state")
+            asked += 1
+    if len(seen) < 2:
+        wrong.append(f"process {os.getpid()} saw one snapshot only")
+    return asked, wrong
+
+
+def _write(shelf: Shelf, until: float) -> tuple[int, list[str]]:
+    number = 0
+    while time.monotonic() < until:
+        shelf.write("mail.md", TEXTS[number % 2])
+        shelf.update()
+        number += 1
+    return 0, []
+
+
+def large(place: Path) -> Stage:
+    """An index large enough for ChromaDB to write files of vectors; `before` is what it is made of."""
+    scenario = Scenario("large", _made, lambda shelf: shelf.update())
+    return staged(scenario, place)
+
+
+def _made(shelf: Shelf) -> None:
+    for name, text in {**PAGES, **pages(70, "large")}.items():
+        shelf.write(name, text)
+    shelf.update()
+
+
+def damaged_file(stage: Stage, name: Path, harm: str, chance: random.Random) -> list[str]:
+    """Harms a derived file: the next question answers rightly and says so, `doctor` finds nothing after it."""
+    put_back(stage)
+    file = stage.shelf.index / name
+    changed = damage(file, harm, chance)
+    outcome = ended(*in_a_child(lambda: _asked_and_examined(stage)))
+    if outcome.error or outcome.wrong:
+        return [f"the next question failed: {outcome}"]
+    answers, degraded, found, embedded = outcome.value
+    wrong = [] if answers == stage.after else ["a wrong answer"]
+    wrong += found + oversized(stage) + ([f"{embedded} texts were embedded"] if embedded else [])
+    unnoticed = not degraded and changed and not _may_pass(name)
+    return [*wrong, "nothing was said"] if unnoticed else wrong
+
+
+def _may_pass(name: Path) -> bool:
+    """ChromaDB's folder is made again where it is not whole, as where an update left it out: nothing is said."""
+    return "chroma" in name.parts
+
+
+def _asked_and_examined(stage: Stage) -> tuple[object, list[str], list[str], int]:
+    answers, degraded = asked(stage.shelf)
+    return answers, degraded, problems(stage.shelf), stage.shelf.encoder.encoded
+
+
+def damaged_bits(stage: Stage, name: str, chance: random.Random) -> tuple[str, list[str]]:
+    """Flips a bit of a database; what came of it in a word or two, and what was wrong with that.
+
+    A question ends with an answer or an error of ours, and where `doctor` sees damage, a repair makes the index whole.
+    A bit inside a text or a number of index.sqlite may go unnoticed.
+    """
+    put_back(stage)
+    file = stage.shelf.index / name
+    file.write_bytes(flipped(file.read_bytes(), chance))
+    seen = bool(result(lambda: problems(stage.shelf)))
+    outcome = "found by doctor" if seen else "not found"
+    return outcome if name == "index.sqlite" else "", _repaired_bits(stage, name)
+
+
+def _repaired_bits(stage: Stage, name: str) -> list[str]:
+    outcome = ended(*in_a_child(lambda: asked(stage.shelf)))
+    if outcome.wrong:
+        return [f"the next question ended with {outcome.wrong}"]
+    wrong = []
+    if name != "index.sqlite" and (outcome.error or outcome.value[0] != stage.after):
+        wrong.append(f"a derived database: {outcome.error or 'a wrong answer'}")
+    repaired = ended(*in_a_child(lambda: _repaired(stage)))
+    if repaired.error or repaired.wrong:
+        return [*wrong, f"the repair failed: {repaired}"]
+    found, repairs, answers = repaired.value
+    wrong += found
+    if repairs and answers != stage.after:
+        wrong.append("after the repair, the answers are not those of an index made in one go")
+    return wrong
+
+
+def _repaired(stage: Stage) -> tuple[list[str], tuple[str, ...], object]:
+    repairs = check_up(stage.shelf.index, repair=True, encoder=stage.shelf.encoder).repairs
+    if any("cannot be read; run" in text for text in repairs):
+        stage.shelf.update()
+    found = [text for text in problems(stage.shelf) if "there is no index" not in text]
+    try:
+        answers = asked(stage.shelf)[0]
+    except RetrieverError:
+        stage.shelf.update()  # what doctor said was no index, or one that is not finished
+        answers = asked(stage.shelf)[0]
+    return found, repairs, answers

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.adapters.sections import describe_hit, explain_missing, open_for_framework
 from retriever.files import Closing
+from retriever.query import Scope
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 
@@ -15,7 +16,7 @@ try:
     from langchain_core.retrievers import BaseRetriever
     from pydantic import PrivateAttr
 except ModuleNotFoundError as error:
-    raise without_extra("langchain", "langchain_core", error) from error
+    raise explain_missing("langchain", "langchain_core", error) from error
 
 
 class SectionRetriever(Closing, BaseRetriever):
@@ -32,6 +33,8 @@ class SectionRetriever(Closing, BaseRetriever):
     settings: dict[str, Any] | None = None
     top_k: int | None = None
     """How many sections; None for the profile's."""
+    scope: Scope | None = None
+    """What may be found by every question, beside the filters in it (docs/scope.md)."""
     _opened: Retriever = PrivateAttr()
 
     def model_post_init(self, context: object, /) -> None:
@@ -41,11 +44,13 @@ class SectionRetriever(Closing, BaseRetriever):
             RetrieverError: as `open_retriever`.
         """
         super().model_post_init(context)
-        self._opened = opened(self.docs, self.index, self.profile, self.settings, self.top_k)
+        self._opened = open_for_framework(self.docs, self.index, self.profile, self.settings, self.top_k)
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        answer = self._opened.search(query)
-        return [Document(id=hit.node_id, page_content=hit.text, metadata=metadata(answer, hit)) for hit in answer.hits]
+        answer = self._opened.search(query, scope=self.scope)
+        return [
+            Document(id=hit.node_id, page_content=hit.text, metadata=describe_hit(answer, hit)) for hit in answer.hits
+        ]
 
     def close(self) -> None:
         """Closes the index."""

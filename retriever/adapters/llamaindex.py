@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from retriever.adapters.sections import metadata, opened, without_extra
+from retriever.adapters.sections import describe_hit, explain_missing, open_for_framework
 from retriever.files import Closing
+from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.types import Answer, Hit
 
@@ -14,7 +15,7 @@ try:
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 except ModuleNotFoundError as error:
-    raise without_extra("llamaindex", "llama_index", error) from error
+    raise explain_missing("llamaindex", "llama_index", error) from error
 
 # The metadata that a language model is shown beside a section's text.
 READ_KEYS = frozenset({"citation", "citation_state", "title"})
@@ -31,6 +32,7 @@ class SectionRetriever(Closing, BaseRetriever):
         profile: a name in configs/ or the path of a YAML file.
         settings: settings over those of the profile, nested as in a profile file.
         top_k: how many sections; None for the profile's.
+        scope: what may be found by every question, beside the filters in it (docs/scope.md).
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class SectionRetriever(Closing, BaseRetriever):
         profile: str = DEFAULT_PROFILE,
         settings: Mapping[str, Any] | None = None,
         top_k: int | None = None,
+        scope: Scope | None = None,
     ) -> None:
         super().__init__()
-        self._opened = opened(docs, index, profile, settings, top_k)
+        self._scope = scope
+        self._opened = open_for_framework(docs, index, profile, settings, top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        answer = self._opened.search(query_bundle.query_str)
+        answer = self._opened.search(query_bundle.query_str, scope=self._scope)
         return [NodeWithScore(node=_node(answer, hit), score=hit.score) for hit in answer.hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -57,7 +61,7 @@ class SectionRetriever(Closing, BaseRetriever):
 
 
 def _node(answer: Answer, hit: Hit) -> TextNode:
-    known = metadata(answer, hit)
+    known = describe_hit(answer, hit)
     return TextNode(
         id_=hit.node_id,
         text=hit.text,

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from retriever.api import open_retriever
-from retriever.display.json import hit_object
+from retriever.display.json import dump_hit
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import merge
 from retriever.types import Answer, Hit
 
 
-def opened(
+def open_for_framework(
     docs: Sequence[str | Path] = (),
     index: str | Path | None = None,
     profile: str = DEFAULT_PROFILE,
@@ -28,9 +28,9 @@ def opened(
     return open_retriever(docs, index, profile, merge(settings or {}, wanted))
 
 
-def metadata(answer: Answer, hit: Hit) -> dict[str, Any]:
+def describe_hit(answer: Answer, hit: Hit) -> dict[str, Any]:
     """What is known of a hit beside its text, and how sure its answer is; JSON values, `source` is the file's path."""
-    known = hit_object(hit, full=False)
+    known = dump_hit(hit, full=False)
     del known["evidence"]
     return known | {
         "source": f"{hit.folder}/{hit.file}",
@@ -41,7 +41,7 @@ def metadata(answer: Answer, hit: Hit) -> dict[str, Any]:
     }
 
 
-def without_extra(extra: str, package: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
+def explain_missing(extra: str, package: str, error: ModuleNotFoundError) -> ModuleNotFoundError:
     """What is said where the framework is not installed; the error itself where another module is missing."""
     if error.name is None or error.name.partition(".")[0] != package:  # it is there, and broken
         return error

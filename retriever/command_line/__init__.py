@@ -3,14 +3,16 @@
 A command's module is imported when the command runs, so that `--help` answers at once and a question loads little.
 """
 
-# The commands, in the order of --help: where each is (module:function in this package), and its line of help.
+# The commands: where each is (module:function in this package), and its line of help.
 COMMANDS = {
     "ask": ("ask:ask", "Answer a question with sections (the default command)."),
     "index": ("index:index", "Index folders of documents, only what changed."),
     "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     "read": ("show:read", "Print a section, a file, or lines of it."),
-    "status": ("show:status", "Show what is indexed, how fresh it is, and what was skipped."),
+    "indexes": ("indexes:indexes", "List all your indexes, or delete one."),
+    "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
+    "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
     "history": ("history:history", "Show or delete the questions that were recorded (--record)."),
     "forget": ("history:forget", "Remove documents from an index, with every trace of them."),
     "export": ("archive:export", "Write an index into one file, for another machine."),
@@ -24,4 +26,12 @@ COMMANDS = {
     "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
     "serve": ("serve:serve", "Serve `ask`, agents (MCP over HTTP) or a web page, on this machine."),
     "completion": ("program:completion", "Print what makes a shell complete command lines."),
+}
+
+# What they are for, as --help shows them; each command is in one group.
+GROUPS = {
+    "Ask and read": ("ask", "read", "tree", "explain", "history"),
+    "Index": ("index", "watch", "status", "forget", "export", "import", "doctor"),
+    "For programs and browsers": ("serve", "mcp", "completion"),
+    "Choose and measure": ("profiles", "init", "questions", "eval"),
 }

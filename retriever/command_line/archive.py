@@ -4,34 +4,18 @@ from dataclasses import asdict
 
 import click
 
-from retriever.command_line.ask import Opening
+from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    complete_file,
-    complete_folder,
-    console_option,
-    index_option,
-    json_option,
-)
-from retriever.display.phrases import counted, size
+from retriever.command_line.options import ExitCode, Opening
+from retriever.display.phrases import format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 
 
-@click.command(
-    "export",
-    cls=WithExamples,
-    examples=(
-        "export notes.zip",
-        "export notes.zip --index .index --force",
-    ),
-)
-@click.argument("file", metavar="FILE", shell_complete=complete_file)
+@options.command("index docs", "export docs.zip", "export docs.zip --force --json")
+@click.argument("file", metavar="FILE", shell_complete=options.complete_file)
 @click.option("--force", is_flag=True, help="FILE may be there already.")
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def export(console: Console, file: str, index: str | None, *, force: bool, as_json: bool) -> ExitCode:
     """Write an index into FILE, with its documents' texts and vectors, in the state of this moment.
 
@@ -43,29 +27,26 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
     if as_json:
         print_json({"file": file, **asdict(manifest)})
     else:
-        amount = f"{counted(manifest.documents, 'document')}, {size(manifest.bytes)} unpacked"
+        amount = f"{pluralize(manifest.documents, 'document')}, {format_size(manifest.bytes)} unpacked"
         print_line(f"exported {amount}, to {sanitize_line(file)}")
     if manifest.questions:
-        recorded = counted(manifest.questions, "recorded question")
+        recorded = pluralize(manifest.questions, "recorded question")
         console.note_dim(f"{recorded} went with it; `history --delete all` removes them from the index")
     return ExitCode.OK
 
 
-@click.command(
-    "import",
-    cls=WithExamples,
-    examples=(
-        "import notes.zip",
-        "import notes.zip --docs docs",
-        "import notes.zip --index .index --force",
-    ),
+@options.command(
+    "export docs.zip",
+    "import docs.zip --index imported",
+    "import docs.zip --index imported --docs docs --force",
+    name="import",
 )
-@click.argument("file", metavar="FILE", shell_complete=complete_file)
+@click.argument("file", metavar="FILE", shell_complete=options.complete_file)
 @click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
-    shell_complete=complete_folder,
+    shell_complete=options.complete_folder,
     help="Where a folder of the index is on this machine; it is indexed, only what changed. Repeat it for each folder, "
     "in the index's order.",
 )
@@ -76,9 +57,8 @@ def export(console: Console, file: str, index: str | None, *, force: bool, as_js
     metavar="URL",
     help="The server of the embedding model that the index names, where that is another machine.",
 )
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def import_file(
     console: Console,
     file: str,
@@ -109,7 +89,7 @@ def import_file(
         print_json(StatusJson.dump(status))
     else:
         folders = ", ".join(map(sanitize_line, state.folders))
-        counts = f"{counted(state.documents, 'document')}, {counted(state.sections, 'section')}"
+        counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
         print_line(f"imported {counts} of {folders} into {sanitize_line(state.path)}")
     if state.unchecked_folders:
         console.note_dim("what was indexed answers; its folders are not looked at until --docs says where they are")

@@ -1,89 +1,80 @@
 """`ask`: a question, answered with sections; the default command."""
 
 import logging
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import (
     STANDARD_STREAM,
     Console,
     json_line,
-    openable,
     print_json,
     print_line,
+    shorten_path,
     write_whole,
 )
-from retriever.command_line.options import (
-    EXIT_CODES_HELP,
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    editor_option,
-    index_option,
-    join_question,
-    json_option,
-    profile_option,
-    question_argument,
-    refuse_misplaced_command,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
-from retriever.errors import UsageError
+from retriever.errors import QuestionError, ScopeError, UsageError
+from retriever.query import Scope
 from retriever.serving.resident_client import MODE_VARIABLE
-from retriever.settings.layers import DEFAULT_PROFILE
 
 if TYPE_CHECKING:
-    from retriever.context.gather import AnswerInContext
     from retriever.retriever import Retriever
     from retriever.trace import Spent
     from retriever.types import Answer
 
 MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
 
-# Takes the first five arguments of `open_retriever`.
-Opener = Callable[..., AbstractContextManager["Retriever"]]
-
 log = logging.getLogger(__name__)
 
 
-class AskCommand(WithExamples):
-    """Says what to do about a question that looks like a flag."""
-
+class AskCommand(options.WithExamples):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            hint = "A question that begins with a dash comes after --."
+            hint = "A question that begins with a dash comes after --; a -word, in the quotes of the question."
             raise click.UsageError(f"{error.format_message()} {hint}", ctx) from error
 
 
-@click.command(
-    examples=(
-        '--docs docs "how are the two rankings fused?"',
-        '"send an email after the response" --top-k 3 --full',
-        'ask --json --profile recall "ownership rules"',
-        '--context --max-tokens 2000 "how are the two rankings fused?"',
-        "--batch questions.jsonl --run hits.jsonl --top-k 30",
-    ),
+@options.command(
+    '--docs docs "how are the two rankings fused?"',
+    '"where do the weights come from?" --top-k 3 --full',
+    'ask --json --profile recall "a budget of time"',
+    '--context --max-tokens 2000 "what is a snapshot?"',
+    settings=(),
     cls=AskCommand,
-    params=setting_options(),
-    epilog=EXIT_CODES_HELP,
+    rare=(
+        "batch",
+        "run",
+        "recent_context",
+        "focus",
+        "show_hypothetical",
+        "fail_on_none",
+        "editor",
+        "resident",
+        "record",
+        "documents.ignore",
+    ),
+    epilog=options.EXIT_CODES_HELP,
 )
-@question_argument
-@docs_option
-@index_option
-@profile_option
+@options.question
+@options.opening(options.docs, options.indexes, options.profile)
+@click.option("--all", "everywhere", is_flag=True, help="Ask all your indexes (see `indexes`).")
+@options.scope
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
 @click.option("--context", is_flag=True, help="Print the sections as Markdown for a prompt, within --max-tokens.")
-@json_option
+@options.as_json
 @click.option(
     "--batch", metavar="FILE", help="Answer every question of a JSONL file (id, question); - reads them here."
 )
@@ -98,7 +89,7 @@ class AskCommand(WithExamples):
     "--show-hypothetical", is_flag=True, help="Show the passages that the language model made up to search with."
 )
 @click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
-@editor_option
+@options.editor
 @click.option(
     "--resident",
     type=click.Choice(["use", "auto", "never"]),
@@ -108,14 +99,11 @@ class AskCommand(WithExamples):
     help="Let the resident process of `serve` answer: use it where it runs, start it in the background where it "
     f"does not (auto), or answer here (never). Otherwise {MODE_VARIABLE}.",
 )
-@console_option
 def ask(
     console: Console,
-    settings: dict[str, Any],
+    scope: Scope,
+    opening: Opening,
     words: tuple[str, ...],
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
     batch: str | None,
     run: str | None,
     recent_context: str,
@@ -123,6 +111,7 @@ def ask(
     editor: str,
     resident: str,
     *,
+    everywhere: bool,
     full: bool,
     explain: bool,
     context: bool,
@@ -133,23 +122,33 @@ def ask(
     """Answer QUESTION with the sections of the indexed documents that hold the answer, each cited as file:first-last.
 
     Words without quotes are one question. A question that is the name of a command needs `ask` before it.
+
+    A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE, -word (not with it),
+    "a phrase" (word for word). A -word that documents write so, as -xzf of a command, is searched for; -"word" leaves
+    it out all the same.
     """
-    refuse_misplaced_command(words)
+    options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
-    opening = Opening(docs, index, profile, settings)
+    if everywhere:
+        if opening.index or opening.several:
+            raise click.UsageError("--all asks all indexes: leave out --index")
+        opening = replace(opening, several=options.EVERY_INDEX)
     one = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     excluded = ", ".join(name for name, given in one.items() if given)
     if batch is not None:
         if excluded:
             raise click.UsageError(f"--batch answers the questions of its file; leave out {excluded}")
-        return answer_batch(batch, run or STANDARD_STREAM, opening, console, fail_on_none=fail_on_none)
+        return answer_batch(batch, run or STANDARD_STREAM, opening, console, scope, fail_on_none=fail_on_none)
     if run is not None:
         raise click.UsageError("--run goes with --batch: name the file of questions as well")
-    question = join_question(words, '"how do I ...?"')
+    question = options.join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
-    form = Form(as_json, full, explain, show_hypothetical, editor)
-    answer = answer_question(question, recent_context, focus, opening, form, console, in_context=context)
+    form = Form(as_json, full, explain, show_hypothetical, editor, numbers=console.verbose)
+    grounding = {"recent_context": recent_context, "focus": focus, "scope": scope}
+    with note_command(words, console) as answers:
+        answer = answer_question(question, grounding, opening, form, console, in_context=context)
+        answers.append(answer)
     if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
         from retriever.command_line.serve import start_in_background
 
@@ -157,87 +156,90 @@ def ask(
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """Which retriever a command opens: the first arguments of `open_retriever`."""
+@contextmanager
+def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answer]]":
+    """Says behind the block, which puts its answer into the list, which command the question may have been meant as.
 
-    docs: Sequence[str] = ()
-    index: str | None = None
-    profile: str = DEFAULT_PROFILE
-    settings: Mapping[str, Any] | None = None
+    Nothing is said where the documents have a word that is only like a command. What ends the block is no reason to
+    be silent: where nothing is indexed, a slip in `index` is the likeliest of all.
+    """
+    context, suggestion = click.get_current_context(), None
+    first, *rest = words or ("",)
+    if context.meta.get(options.COMMAND_IMPLIED) and first.isalpha() and all(map(os.path.exists, rest)):
+        from retriever.command_line.suggest import suggest_command
 
-    @contextmanager
-    def open(self, console: Console) -> "Iterator[Retriever]":
-        """The open retriever, from the process that runs this command line where it keeps one open."""
-        from retriever.api import open_retriever
-
-        opener: Opener = click.get_current_context().obj or open_retriever
-        with console.show_progress() as progress:
-            opened = opener(self.docs, self.index, self.profile, self.settings or {}, progress)
-        with opened as retriever:
-            yield retriever
+        suggestion = suggest_command(first, with_paths=bool(rest))
+    answers: list[Answer] = []
+    try:
+        yield answers
+    finally:
+        known = {word.casefold() for answer in answers for hit in answer.hits for word in hit.words}
+        if suggestion and (suggestion[1] or first.casefold() not in known):
+            name, program = suggestion[0], options.name_program(context)
+            kind = "" if name.startswith("-") else "the command "
+            how = name if name.startswith("-") or " " in name else f"{name} --help"
+            console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How an answer is shown."""
-
     as_json: bool
     full: bool
     explain: bool
     hypothetical: bool
-    editor: str
-    """What citations open on a terminal: see `choose_template`."""
-    hits: bool = True
-    """Whether people see the hits themselves, beside how they were found."""
+    editor: str  # what citations open on a terminal: see `choose_template`
+    hits: bool = True  # whether people see the hits themselves, beside how they were found
+    numbers: bool = False  # whether they see ranks and scores beside the reasons
 
 
 def answer_question(
     question: str,
-    recent_context: str,
-    focus: tuple[str, ...],
+    grounding: Mapping[str, Any],
     opening: Opening,
     form: Form,
     console: Console,
     *,
     in_context: bool,
 ) -> "Answer":
-    """Searches, and prints the answer with what is to be known of it; `in_context`: as Markdown for a prompt."""
+    """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`."""
     begun = time.perf_counter()  # loading the modules is a part of what the user waits for
     from retriever.trace import Spent, milliseconds_since
 
-    with opening.open(console) as retriever:
+    opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
+    with opened_as as retriever:
         opened = milliseconds_since(begun)
-        grounding: dict[str, Any] = {"recent_context": recent_context, "focus": focus}
         found = retriever.context(question, **grounding) if in_context else None
         answer = found.answer if found else retriever.search(question, **grounding)
-        spent = Spent(opened, milliseconds_since(begun))
-    if found is not None:
-        print_context(found, spent, as_json=form.as_json)
-    else:
+    spent = Spent(opened, milliseconds_since(begun))
+    if found is None:
         print_answer(answer, spent, form)
+    elif form.as_json:
+        from retriever.display.json import ContextJson, sum_timings
+
+        print_json(ContextJson.dump(found) | {"timings_ms": sum_timings(answer, spent)})
+    else:
+        print_line(found.context.markdown.rstrip("\n"))  # standard output holds nothing else
     sys.stdout.flush()  # results before notes, where both streams go to one place
     note_state(answer, console, spent, index=opening.index, footer=not form.as_json)
     if found is not None and found.context.left_out and not form.as_json:
-        from retriever.display.phrases import counted
+        from retriever.display.phrases import pluralize
 
-        left_out = counted(len(found.context.left_out), "hit")
+        left_out = pluralize(len(found.context.left_out), "hit")
         console.note(f"{left_out} not quoted, for the limit of {found.context.max_tokens:,} tokens (--max-tokens)")
     return answer
 
 
 def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
-    """Prints the hits, and what else was asked for."""
     if form.as_json:
-        from retriever.display.json import answer_object
+        from retriever.display.json import dump_answer
 
-        print_json(answer_object(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
+        print_json(dump_answer(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
         return
     from retriever.command_line.render import Page, show_answer
 
     page = Page.on(sys.stdout, form.editor)
     if form.hits:
-        show_answer(page, answer, full=form.full)
+        show_answer(page, answer, full=form.full, numbers=form.numbers)
     if form.explain or form.hypothetical:
         from retriever.command_line.explain import show_explanation, show_hypothetical
 
@@ -247,50 +249,48 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
             show_hypothetical(page, answer)
 
 
-def print_context(found: "AnswerInContext", spent: "Spent", *, as_json: bool) -> None:
-    """Prints the page for a prompt, or its parts; standard output holds nothing else."""
-    if as_json:
-        from retriever.display.json import ContextJson, timings
-
-        print_json(ContextJson.dump(found) | {"timings_ms": timings(found.answer, spent)})
-    else:
-        print_line(found.context.markdown.rstrip("\n"))
-
-
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
-    """Says on standard error what to know about an answer: what was left out, its age, what was searched.
-
-    Args:
-        answer: what was found.
-        console: where it is said.
-        spent: how long it took.
-        index: as it was given with --index.
-        footer: whether the last line, for people alone, says what was searched.
-    """
-    from retriever.display.phrases import counted, freshness, refresh_command
+    """Says on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
+    from retriever.display.phrases import describe_freshness, explain_corrections, format_refresh_command, pluralize
 
     log.info("%8.1f ms  opening", spent.opening)
     for stage in answer.trace.stages:
         log.info("%8.1f ms  %s: %s", stage.milliseconds, stage.name, stage.note)
     state, report = answer.index, answer.expansion
-    for sentence in answer.degraded:
-        console.note(f"note: {sentence}")
+    several = answer.indexes
+    if answer.corrections:
+        console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
+    for note in (*answer.degraded, *answer.notes):
+        console.note(f"note: {note}")
     if report is not None and report.used:
-        texts = (
-            f"{counted(len(report.rewordings), 'rewording')}, {counted(len(report.passages), 'hypothetical passage')}"
-        )
-        console.note_dim(f"also searched with {texts} ({report.note})")
-    if state.stale_files:
-        changed = counted(state.stale_files, "file")
-        console.note(f"note: {changed} changed, not in this answer; run: {refresh_command(state, index)}")
+        rewordings = pluralize(len(report.rewordings), "rewording")
+        passages = pluralize(len(report.passages), "hypothetical passage")
+        console.note_dim(f"also searched with {rewordings}, {passages} ({report.note})")
+    for one in several or (state,):
+        if one.stale_files:
+            changed = pluralize(one.stale_files, "file")
+            place = one.path if several else index
+            console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(one, place)}")
     if state.skipped_files:
-        console.note(f"note: {counted(state.skipped_files, 'file')} could not be read; `status` names them")
-    if not answer.hits:
+        console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
+    if not answer.hits and (answer.scope is None or answer.scope.sections):
         console.note("nothing found: try other words, or --profile recall")
     if footer:
-        amount = f"{counted(state.sections, 'section')} of {counted(state.documents, 'file')}"
-        folders = ", ".join(openable(folder, ".") for folder in state.folders)
-        console.note_dim(f"searched {amount} in {folders} | {answer.profile} | {spent} | {freshness(state)}")
+        console.note_dim(f"{describe_search(answer)} | {answer.profile} | {spent} | {describe_freshness(state)}")
+
+
+def describe_search(answer: "Answer") -> str:
+    """`searched 3 sections of 2 files (in:daily) in notes`."""
+    from retriever.display.phrases import pluralize
+
+    part = answer.scope or answer.index
+    amount = f"{pluralize(part.sections, 'section')} of {pluralize(part.documents, 'file')}"
+    if answer.scope is not None:
+        amount += f" ({' '.join(answer.scope.scope.terms)})"
+    folders = ", ".join(shorten_path(folder, ".") for folder in answer.index.folders)
+    if answer.indexes:
+        folders = f"{pluralize(len(answer.indexes), 'index', 'indexes')}: {folders}"
+    return f"searched {amount} in {folders}"
 
 
 # `ask --batch`: many questions in one process, each answered as one line of JSON.
@@ -298,22 +298,16 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One line of a batch."""
-
-    id: str | int
-    """As it was given; it comes back with the hits."""
+    id: str | int  # as it was given; it comes back with the hits
     text: str
 
 
-def answer_batch(source: str, target: str, opening: Opening, console: Console, *, fail_on_none: bool) -> ExitCode:
-    """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams.
-
-    Raises:
-        UsageError: with every malformed line of the batch, before anything is opened.
-    """
+def answer_batch(
+    source: str, target: str, opening: Opening, console: Console, scope: Scope, *, fail_on_none: bool
+) -> ExitCode:
+    """Answers every question of the file `source` into the file `target`, in their order; `-` for the streams."""
     from pageindex.files import read_file
-    from retriever.display.json import FoundJson
-    from retriever.display.phrases import counted
+    from retriever.display.phrases import pluralize
 
     try:
         is_stream = source == STANDARD_STREAM
@@ -326,53 +320,58 @@ def answer_batch(source: str, target: str, opening: Opening, console: Console, *
         if progress is not None:
             progress.start("answering", len(questions), "questions")
         for number, question in enumerate(questions, start=1):
-            answer = retriever.search(question.text)
-            hits = [FoundJson.dump(hit) for hit in answer.hits]
-            line = {"id": question.id, "verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+            line, sentences = answer_line(retriever, question, scope)
             out.write(f"{json_line(line)}\n")
-            unanswered += answer.verdict == "none"
-            for sentence in map(str, answer.degraded):
+            unanswered += line["verdict"] == "none"
+            for sentence in sentences:
                 degraded[sentence] = degraded.get(sentence, 0) + 1
             if progress is not None:
                 progress.advance("answering", number)
         if progress is not None:
             progress.finish("answering")
     for sentence, times in degraded.items():
-        console.note(f"note: {sentence} ({counted(times, 'question')})")
-    console.note(f"asked {counted(len(questions), 'question')}; no section answers {unanswered:,} of them")
+        console.note(f"note: {sentence} ({pluralize(times, 'question')})")
+    console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
 
 
+def answer_line(retriever: "Retriever", question: Question, scope: Scope) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The line of a run for a question, and what was degraded or wrong with it."""
+    from retriever.display.json import FoundJson
+
+    line: dict[str, Any] = {"id": question.id}
+    try:
+        answer = retriever.search(question.text, scope=scope)
+    except QuestionError as error:  # in one question, which then has no answer; the others have theirs
+        if isinstance(error, ScopeError) and error.term not in question.text:
+            raise  # it is in an option
+        return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
+    hits = [FoundJson.dump(hit) for hit in answer.hits]
+    line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
+    return line, tuple(map(str, answer.degraded))
+
+
 def read_questions(content: bytes, name: str) -> list[Question]:
-    """The questions of a JSONL file; blank lines between them are allowed.
-
-    Args:
-        content: the file, in UTF-8.
-        name: what to call it in messages.
-
-    Raises:
-        UsageError: with every malformed line, or no question at all.
-    """
+    """The questions of a JSONL file in UTF-8; UsageError with every malformed line. `name` is for messages."""
     from retriever.evaluation.formats import Mistakes, id_in, json_object, text_in
 
     questions: list[Question] = []
-    mistakes = Mistakes()
-    lines_of_ids: dict[str | int, int] = {}
-    for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            item = json_object(line.decode("utf-8"))
-            id_in(item)  # checked here; a number stays a number, as it comes back with the hits
-            question = Question(item["id"], text_in(item, "question"))
-            if question.id in lines_of_ids:
-                raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
-        except ValueError as error:
-            mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
-            continue
-        lines_of_ids[question.id] = number
-        questions.append(question)
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        lines_of_ids: dict[str | int, int] = {}
+        for number, line in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                item = json_object(line.decode("utf-8"))
+                id_in(item)  # checked here; a number stays a number, as it comes back with the hits
+                question = Question(item["id"], text_in(item, "question"))
+                if question.id in lines_of_ids:
+                    raise ValueError(f"the id {question.id!r} stands in line {lines_of_ids[question.id]} already")
+            except ValueError as error:
+                mistakes.note(f"{name}:{number}", "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error))
+                continue
+            lines_of_ids[question.id] = number
+            questions.append(question)
     if not questions:
         raise UsageError(f'{name}: holds no question; a line is {{"id": "1", "question": "..."}}')
     return questions

@@ -61,11 +61,10 @@ def terminal_columns() -> int:
 
 
 def is_unicode(stream: TextIO) -> bool:
-    """Whether the stream can hold other characters than ASCII, or would show them as escapes."""
     return (stream.encoding or "ascii").lower().replace("_", "-").startswith("utf")
 
 
-def openable(folder: str, file: str) -> str:
+def shorten_path(folder: str, file: str) -> str:
     """The file's path as an editor started here opens it: relative or absolute, whichever is shorter."""
     absolute = os.path.normpath(f"{folder}/{file}")
     try:
@@ -79,22 +78,17 @@ def openable(folder: str, file: str) -> str:
 
 
 def print_line(text: str) -> None:
-    """One or more lines on standard output, sanitized."""
     sys.stdout.write(f"{sanitize(text)}\n")
 
 
 def print_json(content: dict[str, Any]) -> None:
-    """A command's result as one JSON object and a newline on standard output."""
     from retriever.display.json import SCHEMA_VERSION
 
     sys.stdout.write(f"{json_line({'schema_version': SCHEMA_VERSION, **content})}\n")
 
 
 def json_line(content: dict[str, Any]) -> str:
-    """The object as text that standard output can hold: other characters than ASCII stay as they are where they can.
-
-    A file name that is not UTF-8 holds lone surrogates, which only an escape can carry.
-    """
+    """The object as text that this standard output can hold; lone surrogates, as in names of files, only as escapes."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     try:
         text.encode("utf-8")
@@ -105,13 +99,7 @@ def json_line(content: dict[str, Any]) -> str:
 
 @contextmanager
 def write_whole(target: str) -> Iterator[IO[str]]:
-    """A file that appears under its name when all of it is written, and not at all when that fails.
-
-    Standard output (`-`) and what is no regular file (a pipe, /dev/null) are written as the text comes.
-
-    Raises:
-        RetrieverError: it cannot be written.
-    """
+    """A file that appears when all of it is written; `-`, a pipe or /dev/null is written as the text comes."""
     if target == STANDARD_STREAM:
         yield sys.stdout
         return
@@ -137,18 +125,14 @@ def write_whole(target: str) -> Iterator[IO[str]]:
 class Console:
     """Standard error, as loud as -q and -v say."""
 
-    quiet: bool = False
-    """Errors alone."""
-    verbose: bool = False
-    """What the stages report, with timings."""
+    quiet: bool = False  # errors alone
+    verbose: bool = False  # what the stages report, with timings
 
     def note(self, text: str) -> None:
-        """Writes a line, unless quiet."""
         if not self.quiet:
             sys.stderr.write(f"{sanitize(text)}\n")
 
     def note_dim(self, text: str) -> None:
-        """Writes a dim line, unless quiet."""
         line = sanitize_line(text)
         if not self.quiet:
             can_dim = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
@@ -190,8 +174,6 @@ class _SanitizingFormatter(logging.Formatter):
 
 
 class LoggedStages:
-    """One line for each finished stage, at INFO."""
-
     def __init__(self) -> None:
         self._begun: dict[str, tuple[float, int, str]] = {}
 
@@ -229,13 +211,11 @@ class Bars:
             self._display.remove_task(self._tasks.pop(stage))
 
     def close(self) -> None:
-        """Gives the terminal back."""
         if self._display is not None:
             self._display.stop()
 
 
 def make_progress_display() -> "Display":
-    """An empty display of bars on standard error."""
     from rich.console import Console as RichConsole
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Task as RichTask

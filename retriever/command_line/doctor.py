@@ -2,27 +2,24 @@
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.options import ExitCode, WithExamples, console_option, index_option, json_option
+from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 
 SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "doctor",
-        "doctor --repair --index .index",
-        "doctor --llm --json",
-    ),
+@options.command(
+    "doctor",
+    "doctor --json",
+    "doctor --repair",
     epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
 )
 @click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")
 @click.option("--llm", is_flag=True, help="Ask the language model as well, which may have to be loaded first.")
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def doctor(console: Console, index: str | None, *, repair: bool, llm: bool, as_json: bool) -> ExitCode:
     """Check the installation and everything in the index, and say what to do about what is not well.
 

@@ -11,18 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
+from retriever.command_line import options
 from retriever.command_line.console import STANDARD_STREAM, Console, print_json, write_whole
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    index_option,
-    json_option,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import QUIET, Page
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.evaluation.measures import BUDGET_NAMES
@@ -45,34 +38,25 @@ NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is measured."""
-
-    docs: tuple[str, ...]
-    index: str | None
+    opening: Opening  # its settings are over those of every profile
     profiles: tuple[str, ...]
-    settings: dict[str, Any]
-    """Over those of every profile."""
     expansions: str | None
     ablate: bool
-    scored: tuple[str, ...]
-    """Files of runs, which are measured instead of asking."""
+    scored: tuple[str, ...]  # files of runs, which are measured instead of asking
     depth: int
 
 
-@click.command(
-    "eval",
-    examples=(
-        "eval questions.jsonl --docs docs",
-        "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
-        "eval questions.jsonl --docs docs --ablate --json",
-        "eval questions.jsonl --docs docs --save-baseline baseline.json",
-    ),
-    cls=WithExamples,
-    params=setting_options(),
+@options.command(
+    "questions docs --limit 20 --out questions.jsonl",
+    "eval questions.jsonl --docs docs",
+    "eval questions.jsonl --docs docs --profiles balanced,recall,classic --report report.html",
+    "eval questions.jsonl --docs docs --ablate --json",
+    "eval questions.jsonl --docs docs --save-baseline baseline.json",
+    name="eval",
+    settings=(),
 )
 @click.argument("questions", metavar="QUESTIONS")
-@docs_option
-@index_option
+@options.opening(options.docs, options.index)
 @click.option(
     "--profiles",
     default=DEFAULT_PROFILE,
@@ -93,18 +77,15 @@ class Request:
     metavar="N",
     help="How many sections are asked for.",
 )
-@json_option
+@options.as_json
 @click.option("--run", metavar="FILE", help="Write what was found for each question, as JSONL.")
 @click.option("--report", metavar="FILE", help="Write one page of HTML: plots, and each question with what was found.")
 @click.option("--baseline", metavar="FILE", help="Exit with 1 when a measure fell significantly below this file's.")
 @click.option("--save-baseline", metavar="FILE", help="Write the file that --baseline reads.")
-@console_option
 def evaluate(
     console: Console,
-    settings: dict[str, Any],
+    opening: Opening,
     questions: str,
-    docs: tuple[str, ...],
-    index: str | None,
     profiles: str,
     expansions: str | None,
     score: tuple[str, ...],
@@ -123,13 +104,13 @@ def evaluate(
     bench, or TREC judgements (with --score). docs/evaluation.md describes the formats and the measures.
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
-    request = Request(docs, index, names, settings, expansions, ablate, score, depth)
+    request = Request(opening, names, expansions, ablate, score, depth)
     summary = measure(Path(questions), request, console)
     write_files(summary, run, report, save_baseline)
     if as_json:
-        from retriever.evaluation.summary import summary_object
+        from retriever.evaluation.summary import dump_summary
 
-        print_json(summary_object(summary))
+        print_json(dump_summary(summary))
     else:
         show_summary(Page.on(sys.stdout), summary)
     sys.stdout.flush()
@@ -143,23 +124,20 @@ def evaluate(
 
 
 def measure(questions: Path, request: Request, console: Console) -> "Summary":
-    """Asks every profile every question, or reads what was found before, and measures it.
-
-    Raises:
-        click.UsageError: options that exclude each other, or judgements without a run; before anything is indexed.
-    """
+    """Asks every profile every question, or reads what was found before, and measures it."""
     from retriever.evaluation.formats import open_source
 
+    opening = request.opening
     with open_source(questions) as source, console.show_progress() as progress:
         if not source.can_be_asked and not request.scored:
             raise click.UsageError("TREC judgements hold no questions to ask: name a run with --score")
-        if source.documents and (request.docs or request.index):
+        if source.documents and (opening.docs or opening.index):
             raise click.UsageError("a BEIR folder brings its own documents: leave out --docs and --index")
-        if request.scored and (request.ablate or request.expansions or request.settings):
+        if request.scored and (request.ablate or request.expansions or opening.settings):
             raise click.UsageError(
                 "--score measures what was found before: leave out --ablate, --expansions and settings"
             )
-        if "top_k" in request.settings:
+        if "top_k" in opening.settings:
             raise click.UsageError("--depth says how many sections are measured; leave out --top-k")
         if not request.profiles:
             raise click.UsageError("--profiles names none")
@@ -179,7 +157,7 @@ def open_questions(request: Request, source: "Source") -> "Iterator[Asked]":
         expansions = read_expansions(path)
         check_expansions(expansions, source.questions, path)
     if source.documents is None:
-        yield Asked(source.questions, request.docs, request.index, expansions, request.depth)
+        yield Asked(source.questions, request.opening.docs, request.opening.index, expansions, request.depth)
         return
     with TemporaryDirectory(prefix="hybrid-retrieve-index-") as index:
         yield Asked(source.questions, (str(source.documents),), index, expansions, request.depth)
@@ -187,10 +165,10 @@ def open_questions(request: Request, source: "Source") -> "Iterator[Asked]":
 
 def ask_systems(request: Request, asked: "Asked", progress: "Progress | None") -> "Summary":
     """Every profile is asked every question; with --ablate, again without each of its parts."""
-    from retriever.evaluation.ask import System, ask_all, open_system, sections_of, without_each_part
+    from retriever.evaluation.ask import System, ask_all, list_sections, open_system, without_each_part
     from retriever.evaluation.summary import summarize
 
-    systems = [System(name, name, request.settings) for name in request.profiles]
+    systems = [System(name, name, request.opening.settings) for name in request.profiles]
     if request.ablate:
         parts: list[System] = []
         for system in systems:
@@ -200,7 +178,7 @@ def ask_systems(request: Request, asked: "Asked", progress: "Progress | None") -
         systems = parts
     runs = [ask_all(system, asked, progress) for system in systems]
     with open_system(systems[0], asked, progress) as retriever:
-        summary = summarize(asked.questions, runs, sections_of(retriever))
+        summary = summarize(asked.questions, runs, list_sections(retriever))
         # For `status --metrics`: what expansions were worth, where a profile was measured without them too.
         measured = {system.system: system.overall for system in summary.systems}
         headline = summary.headlines[0]
@@ -214,7 +192,7 @@ def ask_systems(request: Request, asked: "Asked", progress: "Progress | None") -
 
 def score_runs(files: "Sequence[str]", asked: "Asked") -> "Summary":
     """Measures runs from files; the index says only which sections there are."""
-    from retriever.evaluation.ask import System, open_system, sections_of
+    from retriever.evaluation.ask import System, list_sections, open_system
     from retriever.evaluation.questions import Sections, check_gold
     from retriever.evaluation.runs import check_runs, read_runs
     from retriever.evaluation.summary import summarize
@@ -224,7 +202,7 @@ def score_runs(files: "Sequence[str]", asked: "Asked") -> "Summary":
     sections = Sections(())
     if asked.questions.has_lines:
         with open_system(System("", DEFAULT_PROFILE, {}), asked) as retriever:
-            sections = sections_of(retriever)
+            sections = list_sections(retriever)
         check_gold(asked.questions.questions, sections)
     seen: dict[str, int] = {}
     for place, run in enumerate(runs):  # two files may have one name: `run`, `run 2`
@@ -235,34 +213,29 @@ def score_runs(files: "Sequence[str]", asked: "Asked") -> "Summary":
 
 
 def write_files(summary: "Summary", run: str | None, report: str | None, baseline: str | None) -> None:
-    """Writes the files that were named: what was found, the report, and what --baseline reads."""
     if run:
-        from retriever.evaluation.runs import run_lines
+        from retriever.evaluation.runs import format_run
 
         with write_whole(run) as out:
             for found in summary.runs:
-                out.writelines(f"{line}\n" for line in run_lines(found, len(summary.runs)))
+                out.writelines(f"{line}\n" for line in format_run(found, len(summary.runs)))
     if report:
         from retriever.evaluation.report import render_report
 
         with write_whole(report) as out:
             out.write(render_report(summary))
     if baseline:
-        from retriever.evaluation.summary import baseline_text
+        from retriever.evaluation.summary import format_baseline
 
         with write_whole(baseline) as out:
-            out.write(baseline_text(summary))
+            out.write(format_baseline(summary))
 
 
 def compare_with_baseline(summary: "Summary", baseline: Path, console: Console) -> None:
-    """Says what changed since the baseline.
+    """Says what changed since the baseline. Raises RetrieverError when a measure fell, or cannot be compared."""
+    from retriever.evaluation.summary import compare_to_baseline, read_baseline
 
-    Raises:
-        RetrieverError: a measure fell, or cannot be compared.
-    """
-    from retriever.evaluation.summary import against, read_baseline
-
-    verdict = against(summary, read_baseline(baseline))
+    verdict = compare_to_baseline(summary, read_baseline(baseline))
     for change in verdict.changes:
         values = f"{change.before:.3f} -> {change.after:.3f} (p = {change.difference.p:.4f})"
         console.note(f"{change.system}: {change.measure} {values}")
@@ -279,10 +252,9 @@ def compare_with_baseline(summary: "Summary", baseline: Path, console: Console) 
 
 
 def show_summary(page: Page, summary: "Summary") -> None:
-    """All tables, a blank line between two."""
     questions, systems = summary.questions, summary.systems
     unanswerable = sum(not item.is_answerable for item in questions.questions)
-    text = f"{sanitize_line(questions.name)}: {counted(len(questions.questions), 'question')}"
+    text = f"{sanitize_line(questions.name)}: {pluralize(len(questions.questions), 'question')}"
     without = f", {unanswerable:,} of them without an answer" if unanswerable else ""
     page.line(Text.assemble((text, "bold"), (f"{without}; means with 95 % intervals", QUIET)))
     rows = [[item.system, *(format_interval(item.overall.get(name)) for name in summary.headlines)] for item in systems]
@@ -312,7 +284,6 @@ def show_summary(page: Page, summary: "Summary") -> None:
 
 
 def show_kinds(page: Page, summary: "Summary") -> None:
-    """The first measures of each system, for each kind of question."""
     kinds = summary.questions.kinds
     shown = summary.headlines[:KIND_MEASURES]
     answerable = [item.kind for item in summary.questions.questions if item.is_answerable]
@@ -327,7 +298,6 @@ def show_kinds(page: Page, summary: "Summary") -> None:
 
 
 def show_costs(page: Page, summary: "Summary") -> None:
-    """What a question costs with each system: time, context, wrong refusals, calls of the language model."""
     rows = []
     for item in summary.systems:
         latency = item.latency
@@ -350,7 +320,6 @@ def show_costs(page: Page, summary: "Summary") -> None:
 
 
 def format_interval(value: "Estimate | None") -> str:
-    """`.617 [.58 .65]`."""
     if value is None:
         return NONE
     return f"{format_share(value.mean)} [{format_share(value.low, 2)} {format_share(value.high, 2)}]"
@@ -375,20 +344,14 @@ def show_table(page: Page, titles: "Sequence[str]", rows: "Iterable[Sequence[str
 # `questions`: a first set of questions out of one's own documents.
 
 
-@click.command(
-    examples=(
-        "questions docs > questions.jsonl",
-        "questions docs --limit 50 --out questions.jsonl",
-    ),
-    cls=WithExamples,
-    params=setting_options("documents"),
+@options.command(
+    "questions docs > questions.jsonl", "questions docs --limit 50 --out questions.jsonl", settings=("documents",)
 )
 @click.argument("docs", metavar="DOCS")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="How many at most."
 )
 @click.option("--out", default=STANDARD_STREAM, metavar="FILE", help="Where they go; standard output by default.")
-@console_option
 def questions(console: Console, settings: dict[str, Any], docs: str, limit: int, out: str) -> ExitCode:
     """Make questions out of the folder DOCS: its headings, and its links with the sentence around them.
 
@@ -397,7 +360,7 @@ def questions(console: Console, settings: dict[str, Any], docs: str, limit: int,
     """
     from pageindex.document import parse_document
     from pageindex.files import UnreadableDocumentError, read_document
-    from retriever.evaluation.own_questions import own_questions, question_line, sample
+    from retriever.evaluation.own_questions import format_question, make_own_questions, sample
     from retriever.indexing.changes import list_documents
     from retriever.settings.layers import load_profile
 
@@ -411,13 +374,13 @@ def questions(console: Console, settings: dict[str, Any], docs: str, limit: int,
         except UnreadableDocumentError as error:
             skipped.append((file.path, error.reason))
     console.note_skipped(tuple(skipped))
-    made = own_questions(documents)
+    made = make_own_questions(documents)
     if not made:
         raise DocumentsError(f"{docs}: no heading or link of it makes a question")
     chosen = sample(made, limit)
     with write_whole(out) as stream:
-        stream.writelines(f"{question_line(question)}\n" for question in chosen)
+        stream.writelines(f"{format_question(question)}\n" for question in chosen)
     sys.stdout.flush()
     more = f" of {len(made):,}; --limit gives more" if len(made) > len(chosen) else ""
-    console.note(f"made {counted(len(chosen), 'question')}{more}")
+    console.note(f"made {pluralize(len(chosen), 'question')}{more}")
     return ExitCode.OK

@@ -1,29 +1,19 @@
 """How an answer was made: every stage with its time, what each source found, and what became of it."""
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 from rich.text import Text
 
-from retriever.command_line.ask import Form, Opening, answer_question
+from retriever.command_line import options
+from retriever.command_line.ask import Form, answer_question
 from retriever.command_line.console import Console, print_json
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    index_option,
-    join_question,
-    json_option,
-    profile_option,
-    question_argument,
-    setting_options,
-)
+from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import CITED, QUIET, Page
 from retriever.display.editors import NO_EDITOR
-from retriever.display.phrases import SIGNALS, SOURCES, doubt
+from retriever.display.phrases import SIGNALS, SOURCES, format_doubt
 from retriever.display.sanitize import sanitize_line
 from retriever.settings.schema import merge
 from retriever.types import Source
@@ -35,56 +25,45 @@ if TYPE_CHECKING:
 
 FIRST_RANKS = 5  # of a source, that are shown
 # Why a source that does not look at every section did not look at this one.
-ABSENT = {Source.NEIGHBORS: "not a neighbor of a hit", Source.TOKEN_MATCH: "was no candidate, so it was not read"}
+ABSENT = {
+    Source.NEIGHBORS: "not a neighbor of a hit",
+    Source.TOKEN_MATCH: "was no candidate, so it was not read",
+    Source.NAME: "is called otherwise",
+}
 
 
-@click.command(
-    "explain",
-    examples=(
-        'explain "send an email after the response"',
-        'explain "send an email after the response" --why-not guide/mail.md',
-        'explain "send an email after the response" --why-not guide/mail.md#after-the-response --json',
-    ),
-    cls=WithExamples,
-    params=setting_options(),
+@options.command(
+    'explain "how are the two rankings fused?"',
+    'explain "how are the two rankings fused?" --why-not storage.md',
+    'explain "how are the two rankings fused?" --why-not storage.md --json',
+    settings=(),
 )
-@question_argument
+@options.question
 @click.option("--why-not", "reference", metavar="PATH[#SECTION]", help="A section, or a file, that should be a hit.")
-@docs_option
-@index_option
-@profile_option
-@json_option
-@console_option
+@options.opening(options.docs, options.index, options.profile)
+@options.as_json
 def explain(
-    console: Console,
-    settings: dict[str, Any],
-    words: tuple[str, ...],
-    reference: str | None,
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
-    *,
-    as_json: bool,
+    console: Console, opening: Opening, words: tuple[str, ...], reference: str | None, *, as_json: bool
 ) -> ExitCode:
     """Show how the answer to QUESTION was made: every stage with its time, and what each source found.
 
     With --why-not: at which stage that section (of a file, the one that came furthest) was lost, where it stands in
     each source, and the scores that it would have needed.
     """
-    question = join_question(words, 'explain "how ...?"')
+    question = options.join_question(words, 'explain "how ...?"')
     if reference is None:
         form = Form(as_json, full=False, explain=True, hypothetical=False, editor=NO_EDITOR, hits=False)
-        answer_question(question, "", (), Opening(docs, index, profile, settings), form, console, in_context=False)
+        answer_question(question, {}, opening, form, console, in_context=False)
         return ExitCode.OK
-    from retriever.evaluation.why_not import limitless, why_not
+    from retriever.evaluation.why_not import lift_limits, why_not
 
-    with Opening(docs, index, profile, settings).open(console) as retriever:
+    with opening.open(console) as retriever:
         state = retriever.status().index
-        deeper = merge(settings, limitless(state.sections, state.chunks))
-        with Opening((), state.path, profile, deeper).open(console) as deep:
+        deeper = merge(opening.settings, lift_limits(state.sections, state.chunks))
+        with replace(opening, docs=(), index=state.path, settings=deeper).open(console) as deep:
             found = why_not(retriever, deep, question, reference)
     if as_json:
-        print_json(why_not_object(found))
+        print_json(dump_why_not(found))
     else:
         show_why_not(Page.on(sys.stdout), found)
     sys.stdout.flush()
@@ -135,7 +114,7 @@ def show_explanation(page: Page, answer: "Answer", spent: "Spent") -> None:
     page.heading("fused", f"{answer.hits[0].scale}; hit, score, its parts" if answer.hits else "no hits")
     for hit in answer.hits:
         sum_of_parts = " + ".join(f"{item.share:.5f} {SOURCES[item.source]}" for item in hit.evidence)
-        cited, state = (sanitize_line(hit.citation), CITED), (doubt(hit.citation_state), QUIET)
+        cited, state = (sanitize_line(hit.citation), CITED), (format_doubt(hit.citation_state), QUIET)
         page.line(Text.assemble(f"{hit.rank:>4}  {hit.score:>8.5f} = {sum_of_parts}  ", cited, state))
 
 
@@ -150,8 +129,7 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
         page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
 
 
-def why_not_object(found: "WhyNot") -> dict[str, Any]:
-    """What became of a section, for programs."""
+def dump_why_not(found: "WhyNot") -> dict[str, Any]:
     node = found.node
     return {
         "question": found.question,
@@ -189,7 +167,6 @@ def show_why_not(page: Page, found: "WhyNot") -> None:
 
 
 def describe_loss(found: "WhyNot") -> str:
-    """At which stage a section was lost, in a sentence."""
     from retriever.evaluation.runs import Stage
 
     def setting_at(name: str, bar: "Bar | None") -> str:
@@ -206,7 +183,6 @@ def describe_loss(found: "WhyNot") -> str:
 
 
 def describe_fused(found: "WhyNot") -> str:
-    """Where a section stands in the fused list, and what it lacks."""
     if found.rank is None or found.score is None:
         return f"not among the {found.fused:,} sections"
     needed = [
@@ -218,7 +194,6 @@ def describe_fused(found: "WhyNot") -> str:
 
 
 def describe_source(found: "InRanking") -> str:
-    """Where a section stands in a source, and what it lacks."""
     if found.rank is None or found.score is None:
         facts = [ABSENT.get(found.source, "finds nothing in it")]
     else:

@@ -4,29 +4,27 @@ from typing import Any
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.options import ExitCode, WithExamples, console_option, index_option, json_option
-from retriever.display.phrases import SOURCES, counted, doubt
+from retriever.command_line.options import ExitCode
+from retriever.display.phrases import SOURCES, because, format_doubt, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
 ALL = "all"
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "history",
-        "history 12 --json",
-        "history --delete 12",
-        "history --delete all",
-    ),
+@options.command(
+    'ask --record "how are the two rankings fused?"',
+    "history",
+    "history 1 --json",
+    "history --delete 1",
+    "history --delete all",
 )
 @click.argument("number", type=click.IntRange(min=1), required=False, metavar="[ID]")
 @click.option("--delete", metavar="ID|all", help="Delete one question, or all and what was opened, from every file.")
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def history(console: Console, number: int | None, delete: str | None, index: str | None, *, as_json: bool) -> ExitCode:
     """List the recorded questions, the youngest first, or show one of them with what was found.
 
@@ -48,7 +46,7 @@ def history(console: Console, number: int | None, delete: str | None, index: str
         if as_json:
             print_json({"deleted": deleted})
         else:
-            console.note(f"deleted {counted(deleted, 'question')}")
+            console.note(f"deleted {pluralize(deleted, 'question')}")
     elif number is not None:
         record = recorded.record(number)
         if as_json:
@@ -67,7 +65,6 @@ def history(console: Console, number: int | None, delete: str | None, index: str
 
 
 def print_record(record: dict[str, Any]) -> None:
-    """Prints one question with what it was expanded to and what was found, for people."""
     print_line(f"question    {sanitize_line(record['question'])}")
     print_line(f"asked       {record['asked_at']}, profile {sanitize_line(record['profile'])}")
     print_line(f"verdict     {record['verdict']}, confidence {record['confidence']:.2f}")
@@ -78,26 +75,20 @@ def print_record(record: dict[str, Any]) -> None:
     for hit in record["hits"]:
         sources = ", ".join(f"{SOURCES[item['source']]} #{item['rank']}" for item in hit["evidence"])
         state = sanitize_line(hit.get("citation_state", "exact"))  # as it was then; the oldest records have none
-        cited = f"{sanitize_line(hit['citation'])}{doubt(state)}"
+        cited = f"{sanitize_line(hit['citation'])}{format_doubt(state)}"
         print_line(f"{hit['rank']:>3}  {cited}  {hit['scale']} {hit['score']:.4g} ({sources})")
         print_line(f"     {sanitize_line(hit['snippet'])}")
+        if "reasons" in hit:  # the oldest records have none
+            print_line(f"     because: {sanitize_line(because(hit['words'], hit['reasons']))}")
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     print_line(f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms")
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "forget docs/plans.md",
-        "forget drafts/ --index .index",
-        "forget --undo drafts/",
-    ),
-)
+@options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--undo", is_flag=True, help="Take back what was forgotten: the next `index` reads it again.")
-@index_option
-@json_option
-@console_option
+@options.index
+@options.as_json
 def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo: bool, as_json: bool) -> ExitCode:
     """Remove the text and the vectors of documents from every file of the index, and keep them out.
 
@@ -116,7 +107,7 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     if undo:
         console.note_dim("the next `index` reads them again")
     else:
-        left = f"{counted(report.documents, 'document')} left the index"
+        left = f"{pluralize(report.documents, 'document')} left the index"
         console.note_dim(f"{left} in {report.seconds:.1f} s; the files on disk are as they were")
         for path in report.remaining:
             held = f"{path} is being read by another process and may still hold the text"

@@ -4,22 +4,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from retriever.command_line.console import Console, openable, print_json, print_line
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    folders_argument,
-    index_option,
-    json_option,
-    profile_option,
-    setting_options,
-)
-from retriever.display.phrases import counted
+from retriever.command_line import options
+from retriever.command_line.console import Console, print_json, print_line, shorten_path
+from retriever.command_line.options import ExitCode, Opening
+from retriever.display.phrases import pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import RetrieverError
 from retriever.settings.schema import INDEX_SECTIONS
@@ -27,38 +19,21 @@ from retriever.settings.schema import INDEX_SECTIONS
 if TYPE_CHECKING:
     from types import FrameType
 
-    from retriever.types import IndexReport
     from retriever.watch import WatchEvent
 
 MAX_NAMED = 3  # changed files in a line of `watch`
 
 
-@click.command(
-    examples=(
-        "index docs",
-        'index docs ../notes --ignore "drafts/"',
-        "index docs --index .index --json",
-        "index docs --summaries llm --summaries-model llama3.2",
-    ),
-    cls=WithExamples,
-    params=setting_options(*INDEX_SECTIONS, "llm"),
+@options.command(
+    "index docs",
+    'index docs --ignore "tutorial-notes/"',
+    "index docs --index .index --json",
+    settings=(*INDEX_SECTIONS, "llm"),
 )
-@folders_argument
-@index_option
-@profile_option
+@options.opening(options.folders, options.index, options.profile)
 @click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
-@json_option
-@console_option
-def index(
-    console: Console,
-    settings: dict[str, Any],
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
-    *,
-    yes: bool,
-    as_json: bool,
-) -> ExitCode:
+@options.as_json
+def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 
     One index holds several folders. What has been read, embedded and summarised is kept when this is interrupted.
@@ -66,21 +41,15 @@ def index(
     from retriever.api import index_folders
 
     with console.show_progress() as progress:
-        report = index_folders(docs, index, profile, settings, progress, everything=yes)
+        report = index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
         from retriever.display.json import IndexReportJson
 
         print_json(IndexReportJson.dump(report))
-    else:
-        print_report(report)
-    return ExitCode.OK
-
-
-def print_report(report: "IndexReport") -> None:
-    """Prints what was done, for people."""
+        return ExitCode.OK
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
-    held = f"{counted(report.documents, 'file')}, {counted(report.sections, 'section')}"
+    held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
     print_line(f"indexed {held} in {report.seconds:.1f} s")
     print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
     embedded = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
@@ -95,28 +64,21 @@ def print_report(report: "IndexReport") -> None:
     for folder in report.folders:
         print_line(f"  folder   {folder}")
     print_line(f"  index    {report.path}")
+    return ExitCode.OK
 
 
 # `watch`: an index that follows its folders, save by save.
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "watch docs",
-        'watch docs ../notes --ignore "drafts/"',
-        "watch docs --index .index --json",
-    ),
-    params=setting_options(*INDEX_SECTIONS, "llm"),
+@options.command(
+    "watch docs",
+    'watch docs --ignore "tutorial-notes/"',
+    "watch docs --index .index --json",
+    settings=(*INDEX_SECTIONS, "llm"),
 )
-@folders_argument
-@index_option
-@profile_option
+@options.opening(options.folders, options.index, options.profile)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each run, for programs.")
-@console_option
-def watch(
-    console: Console, settings: dict[str, Any], docs: tuple[str, ...], index: str | None, profile: str, *, as_json: bool
-) -> ExitCode:
+def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
     """Index the folders DOCS, and again within two seconds of a save, until Ctrl-C.
 
     Each run is one line on standard error. Many files that change at once, as in a branch switch, are one run.
@@ -126,7 +88,7 @@ def watch(
     with end_by_sigterm() as signals, console.show_progress() as progress:
         try:
             skipped: frozenset[tuple[str, str]] = frozenset()
-            for number, run in enumerate(watch_folders(docs, index, profile, settings, progress)):
+            for number, run in enumerate(watch_folders(*opening.arguments, progress)):
                 if isinstance(run, RetrieverError):
                     console.note(f"not indexed: {run}")
                     continue
@@ -151,12 +113,12 @@ def describe_run(run: "WatchEvent", *, is_first: bool) -> str:
     report = run.report
     if is_first:
         folders = ", ".join(map(sanitize_line, report.folders))
-        return f"indexed {counted(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
-    names = ", ".join(sanitize_line(openable(*file)) for file in run.files)
-    what = names if 0 < len(run.files) <= MAX_NAMED else counted(len(run.files), "file")
+        return f"indexed {pluralize(report.documents, 'file')} in {report.seconds:.1f} s; watching {folders}"
+    names = ", ".join(sanitize_line(shorten_path(*file)) for file in run.files)
+    what = names if 0 < len(run.files) <= MAX_NAMED else pluralize(len(run.files), "file")
     counts = {"added": report.added, "changed": report.changed, "removed": report.removed}
     done = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "nothing new"
-    return f"{what}: {done}; {counted(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
+    return f"{what}: {done}; {pluralize(report.embedded, 'text')} embedded, {report.seconds:.1f} s"
 
 
 @contextmanager

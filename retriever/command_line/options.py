@@ -2,12 +2,15 @@
 
 import functools
 import math
+import os
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,30 +18,25 @@ from click.shell_completion import CompletionItem
 from retriever.command_line import COMMANDS
 from retriever.command_line.console import Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
-from retriever.errors import QuestionError, RetrieverError
+from retriever.errors import NotIndexedError, QuestionError, RetrieverError
+from retriever.query import Scope
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import Bounds, Setting, list_settings, merge, nest
 
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+    from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
 
 
 class ExitCode(IntEnum):
-    """The exit status of every command."""
-
     OK = 0
-    ERROR = 1
-    """Something went wrong; standard error says what, and what to do."""
-    USAGE = 2
-    """The command line, a setting or the question is wrong."""
-    NO_ANSWER = 3
-    """No section answers the question, and `--fail-on-none` was given."""
-    INTERRUPTED = 130
-    """By Ctrl-C; 128 + SIGINT, as a shell says it."""
-    TERMINATED = 143
-    """A command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM."""
+    ERROR = 1  # something went wrong; standard error says what, and what to do
+    USAGE = 2  # the command line, a setting or the question is wrong
+    NO_ANSWER = 3  # no section answers the question, and `--fail-on-none` was given
+    INTERRUPTED = 130  # by Ctrl-C; 128 + SIGINT, as a shell says it
+    TERMINATED = 143  # a command that runs until it is ended was ended by SIGTERM; 128 + SIGTERM
 
 
 EXIT_CODES_HELP = (
@@ -50,9 +48,8 @@ EXIT_CODES_HELP = (
 # What a shell may put in when the Tab key is pressed.
 
 MAX_OFFERED = 200  # references; more are no help
-PLAIN_WORD = re.compile(
-    r"[\w./#][\w./#~:@%+,=-]*"
-)  # what every shell takes literally: nothing like `a;b.md` is offered
+# What every shell takes literally: nothing like `a;b.md` is offered.
+PLAIN_WORD = re.compile(r"[\w./#][\w./#~:@%+,=-]*")
 
 
 def complete_folder(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -77,12 +74,14 @@ def complete_reference(context: click.Context, _: click.Parameter, incomplete: s
     """Paths of documents; behind a `#` their sections."""
     import sqlite3
 
-    from retriever.indexing.request import absolute, find_index
+    from retriever.indexing.places import choose_index
+    from retriever.indexing.request import absolute
     from retriever.store.database import open_database
 
     kind = "" if "#" in incomplete else "AND parent_id IS NULL"
     try:
-        index = find_index(tuple(map(absolute, context.params.get("docs") or ())), context.params.get("index"))
+        docs = tuple(map(absolute, context.params.get("docs") or ()))
+        index = choose_index(docs, context.params.get("index")).index
         with closing(open_database(index)) as connection:
             rows = connection.execute(
                 f"SELECT node_id FROM nodes WHERE node_id >= ? AND node_id < ? {kind} ORDER BY node_id LIMIT ?",
@@ -109,10 +108,7 @@ class Number(click.FloatRange):
 
 
 class SettingOption(click.Option):
-    """The flag of one setting; when it is not given, the layers below decide.
-
-    The flags that were given come to the command as one nested dict, its parameter `settings`.
-    """
+    """The flag of one setting; those that are given reach the command as one nested dict, its parameter `settings`."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -143,11 +139,6 @@ def collect_setting(context: click.Context, option: click.Parameter, value: obje
         context.params["settings"] = merge(below, nest(option.setting.path, value))
 
 
-def setting_options(*sections: str) -> list[click.Parameter]:
-    """The flags of these sections of the profile, or of every setting."""
-    return [SettingOption(item) for item in list_settings() if not sections or item.path[0] in sections]
-
-
 def setting_flags(setting: Setting) -> tuple[str, ...]:
     """The flags of a setting, the shortest first; a switch has two words in one."""
     if setting.type is bool:
@@ -156,7 +147,6 @@ def setting_flags(setting: Setting) -> tuple[str, ...]:
 
 
 def format_value(value: object) -> str:
-    """A setting's value in a help text."""
     if isinstance(value, tuple):
         return " ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -165,11 +155,6 @@ def format_value(value: object) -> str:
 
 
 def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type form such as Annotated[int, Ge(1)] has no type of its own
-    """How click reads a value of a setting's type.
-
-    Raises:
-        TypeError: no flag can be made of this type.
-    """
     if get_origin(kind) is tuple or NoneType in get_args(kind):
         return click_type(next(part for part in get_args(kind) if part is not NoneType))
     if get_origin(kind) is Literal:
@@ -190,24 +175,33 @@ def click_type(kind: Any) -> "click.ParamType[Any]":  # noqa: ANN401 - a type fo
 
 # Options that several commands share.
 
-index_option = click.option(
+index = click.option(
     "--index",
-    metavar="DIR",
+    metavar="NAME|DIR",
     shell_complete=complete_folder,
-    help="The index's folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that belongs to --docs in your data "
-    "folder, else the one used last.",
+    help="The index's name (see `indexes`) or folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that covers the "
+    "folders in question, or the current one.",
 )
-docs_option = click.option(
+indexes = click.option(
+    "--index",
+    "indexes",
+    multiple=True,
+    metavar="NAME|DIR",
+    shell_complete=complete_folder,
+    help="The index to ask, by its name (see `indexes`) or folder; otherwise that of the current folder. Repeat it to "
+    "ask several.",
+)
+docs = click.option(
     "--docs",
     multiple=True,
     metavar="DIR",
     shell_complete=complete_folder,
     help="A folder of Markdown to index first: only what changed. Repeatable.",
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
-question_argument = click.argument("words", nargs=-1, metavar="QUESTION")
-folders_argument = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
-editor_option = click.option(
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+question = click.argument("words", nargs=-1, metavar="QUESTION")
+folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
+editor = click.option(
     "--editor",
     default=AUTOMATIC,
     show_default=True,
@@ -219,40 +213,192 @@ editor_option = click.option(
 )
 
 
-def profile_option(command: Command) -> Command:
-    """--profile; the names are those of the files in configs/, read when a command is made."""
-    return click.option(
-        "--profile",
-        default=DEFAULT_PROFILE,
-        show_default=True,
-        metavar="NAME|FILE",
-        shell_complete=complete_profile,
-        help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
-    )(command)
+profile = click.option(
+    "--profile",
+    default=DEFAULT_PROFILE,
+    show_default=True,
+    metavar="NAME|FILE",
+    shell_complete=complete_profile,
+    help=f"The recall mode: {', '.join(profile_names())}, or a YAML file of your own.",
+)
+DAY_HELP = "2024, 2024-05, 2024-05-01, today, 7d, 2w, 3m, 1y"
+# By the fields of `Scope`.
+SCOPE_OPTIONS = {
+    "folders": ("--in", "FOLDER", "Only in this folder or file. Repeatable: in any of them."),
+    "tags": ("--tag", "TAG", "Only in documents with this tag, or one below it. Repeatable: with all of them."),
+    "since": ("--since", "DAY", f"Only in documents of this day or later: {DAY_HELP}."),
+    "until": ("--until", "DAY", "Only in documents of this day or earlier."),
+    "where": ("--where", "KEY=VALUE", "Only in documents whose front matter says so: status=draft. Repeatable."),
+}
 
 
-def console_option(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
-    """-q and -v, which become the parameter `console`; the log follows them."""
+def scope(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+    """--in, --tag, --since, --until and --where, which become the parameter `scope`."""
 
-    @click.option("-q", "--quiet", is_flag=True, help="Say nothing on standard error but errors.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say what every stage does, and how long it takes.")
     @functools.wraps(function)
-    def command(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
-        if quiet and verbose:
-            raise click.UsageError("-q and -v are opposites: give one of them")
-        console = Console(quiet, verbose)
-        console.follow_logging()
-        return function(console=console, **parameters)
+    def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
+        given = {name: parameters.pop(f"scope_{name}") for name in SCOPE_OPTIONS}
+        return function(scope=Scope(**{name: value for name, value in given.items() if value}), **parameters)
 
-    return command
+    inner = collect
+    for name, (flag, metavar, text) in reversed(SCOPE_OPTIONS.items()):
+        is_repeated = name not in ("since", "until")
+        inner = click.option(flag, f"scope_{name}", metavar=metavar, multiple=is_repeated, help=text)(inner)
+    return inner
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """Which retriever a command opens: the first arguments of `open_retriever` and its kind."""
+
+    docs: Sequence[str] = ()
+    index: str | None = None
+    profile: str = DEFAULT_PROFILE
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    several: tuple[str, ...] = ()  # in place of `index`, where several are asked
+
+    @property
+    def arguments(self) -> tuple[Sequence[str], str | None, str, Mapping[str, Any]]:
+        if self.several:
+            raise click.UsageError("this asks one index: give --index once")
+        return self.docs, self.index, self.profile, self.settings
+
+    def with_offer(self, console: Console) -> "Opening":
+        """With the current folder to be indexed, where it has no index and the user at the terminal wants one."""
+        from retriever.indexing.places import choose_index
+
+        try:
+            if not self.docs:
+                choose_index((), self.index)
+        except NotIndexedError as error:
+            if can_ask(console):
+                return replace(self, docs=[offer_index(error, console)])
+        except RetrieverError:  # who opens it says so
+            pass
+        return self
+
+    @contextmanager
+    def open(self, console: Console) -> "Iterator[Retriever]":
+        """The open retriever, from the process that runs this command line where it keeps one open."""
+        from retriever.api import open_retriever
+
+        opener: Opener = click.get_current_context().obj or open_retriever
+        with console.show_progress() as progress:
+            try:
+                opened = opener(*self.arguments, progress)
+            except NotIndexedError as error:
+                docs = [offer_index(error, console)]
+                opened = opener(*replace(self, docs=docs).arguments, progress)
+        with opened as retriever:
+            yield retriever
+
+
+EVERY_INDEX = ("--all",)  # in place of names
+# Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
+BYTES_A_SECOND = 17_000
+
+# Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
+Opener = Callable[..., AbstractContextManager["Retriever"]]
+
+
+@contextmanager
+def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetrievers]":
+    """The indexes of `--index a --index b`, each opened as one of them alone is."""
+    from retriever.errors import IndexUnusableError
+    from retriever.indexing.places import find_several
+    from retriever.several import SeveralRetrievers
+
+    if opening.docs:
+        raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
+    with ExitStack() as stack:
+        retrievers, failed = {}, {}
+        for name, place in find_several(() if opening.several == EVERY_INDEX else opening.several).items():
+            try:
+                one = replace(opening, index=str(place), several=()).open(console)
+                retrievers[name] = stack.enter_context(one)
+            except IndexUnusableError as error:
+                failed[name] = error
+        yield SeveralRetrievers(retrievers, failed)
+
+
+def can_ask(console: Console) -> bool:
+    return not console.quiet and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def offer_index(error: NotIndexedError, console: Console) -> str:
+    """The folder without an index, when the user at the terminal wants one; otherwise the error."""
+    if not can_ask(console):
+        raise error
+    from retriever.display.phrases import format_duration, pluralize
+
+    seconds = error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1)
+    files = pluralize(error.documents, "Markdown file") + ("" if error.is_all else " and more")
+    console.note(
+        f"{error.folder} has no index yet. It holds {files}: reading them takes {format_duration(seconds)}, once."
+    )
+    try:
+        is_wanted = click.confirm("Index it now?", default=True, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    if not is_wanted:
+        raise error
+    return str(error.folder)
+
+
+def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]], Callable[..., ExitCode]]:
+    """These of --docs, --index and --profile; with the settings they become the parameter `opening`."""
+
+    def decorate(function: Callable[..., ExitCode]) -> Callable[..., ExitCode]:
+        @functools.wraps(function)
+        def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
+            named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
+            match parameters.pop("indexes", ()):
+                case (one,):
+                    named["index"] = one
+                case given:
+                    named["several"] = given
+            return function(opening=Opening(**named), **parameters)
+
+        return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)
+
+    return decorate
+
+
+def command(
+    *examples: str,
+    settings: Sequence[str] | None = None,
+    cls: type["WithExamples"] | None = None,
+    **attributes: Any,  # noqa: ANN401 - passed on to click
+) -> Callable[[Callable[..., ExitCode]], click.Command]:
+    """A command with examples, the flags of some settings (empty: of all) and -q and -v, its parameter `console`."""
+
+    def decorate(function: Callable[..., ExitCode]) -> click.Command:
+        @functools.wraps(function)
+        def run(*, quiet: bool, verbose: bool, **parameters: object) -> ExitCode:
+            if quiet and verbose:
+                raise click.UsageError("-q and -v are opposites: give one of them")
+            console = Console(quiet, verbose)
+            console.follow_logging()
+            return function(console=console, **parameters)
+
+        wanted = (
+            [] if settings is None else [item for item in list_settings() if item.path[0] in (settings or item.path)]
+        )
+        flags: list[click.Parameter] = [SettingOption(item) for item in wanted]
+        made = click.command(cls=cls or WithExamples, examples=examples, params=flags, **attributes)(run)
+        made.params += [
+            click.Option(["-q", "--quiet"], is_flag=True, help="Say nothing on standard error but errors."),
+            click.Option(
+                ["-v", "--verbose"], is_flag=True, help="Say what every stage does, with times, ranks and scores."
+            ),
+        ]
+        return made
+
+    return decorate
 
 
 def join_question(words: tuple[str, ...], example: str) -> str:
-    """The question's arguments as one text: quotes may be left out.
-
-    Raises:
-        QuestionError: there is none; the message shows `example`, a command line without the program's name.
-    """
+    """The question's arguments as one text, quotes or not; QuestionError, with an `example`, when there is none."""
     question = " ".join(words)
     if not question.strip():
         raise QuestionError(f"the question is empty: write it in quotes, as in: hybrid_retrieve.py {example}")
@@ -263,11 +409,7 @@ COMMAND_IMPLIED = f"{__name__}.implied"  # in the context's `meta`: the default 
 
 
 def refuse_misplaced_command(words: tuple[str, ...]) -> None:
-    """For the default command: `--index DIR status` would silently ask "status".
-
-    Raises:
-        click.UsageError: no command was named, and the first word is the name of one.
-    """
+    """For the default command: `--index DIR status` would silently ask "status"."""
     if click.get_current_context().meta.get(COMMAND_IMPLIED) and words and words[0] in COMMANDS:
         raise click.UsageError(
             f"{words[0]} is a command, and a command comes first, before its options; "
@@ -275,32 +417,100 @@ def refuse_misplaced_command(words: tuple[str, ...]) -> None:
         )
 
 
-# How --help looks: examples below the text, the few common options apart from the long list of settings.
+# How --help looks: examples, then the everyday options, a line each; --help-all has every option and all about it.
 
-COMMON_SETTINGS = frozenset({"top_k", "documents.ignore", "context_tokens", "record"})  # beside a command's own options
+COMMON_SETTINGS = frozenset(
+    {"top_k", "exact", "documents.ignore", "context_tokens", "record"}
+)  # beside a command's own options
 FIRST_OPTIONS = ("docs", "index", "profile")
 HELP_WIDTH = 100  # columns, at most
 OPTION_COLUMN = 24  # columns: what is longer stands on a line of its own
+_SENTENCE = re.compile(r"(.{12,}?)(?:[.;:]\s|\.?$)")  # the first one of a help text; what is shorter says nothing
 
 
 class WithExamples(click.Command):
-    """A command whose help shows how it is used."""
+    """A command whose help shows how it is used.
 
-    def __init__(self, *args: Any, examples: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
+    Args:
+        examples: command lines without the program's name.
+        rare: options, by their names or as keys of settings, that --help-all alone shows, as it does the long list of
+            settings.
+    """
+
+    def __init__(self, *args: Any, examples: Sequence[str], rare: Collection[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
         super().__init__(*args, **{"context_settings": {"max_content_width": HELP_WIDTH}, **kwargs})
         self.examples = examples
         """Command lines without the program's name."""
+        self.rare = frozenset(rare)
+        if any(map(self.is_rare, self.params)):
+            self.params.append(
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=show_all_help,
+                    help="Show every option with all there is to say, and exit.",
+                )
+            )
+
+    def is_rare(self, option: click.Parameter) -> bool:
+        """Whether --help-all alone shows it."""
+        key = option.setting.key if isinstance(option, SettingOption) else option.name
+        return is_long_tail(option) or key in self.rare
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_help_text(ctx, formatter)
         with formatter.section("Examples"):
             for example in self.examples:
-                formatter.write(f"{'':{formatter.current_indent}}{ctx.find_root().info_name} {example}\n")
+                formatter.write(f"{'':{formatter.current_indent}}{name_program(ctx)} {example}\n")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         options = self.get_params(ctx)
-        write_options("Options", common_options(options), ctx, formatter)
-        write_options("Every setting of a profile", filter(is_long_tail, options), ctx, formatter)
+        common = common_options(options)
+        if ctx.meta.get(ALL_HELP) or not any(map(self.is_rare, options)):
+            write_options("Options", common, ctx, formatter)
+            write_options("Every setting of a profile", filter(is_long_tail, options), ctx, formatter)
+            return
+        with formatter.section("Options"):
+            shown = [shorten(option, ctx) for option in common if not self.is_rare(option)]
+            formatter.write_dl([record for record in shown if record is not None], col_max=OPTION_COLUMN)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if ctx.meta.get(ALL_HELP) or not any(map(self.is_rare, self.params)):
+            super().format_epilog(ctx, formatter)
+
+
+def name_program(context: click.Context) -> str:
+    """How the program is called where this one was: in a clone by uv, which needs no environment to be active."""
+    name = str(context.find_root().info_name)
+    return f"uv run {name}" if name == "hybrid_retrieve.py" else name
+
+
+ALL_HELP = f"{__name__}.all_help"  # in the context's `meta`: everything is wanted
+
+
+def show_all_help(context: click.Context, _: click.Parameter, value: bool) -> None:
+    """A click callback: prints the whole help and ends."""
+    if value and not context.resilient_parsing:
+        context.meta[ALL_HELP] = True
+        click.echo(context.get_help(), color=context.color)
+        context.exit()
+
+
+def shorten(option: click.Parameter, context: click.Context) -> tuple[str, str] | None:
+    """An option's row in --help: its first name, and the first sentence about it."""
+    record = option.get_help_record(context) if isinstance(option, click.Option) else None
+    if record is None:
+        return None
+    assert isinstance(option, click.Option)
+    names, text = record
+    if len(names) > OPTION_COLUMN - 4 or option.secondary_opts:
+        names = option.opts[0] if option.is_flag else f"{option.opts[0]} {names.split()[-1]}"
+    sentence = _SENTENCE.match(option.help or text)
+    default = option.get_help_extra(context).get("default")
+    shown = f" [{default}]" if default and not option.is_flag else ""
+    return names, f"{sentence[1]}.{shown}" if sentence else text
 
 
 def common_options(options: Iterable[click.Parameter]) -> list[click.Parameter]:
@@ -312,8 +522,8 @@ def common_options(options: Iterable[click.Parameter]) -> list[click.Parameter]:
 
 
 def is_help(option: click.Parameter) -> bool:
-    """Whether it is --help."""
-    return "--help" in option.opts
+    """Whether it is --help or --help-all."""
+    return option.opts[0] in ("--help", "--help-all")
 
 
 def is_long_tail(option: click.Parameter) -> bool:

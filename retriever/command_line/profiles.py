@@ -9,19 +9,13 @@ from typing import Any
 
 import click
 
+from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    complete_file,
-    complete_profile,
-    console_option,
-    json_option,
-)
+from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 from retriever.files import writing_to
-from retriever.settings.layers import DEFAULT_PROFILE, Layer, given_settings, profile_names, profile_summary
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings, profile_names, profile_summary
 from retriever.settings.schema import Setting, list_settings
 
 DEFAULT_FILE = "hybrid-retrieve.yaml"
@@ -35,25 +29,14 @@ HEADING = """\
 
 @dataclass(frozen=True, slots=True)
 class SettingValue:
-    """A setting, as a profile has it."""
-
     setting: Setting
     value: Any
-    origin: str
-    """Where the value comes from: `default`, a profile file, or an environment variable."""
+    origin: str  # where the value comes from: `default`, a profile file, or an environment variable
 
 
-@click.command(
-    cls=WithExamples,
-    examples=(
-        "profiles",
-        "profiles recall",
-        "profiles recall > mine.yaml",
-    ),
-)
-@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=complete_profile)
-@json_option
-@console_option
+@options.command("profiles", "profiles recall", "profiles recall > mine.yaml")
+@click.argument("name", required=False, metavar="[NAME|FILE]", shell_complete=options.complete_profile)
+@options.as_json
 def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
     """List the profiles, or show every setting of one: value, origin, meaning, flag, variable.
 
@@ -71,34 +54,68 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
         return ExitCode.OK
     values = resolve_settings(name, os.environ)
     if as_json:
-        print_json({"name": name, "settings": [setting_object(item) for item in values]})
+        settings = []
+        for item in values:
+            setting = item.setting
+            value, default = (list(part) if isinstance(part, tuple) else part for part in (item.value, setting.default))
+            names = {"flag": setting.flag, "variable": setting.variable, "help": setting.help}
+            settings.append({"key": setting.key, "value": value, "default": default, "origin": item.origin, **names})
+        print_json({"name": name, "settings": settings})
     else:
         print_line(format_profile(name, values))
     return ExitCode.OK
 
 
 @click.command(
-    cls=WithExamples,
+    cls=options.WithExamples,
     examples=(
         "init",
         "init mine.yaml --profile recall",
+        'init --agent --docs docs --about "How our team works"',
     ),
 )
-@click.argument("file", default=DEFAULT_FILE, metavar="[FILE]", shell_complete=complete_file)
+@click.argument("file", default="", metavar="[FILE]", shell_complete=options.complete_file)
 @click.option(
     "--profile",
     default=DEFAULT_PROFILE,
     show_default=True,
     metavar="NAME|FILE",
-    shell_complete=complete_profile,
+    shell_complete=options.complete_profile,
     help="The profile whose settings it has.",
 )
+@click.option(
+    "--agent",
+    is_flag=True,
+    help="Write a skill for a coding agent instead: what is indexed, when to ask it, and how.",
+)
+@click.option("--about", default="", metavar="TEXT", help="With --agent: what your documents are about, in a line.")
+@click.option("--docs", multiple=True, metavar="DIR", help="With --agent: the folders whose index the agent asks.")
+@click.option("--index", metavar="DIR", help="With --agent: the index; otherwise the one used last.")
 @click.option("--force", is_flag=True, help="Write over a FILE that is there.")
-def init(file: str, profile: str, *, force: bool) -> ExitCode:
+def init(
+    file: str,
+    profile: str,
+    about: str,
+    docs: tuple[str, ...],
+    index: str | None,
+    *,
+    agent: bool,
+    force: bool,
+) -> ExitCode:
     """Write FILE (hybrid-retrieve.yaml) with every setting, what it means and its default, to be used with --profile.
 
-    What differs from the defaults in the named profile is set in it; everything else is there as a comment.
+    What differs from the defaults in the named profile is set in it; everything else is there as a comment. With
+    --agent, FILE (.claude/skills/search-documents/SKILL.md) tells a coding agent what is indexed and how to ask it; a
+    second time it is brought up to date.
     """
+    if agent:
+        from retriever.command_line.agent import DEFAULT_SKILL, write_skill
+
+        print_line(write_skill(file or DEFAULT_SKILL, docs, index, about, force=force))
+        return ExitCode.OK
+    if about or docs or index:
+        raise click.UsageError("--about, --docs and --index say what an agent asks: add --agent")
+    file = file or DEFAULT_FILE
     path = Path(file)
     if path.suffix not in {".yaml", ".yml"}:
         raise UsageError(f"{file}: a profile's name ends with .yaml")
@@ -114,40 +131,23 @@ def init(file: str, profile: str, *, force: bool) -> ExitCode:
 
 
 def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingValue]:
-    """Every setting as a command with this profile would use it, in the order of declaration.
-
-    Raises:
-        ProfileError: with every mistake of the file and the environment.
-    """
-    given = given_settings(name, environment=environment)
+    """Every setting as a command with this profile would use it, in the order of declaration."""
+    given = collect_settings(name, environment=environment)
     profile = given.profile()
     values = []
     for item in list_settings():
         value: Any = profile
         for key in item.path:
             value = getattr(value, key)
-        values.append(SettingValue(item, value, find_origin(item, given.layers)))
+        origin = "default"
+        for name, layer in given.layers:  # the last layer that sets it
+            inside: Any = layer
+            for section in item.path[:-1]:
+                inside = inside.get(section, {}) if isinstance(inside, Mapping) else {}
+            if isinstance(inside, Mapping) and item.path[-1] in inside:
+                origin = name
+        values.append(SettingValue(item, value, origin))
     return values
-
-
-def find_origin(setting: Setting, layers: Sequence[Layer]) -> str:
-    """The name of the last layer that sets it."""
-    for name, layer in reversed(layers):
-        inside: Any = layer
-        *above, key = setting.path
-        for section in above:
-            inside = inside.get(section, {}) if isinstance(inside, Mapping) else {}
-        if isinstance(inside, Mapping) and key in inside:
-            return name
-    return "default"
-
-
-def setting_object(item: SettingValue) -> dict[str, Any]:
-    """A setting, for programs."""
-    setting = item.setting
-    value, default = (list(part) if isinstance(part, tuple) else part for part in (item.value, setting.default))
-    names = {"flag": setting.flag, "variable": setting.variable, "help": setting.help}
-    return {"key": setting.key, "value": value, "default": default, "origin": item.origin, **names}
 
 
 def format_profile(name: str, values: Sequence[SettingValue]) -> str:
@@ -178,7 +178,6 @@ def format_template(values: Sequence[SettingValue]) -> Iterator[str]:
 
 
 def format_yaml(value: object) -> str:
-    """The value as it stands behind its key in a profile file."""
     import yaml
 
     plain = list(value) if isinstance(value, tuple) else value

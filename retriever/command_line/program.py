@@ -14,32 +14,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
-from retriever.command_line import COMMANDS
+from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.console import abandon_output, prepare_streams
 from retriever.command_line.options import (
     COMMAND_IMPLIED,
     EXIT_CODES_HELP,
     ExitCode,
+    Opener,
     WithExamples,
     common_options,
-    is_help,
+    shorten,
     write_options,
 )
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
 from retriever.serving.resident_client import VERBOSITY_FLAGS
 
-if TYPE_CHECKING:
-    from retriever.command_line.ask import Opener
-
 PROGRAM = "hybrid-retrieve"  # as it is installed: a shell completes the words behind this one
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
 DEFAULT_COMMAND = "ask"
+FIRST_OF_A_QUESTION = ("docs", "setting_top_k", "full", "as_json")  # in --help
+COMMAND_COLUMN = 14  # columns for a command's name in --help
 # New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
 # that stay, and to look at them again and again takes 8 % of its time. Garbage of more objects than that still goes.
 BETWEEN_COLLECTIONS = 50_000
@@ -57,7 +56,6 @@ class Program(WithExamples, click.Group):
         return self.load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def load_command(self, name: str) -> click.Command:
-        """The command of that name; its module is imported when it was not yet."""
         if name not in self.commands:
             place, help_line = COMMANDS[name]
             module, _, attribute = place.partition(":")
@@ -86,7 +84,6 @@ class Program(WithExamples, click.Group):
         return super().parse_args(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The commands; of options, those of the default command as well."""
         if not incomplete.startswith("-"):
             names = [name for name in COMMANDS if name.startswith(incomplete)]
             return [CompletionItem(name, help=COMMANDS[name][1]) for name in names]
@@ -95,24 +92,28 @@ class Program(WithExamples, click.Group):
         return list({item.value: item for item in (*super().shell_complete(ctx, incomplete), *inner)}.values())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Writes the default command's common options, then this group's own, then the commands."""
+        """Writes the commands by what they are for, then the default command's first options, then this group's own."""
         command = self.load_command(DEFAULT_COMMAND)
+        assert isinstance(command, WithExamples)
         inner = click.Context(command, info_name=DEFAULT_COMMAND, parent=ctx)
-        common = (option for option in common_options(command.get_params(inner)) if not is_help(option))
-        write_options("Options of a question", common, ctx, formatter)
+        for heading, names in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names], col_max=COMMAND_COLUMN)
+        with formatter.section("Options of a question"):
+            common = (item for item in common_options(command.get_params(inner)) if item.name in FIRST_OF_A_QUESTION)
+            formatter.write_dl([record for item in common if (record := shorten(item, inner))])
         write_options("Options", self.get_params(ctx), ctx, formatter)
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_line) for name, (_, help_line) in COMMANDS.items()])
 
 
 @click.group(
     examples=(
-        '--docs docs "how are the two rankings fused?"',
-        '"how are the two rankings fused?" --full',
-        "index docs ../notes",
+        "index docs",
+        '"how are the two rankings fused?"',
+        "read ranking.md:15-28",
     ),
     cls=Program,
-    epilog=f"{EXIT_CODES_HELP} Every command has its own --help; `ask --help` lists every setting.",
+    epilog=f"Every command has its own --help: `ask --help` has the everyday options, `ask --help-all` every setting. "
+    f"{EXIT_CODES_HELP}",
     subcommand_metavar='"QUESTION" | COMMAND ...',
     options_metavar="[OPTIONS]",
 )
@@ -136,11 +137,7 @@ def completion(shell: str) -> ExitCode:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs one command line in a process that does nothing else.
-
-    Returns:
-        the exit status; see `ExitCode`.
-    """
+    """Runs one command line in a process that does nothing else, and returns its exit status."""
     gc.set_threshold(BETWEEN_COLLECTIONS)
     atexit.register(gc.freeze)  # nothing is collected at the end, when all memory goes back at once: 7 % of an ask
     prepare_streams()
@@ -150,17 +147,8 @@ def main(arguments: Sequence[str]) -> int:
     return run(arguments, Path(sys.argv[0]).name)
 
 
-def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) -> int:
-    """Runs one command line.
-
-    Args:
-        arguments: without the program's name.
-        program: its name, for messages.
-        opener: opens the retriever of an `ask`, in place of `open_retriever`.
-
-    Returns:
-        the exit status; see `ExitCode`.
-    """
+def run(arguments: Sequence[str], program: str, opener: Opener | None = None) -> int:
+    """Runs one command line, for which `opener` opens the retriever of an `ask`; returns its exit status."""
     with note_interrupts() as interrupts:
         try:
             with command_line.make_context(program, list(arguments), obj=opener) as context:
@@ -175,11 +163,9 @@ def run(arguments: Sequence[str], program: str, opener: "Opener | None" = None) 
 
 @contextmanager
 def note_interrupts() -> Iterator[list[int]]:
-    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt.
-
-    A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is ignored or
-    handled otherwise, and in threads, which it does not reach, nothing is changed and nothing noted.
-    """
+    """The list holds SIGINT when it came in the block, whatever became of its KeyboardInterrupt."""
+    # A native module that is interrupted while it is loaded may end with any other error. Where SIGINT is handled
+    # otherwise, and in threads, nothing is noted.
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
@@ -197,12 +183,16 @@ def note_interrupts() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def report_error(error: Exception | KeyboardInterrupt) -> int:
-    """Says on standard error what ended a command line; called where the error is handled.
+def name_conflicts() -> list[str]:
+    """The distributions whose packages are in the way of ours, and what to do; importing metadata takes 20 ms."""
+    from retriever.installation import CURE, find_conflicts
 
-    Returns:
-        the exit status.
-    """
+    conflicts = [sentence for sentence, is_in_the_way in find_conflicts() if is_in_the_way]
+    return [*conflicts, CURE] if conflicts else []
+
+
+def report_error(error: Exception | KeyboardInterrupt) -> int:
+    """Says on standard error what ended a command line, and returns the exit status; called while it is handled."""
     match error:
         case BrokenPipeError():  # the reader has what it wants, as in `| head`
             abandon_output()
@@ -218,6 +208,8 @@ def report_error(error: Exception | KeyboardInterrupt) -> int:
             if error.errno in {errno.ENOSPC, errno.EIO}:  # what is buffered could not be written at exit either
                 abandon_output()
             code, message = ExitCode.ERROR, str(error)
+        case ImportError() if conflicts := name_conflicts():
+            code, message = ExitCode.ERROR, "\n".join(conflicts)
         case _:
             code = ExitCode.ERROR
             message = f"this is a bug, please report it with the output of -v: {error!r}"

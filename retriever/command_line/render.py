@@ -1,20 +1,27 @@
 """An answer for people: each hit with its citation, where it stands, what it says, and why it was found."""
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.text import Text
 
-from retriever.command_line.console import is_unicode, openable, terminal_columns
+from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
-from retriever.display.phrases import SOURCES, VERDICTS, doubt, find_highlights
+from retriever.display.phrases import (
+    SOURCES,
+    VERDICTS,
+    because,
+    find_highlights,
+    format_doubt,
+    format_fields,
+    format_section,
+)
 from retriever.display.sanitize import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from retriever.types import Answer, Evidence, Hit
+    from retriever.types import Answer, Hit, SimilarSections
 
 MAX_WIDTH = 110  # columns: longer lines of prose are hard to read
 MIN_WIDTH = 40
@@ -37,24 +44,15 @@ class Page:
     """A page of output: wrapped and coloured on a terminal, one line for each item elsewhere."""
 
     console: Console
-    width: int
-    """Columns to wrap at, on a terminal."""
-    crumb: str
-    """Between two titles of a breadcrumb."""
-    dot: str
-    """Between two facts of a line."""
-    bar: str
-    """Before each line of a quoted text."""
-    links: str = ""
-    """The template of the addresses that citations lead to; empty where none is shown."""
+    width: int  # columns to wrap at, on a terminal
+    crumb: str  # between two titles of a breadcrumb
+    dot: str  # between two facts of a line
+    bar: str  # before each line of a quoted text
+    links: str = ""  # the template of the addresses that citations lead to; empty where none is shown
 
     @classmethod
     def on(cls, stream: TextIO, editor: str = NO_EDITOR) -> "Page":
-        """A page on that stream; no colours where it is no terminal, or with NO_COLOR, and links on a terminal alone.
-
-        Raises:
-            UsageError: there is no such editor (see `choose_template`).
-        """
+        """A page on that stream; colours and links on a terminal alone. UsageError when there is no such editor."""
         width = max(MIN_WIDTH, terminal_columns())
         no_color = bool(os.environ.get("NO_COLOR"))
         console = PipeConsole(file=stream, width=width, no_color=no_color, highlight=False, markup=False, emoji=False)
@@ -70,12 +68,10 @@ class Page:
             self.line(row, indent)
 
     def line(self, text: Text, indent: int = 0) -> None:
-        """What must not be broken: a path, a row of a table."""
         text.rstrip()
         self.console.print(Text(" " * indent).append_text(text), soft_wrap=True)
 
     def heading(self, title: str, explanation: str) -> None:
-        """A title, and what follows below it."""
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
     def cite(self, citation: str, absolute_path: str, line: int) -> Text:
@@ -93,12 +89,11 @@ class Page:
             self.line(Text.assemble((self.bar, QUIET), row), indent)
 
     def blank(self) -> None:
-        """An empty line."""
         self.console.print()
 
 
-def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
-    """Every hit, best first, a blank line between two; before them the verdict, unless it is good."""
+def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = False) -> None:
+    """Every hit, best first; with `numbers` the ranks and scores behind its reasons as well."""
     stems = frozenset(answer.matched_words)
     if answer.hits and answer.verdict != "answered":
         page.line(Text(f"{VERDICTS[answer.verdict].sentence.removesuffix('.')}:"))
@@ -106,13 +101,31 @@ def show_answer(page: Page, answer: "Answer", *, full: bool) -> None:
     for hit in answer.hits:
         if hit.rank > 1:
             page.blank()
-        show_hit(page, hit, stems, full=full)
+        show_hit(page, hit, stems, full=full, numbers=numbers)
 
 
-def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> None:
-    """The citation, the titles above the section, its text or the part that matched, and what found it."""
-    cited = page.cite(f"{openable(hit.folder, hit.file)}:{hit.span}", f"{hit.folder}/{hit.file}", hit.span.first)
-    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (doubt(hit.citation_state), QUIET)))
+def show_similar(page: Page, found: "SimilarSections") -> None:
+    """The sections that are near in meaning to another one, nearest first: how near, the titles above, what it says."""
+    for item in found.sections:
+        cited = page.cite(
+            f"{shorten_path(item.folder, item.file)}:{item.span}", f"{item.folder}/{item.file}", item.span.first
+        )
+        marks = (
+            f"  {item.similarity:.2f}{'  same file' if item.is_same_file else ''}{format_doubt(item.citation_state)}"
+        )
+        page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
+        page.paragraph(Text(page.crumb.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
+        if item.summary:
+            page.paragraph(Text(sanitize_line(item.summary), QUIET), INDENT)
+
+
+def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
+    """The citation, the titles above the section, its text or the part that matched, and why it is there."""
+    place = shorten_path(hit.folder, hit.file)
+    cited = page.cite(f"{place}:{hit.passage}", f"{hit.folder}/{hit.file}", hit.passage.first)
+    index = f"  {sanitize_line(hit.index)}" if hit.index else ""
+    beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
+    page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))
     page.paragraph(Text(page.crumb.join(map(sanitize_line, (*hit.breadcrumb, hit.title)))), INDENT)
     if full:
         page.quotation(highlight(sanitize(hit.text).expandtabs(4).rstrip("\n"), stems), INDENT)
@@ -121,7 +134,26 @@ def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool) -> No
             page.line(Text(f"cut here; all of it: {command}", QUIET), INDENT)
     elif hit.snippet:  # a heading alone has none
         page.paragraph(highlight(sanitize_line(hit.snippet), stems), INDENT)
-    page.paragraph(Text(page.dot.join(explain_evidence(hit.evidence)), QUIET), INDENT)
+    if hit.matched_fields:
+        page.paragraph(highlight(sanitize_line(format_fields(hit.matched_fields)), stems), INDENT)
+    page.paragraph(give_reasons(page, hit), INDENT)
+    if numbers:
+        found = []  # the largest share first
+        for item in hit.evidence:
+            via = f", {sanitize_line(str(item.via))}" if item.via else ""
+            found.append(f"{SOURCES[item.source]} #{item.rank} ({item.scale} {item.score:.3g}{via})")
+        page.paragraph(Text(page.dot.join(found), QUIET), INDENT)
+
+
+def give_reasons(page: Page, hit: "Hit") -> Text:
+    """Why the hit is there, in words; the question's are marked by stars where a terminal cannot mark them."""
+    if not (page.console.is_terminal and page.console.color_system):
+        return Text(f"because: {sanitize_line(because(hit.words, hit.reasons))}", QUIET)
+    text = Text.assemble(("because: ", QUIET))
+    for number, word in enumerate(hit.words):
+        text.append(", " if number else "", QUIET).append(sanitize_line(word), MATCHED)
+    rest = because((), hit.reasons) if hit.reasons or not hit.words else ""
+    return text.append(f"{'; ' if hit.words and rest else ''}{sanitize_line(rest)}", QUIET)
 
 
 def highlight(text: str, stems: frozenset[str]) -> Text:
@@ -130,11 +162,3 @@ def highlight(text: str, stems: frozenset[str]) -> Text:
     for start, end in find_highlights(text, stems):
         result.stylize(MATCHED, start, end)
     return result
-
-
-def explain_evidence(evidence: "tuple[Evidence, ...]") -> Iterator[str]:
-    """Why a hit was found: each source with its rank and score, the largest share first."""
-    for item in evidence:
-        score = f"{item.scale} {item.score:.3g}"
-        via = f", {sanitize_line(str(item.via))}" if item.via else ""
-        yield f"{SOURCES[item.source]} #{item.rank} ({score}{via})"

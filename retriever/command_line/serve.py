@@ -14,19 +14,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from retriever.command_line import COMMANDS
+from retriever.command_line import COMMANDS, options
 from retriever.command_line.console import Console
-from retriever.command_line.options import (
-    ExitCode,
-    WithExamples,
-    console_option,
-    docs_option,
-    index_option,
-    profile_option,
-    setting_options,
-)
-from retriever.display.phrases import counted, size
-from retriever.errors import IndexLockedError, ServingError
+from retriever.command_line.options import ExitCode, Opening
+from retriever.display.phrases import format_size, pluralize
+from retriever.errors import IndexLockedError, NotIndexedError, ServingError
 from retriever.files import Closing
 from retriever.serving.resident_client import (
     PACKAGE,
@@ -51,16 +43,17 @@ STOP_S = 10.0  # for a process that was told to leave; then it is killed
 VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "SSL_", "REQUESTS_CA_")
 
 
-@click.command(
+about_option = click.option(
+    "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
+)
+
+
+@options.command(
     "serve",
-    cls=WithExamples,
-    examples=(
-        "serve",
-        "serve --web --docs docs",
-        "serve --mcp --web --port 9000",
-        "serve --mcp --host 192.168.1.5 --token-file token.txt",
-    ),
-    params=setting_options(),
+    "serve --web --open --docs docs",
+    "serve --mcp --web --port 9000",
+    "serve --stop",
+    settings=(),
 )
 @click.option("--mcp", is_flag=True, help="Serve MCP, for agents, at /mcp.")
 @click.option("--web", is_flag=True, help="Serve a web page at /, and its JSON API at /api.")
@@ -74,6 +67,8 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
+@about_option
+@click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @click.option("--stop", is_flag=True, help="End the resident process.")
 @click.option(
     "--idle-minutes",
@@ -84,23 +79,19 @@ VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSF
     help="The resident process leaves after this time without a question; 0: never.",
 )
 @click.option("--background", is_flag=True, hidden=True, help="The resident process says nothing, and keeps a log.")
-@docs_option
-@index_option
-@profile_option
-@console_option
+@options.opening(options.docs, options.index, options.profile)
 def serve(
     console: Console,
-    settings: dict[str, Any],
+    opening: Opening,
     host: str,
     port: int,
     token_file: str | None,
+    about: str,
     idle_minutes: float,
-    docs: tuple[str, ...],
-    index: str | None,
-    profile: str,
     *,
     mcp: bool,
     web: bool,
+    opens: bool,
     stop: bool,
     background: bool,
 ) -> ExitCode:
@@ -109,8 +100,10 @@ def serve(
     With neither, a resident process keeps index and models open, and answers what `ask` is asked in other processes.
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
+    if opens and not web:
+        raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
-        if docs or index or settings:
+        if opening.docs or opening.index or opening.settings or about:
             raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
         return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 
@@ -121,8 +114,9 @@ def serve(
 
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
-    load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
-    with http.listen(host, port) as listener, ServedIndex(docs, index, profile, settings) as served:
+    load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    opening = opening.with_offer(console)
+    with http.listen(host, port) as listener, ServedIndex(*opening.arguments, about=about) as served:
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
@@ -131,25 +125,21 @@ def serve(
             console.note(f"web page  {address.url}/")
         if token:
             console.note(f"token     in {token_file}; send it as: Authorization: Bearer TOKEN")
+        if opens:
+            open_browser(console, f"{address.url}/")
         console.note_dim("Ctrl-C ends it")
         http.run(app, listener, address)
     return ExitCode.OK
 
 
-@click.command(
-    "mcp",
-    cls=WithExamples,
-    examples=(
-        "mcp --docs docs",
-        "mcp --index ~/.local/share/notes-index --profile recall",
-    ),
-    params=setting_options(),
+@options.command(
+    'mcp --docs docs --about "How our team works"',
+    "mcp --profile recall",
+    settings=(),
 )
-@docs_option
-@index_option
-@profile_option
-@console_option
-def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index: str | None, profile: str) -> ExitCode:
+@about_option
+@options.opening(options.docs, options.index, options.profile)
+def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs into the configuration of an editor or a coding agent, not into a terminal.
@@ -158,21 +148,29 @@ def mcp(console: Console, settings: dict[str, Any], docs: tuple[str, ...], index
     from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
-    load_profile(profile, settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(docs, index, profile, settings) as served:
+    load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
+    with ServedIndex(*opening.arguments, about=about) as served:
         serve_stdio(served)
     return ExitCode.OK
+
+
+def open_browser(console: Console, address: str) -> None:
+    """Opens a page as soon as it can be loaded: the socket listens already, so a browser waits for the answer."""
+    import webbrowser
+
+    try:
+        is_open = webbrowser.open(address)
+    except webbrowser.Error:
+        is_open = False
+    if not is_open:
+        console.note("no browser could be opened; open the address above yourself")
 
 
 # The resident process.
 
 
 def run_resident(console: Console, idle_minutes: float, *, background: bool) -> ExitCode:
-    """Answers the questions of other processes until told to leave, or idle for that time (0: for ever).
-
-    Raises:
-        ServingError: another resident process runs.
-    """
+    """Answers the questions of other processes until told to leave, or idle for that time (0: for ever)."""
     # What every question needs is loaded now, so that the first one finds it.
     import retriever.command_line.ask
     import retriever.command_line.render
@@ -183,10 +181,7 @@ def run_resident(console: Console, idle_minutes: float, *, background: bool) -> 
     paths = ResidentPaths(os.environ)
     with QuestionRunner() as runner:
         server = ResidentServer(
-            runner.run,
-            paths,
-            lambda: MODEL_S if runner.uses_model else ANSWER_S,
-            idle_minutes * 60 or NEVER_S,
+            runner.run, paths, lambda: MODEL_S if runner.uses_model else ANSWER_S, idle_minutes * 60 or NEVER_S
         )
         for name in (signal.SIGINT, signal.SIGTERM):
             signal.signal(name, lambda *_: server.leave())
@@ -213,16 +208,13 @@ class QuestionRunner(Closing):
     def __init__(self) -> None:
         from retriever.serving.pool import RetrieverPool
 
-        self.uses_model = False
-        """Whether the question of now may wait for a language model."""
+        self.uses_model = False  # whether the question of now may wait for a language model
         self._pool = RetrieverPool(MAX_OPEN)
 
     def close(self) -> None:
-        """Closes every retriever that is open."""
         self._pool.close()
 
     def run(self, call: "Call") -> "Outcome":
-        """Runs a command line for another process; a text says why it is declined."""
         from retriever.command_line.program import run
         from retriever.serving.resident_server import impersonate
 
@@ -247,21 +239,18 @@ class QuestionRunner(Closing):
         settings: Mapping[str, Any],
         _: "Progress | None" = None,
     ) -> "Iterator[Retriever]":
-        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble.
-
-        Everything is resolved anew, as in a process of its own: profile file, environment and index settings are read
-        again, and a retriever is used only if it was opened for just the same.
-
-        Raises:
-            DeclinedError: documents are to be indexed first, or another process writes to the index.
-            RetrieverError: as `open_retriever`.
-        """
+        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble."""
         from retriever.api import index_request
         from retriever.indexing.request import remember
         from retriever.indexing.update import update_index
         from retriever.retriever import Retriever
 
-        request = index_request(docs, index, profile, settings)
+        # All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
+        # index settings.
+        try:
+            request = index_request(docs, index, profile, settings)
+        except NotIndexedError as error:  # it is offered to index the folder: this process has no terminal
+            raise DeclinedError(str(error)) from error
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:
@@ -309,11 +298,7 @@ def start_in_background() -> None:
 
 
 def end_resident(console: Console) -> ExitCode:
-    """Ends this user's resident process after what it answers now; kills it when it hangs.
-
-    Raises:
-        ServingError: it cannot be ended.
-    """
+    """Ends this user's resident process after what it answers now; kills it when it hangs."""
     paths = ResidentPaths(os.environ)
     if not paths.is_private() or wait_until_gone(paths, 0):
         console.note("no resident process runs")
@@ -336,7 +321,6 @@ def end_resident(console: Console) -> ExitCode:
 
 
 def wait_until_gone(paths: ResidentPaths, seconds: float) -> bool:
-    """Whether, within these seconds, no process holds the lock."""
     from filelock import FileLock, Timeout
 
     try:
@@ -348,18 +332,13 @@ def wait_until_gone(paths: ResidentPaths, seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ResidentState:
-    """How a resident process is."""
-
     pid: int
-    since: str
-    """UTC, as ISO 8601."""
-    questions: int
-    """How many it has answered."""
-    bytes: int
-    """Its memory."""
+    since: str  # UTC, as ISO 8601
+    questions: int  # how many it has answered
+    bytes: int  # its memory
 
 
-def resident_state() -> ResidentState | ServingError | None:
+def read_resident_state() -> ResidentState | ServingError | None:
     """The state of this user's resident process; None when there is none, the error when it hangs."""
     try:
         reply = talk(ResidentPaths(os.environ), {"kind": "status"})
@@ -372,17 +351,15 @@ def resident_state() -> ResidentState | ServingError | None:
 
 
 def describe_resident(state: ResidentState | ServingError | None) -> str:
-    """What `status` says of it."""
     if state is None:
         return "not running"
     if isinstance(state, ServingError):
         return str(state)
-    asked = counted(state.questions, "question")
-    return f"process {state.pid} since {state.since}, {asked}, {size(state.bytes)}"
+    asked = pluralize(state.questions, "question")
+    return f"process {state.pid} since {state.since}, {asked}, {format_size(state.bytes)}"
 
 
-def resident_object(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
-    """The same for programs; null where none runs."""
+def dump_resident(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
     if state is None:
         return None
     return {"trouble": str(state)} if isinstance(state, ServingError) else asdict(state)

@@ -29,24 +29,18 @@ TokenCount = Callable[[str], int]
 class Context:
     """Sections for a prompt, within a budget."""
 
-    groups: tuple[Group, ...]
-    """By their best hit."""
-    left_out: tuple[LeftOut, ...]
-    """Hits that are not quoted, best first; the outline in `markdown` may hold fewer."""
-    markdown: str
-    """The whole page: what is quoted, where it stands, what was left out."""
-    tokens: int
-    """Of `markdown`, by the bundled model's tokenizer; at most `max_tokens`."""
+    groups: tuple[Group, ...]  # by their best hit
+    left_out: tuple[LeftOut, ...]  # hits that are not quoted, best first; the outline in `markdown` may hold fewer
+    markdown: str  # the whole page: what is quoted, where it stands, what was left out
+    tokens: int  # of `markdown`, by the bundled model's tokenizer; at most `max_tokens`
     max_tokens: int
 
     @property
     def pieces(self) -> tuple[Piece, ...]:
-        """All pieces of the groups, in the order of the page."""
         return tuple(piece for group in self.groups for piece in group.pieces)
 
 
 def load_token_counter() -> TokenCount:
-    """Counts tokens by the tokenizer of the bundled model."""
     from retriever.embedding import bundled_counter
 
     counter = bundled_counter()
@@ -56,33 +50,23 @@ def load_token_counter() -> TokenCount:
 
 
 def build_context(sections: Sequence[Section], verdict: Verdict, max_tokens: int, count: TokenCount) -> Context:
-    """The context of these sections.
-
-    First it takes the chunk that matched of each hit; then each hit whole where that fits, or else as many chunks
-    around the one that matched as fit; then the sections that complete families, whole or not at all.
-
-    Args:
-        sections: hits first, best first; then the sections that complete their families.
-        verdict: of the answer.
-        max_tokens: of the whole page, headings and outline included.
-        count: counts tokens.
-
-    Raises:
-        UsageError: so few tokens hold nothing.
-    """
+    """The context of these sections, hits first, in a page of `max_tokens`; UsageError when so few hold nothing."""
     if max_tokens < LEAST_CONTEXT_TOKENS:
         raise UsageError(f"a context needs at least {LEAST_CONTEXT_TOKENS} tokens, got {max_tokens}")
     distinct, repeats = drop_repeats(sections)
     hits = [section for section in sections if section.rank is not None]
     page = _Page(hits, repeats, verdict, max_tokens, count)
     distinct_hits = [section for section in distinct if section.rank is not None]
+    # First the chunk that matched of each hit.
     for section in distinct_hits:
         page.take(section, section.quote_chunks(1), CHUNKS_SHARE)
+    # Then each hit whole where that fits, or else as many chunks around the one that matched as fit.
     for section in distinct_hits:
         if not page.take(section, [Quotation(section, section.span)]):
             for number in range(1, len(section.chunk_spans) + 1):
                 if not page.take(section, section.quote_chunks(number)):
                     break
+    # Then the sections that complete families, whole or not at all.
     for section in distinct:
         if section.rank is None:
             page.take(section, [Quotation(section, section.span)])
@@ -104,12 +88,7 @@ class _Page:
     """The quotations that were taken so far, and how long the page with them is."""
 
     def __init__(
-        self,
-        hits: Sequence[Section],
-        repeats: dict[str, Section],
-        verdict: Verdict,
-        max_tokens: int,
-        count: TokenCount,
+        self, hits: Sequence[Section], repeats: dict[str, Section], verdict: Verdict, max_tokens: int, count: TokenCount
     ) -> None:
         self._hits = hits
         self._repeats = repeats
@@ -119,10 +98,7 @@ class _Page:
         self._taken: dict[str, Sequence[Quotation]] = {}
 
     def take(self, section: Section, quotations: Sequence[Quotation], share: float = 1.0) -> bool:
-        """Takes quotations in place of those taken of the section, if the page is then within a share of the budget.
-
-        When some quotations do not fit, more of the section do not fit either.
-        """
+        """Takes quotations in place of those of the section: as many of the first as a share of the budget holds."""
         if not quotations:
             return False
         room = self._max_tokens * share

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import compress
 from typing import Protocol
 
 from pageindex.node import Node, Span
@@ -19,8 +20,6 @@ from retriever.types import Answer
 
 @dataclass(frozen=True, slots=True)
 class AnswerInContext:
-    """An answer, and its sections for a prompt."""
-
     answer: Answer
     context: Context
 
@@ -31,19 +30,7 @@ def ask_for_context(
     max_tokens: int,
     access: FolderAccess,
 ) -> AnswerInContext:
-    """Searches, and builds the context of what was found, both from one state of the index.
-
-    Args:
-        ask: searches for the question.
-        open_view: opens the index in one state.
-        max_tokens: of the context.
-        access: which of the folders may be looked at, and which of their files are documents.
-
-    Raises:
-        UsageError: `max_tokens` is less than `LEAST_CONTEXT_TOKENS`.
-        IndexLockedError: the index changed again and again meanwhile.
-        RetrieverError: as of the search.
-    """
+    """Searches, and builds the context of what was found, both from one state of the index."""
     # The index may change between the search and the reading of the texts; then both are done again.
     for _ in range(3):
         answer = ask()
@@ -57,28 +44,25 @@ def ask_for_context(
 
 
 def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[Section, ...]:
-    """The sections that a context may quote: the hits, best first, then the sections that complete their families.
-
-    Each has the lines that it has in its file by now.
-
-    Args:
-        view: of the snapshot that answered.
-        answer: of this view.
-        access: which of the folders may be looked at, and which of their files are documents.
-    """
+    """The hits of a view, best first, then the sections that complete their families; with their lines as of now."""
     tree = view.tree
     hits = {hit.node_id: hit for hit in answer.hits}
     tree.load_nodes(hits)
-    ids = [*hits, *complete_families(list(hits), tree)]
+    family = complete_families(list(hits), tree)
+    if answer.scope is not None:
+        family = tuple(compress(family, view.within(answer.scope.scope).are_allowed(family)))
+    ids = [*hits, *family]
     anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)
 
     sections = []
     for node_id in ids:
         node, key, hit = tree.node(node_id), tree.document_key(node_id), hits.get(node_id)
-        assert node.span is not None, "only nodes with lines are found, or complete a family"
-        anchor = anchors.anchor(key, node.span, node.text)
-        down = anchor.span.first - node.span.first  # how far the text has moved in its file
+        if not node.body and node.front_matter_lines:
+            continue  # there is nothing to quote
+        assert node.body_span is not None, "only nodes with lines are found, or complete a family"
+        anchor = anchors.anchor(key, node.body_span, node.body or node.text)
+        down = anchor.span.first - node.body_span.first  # how far the text has moved in its file
         spans: list[Span] = []
         if hit is not None and (matched := find_matched_chunk(hit, chunks[node_id], answer.matched_words)):
             # The chunk that matched, then the others, the nearest to it first.
@@ -92,7 +76,7 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
                 file=node.path,
                 span=anchor.span,
                 titles=(*node.breadcrumb, node.title),
-                text=node.text,
+                text=node.body,
                 heading_id=_top_heading(node, tree),
                 rank=hit.rank if hit else None,
                 chunk_spans=tuple(Span(span.first + down, span.last + down) for span in dict.fromkeys(spans)),
@@ -126,19 +110,10 @@ class NodeTree(Protocol):
 
 
 def complete_families(found: Sequence[str], tree: NodeTree) -> tuple[str, ...]:
-    """The parents of which most children were found, and the children of these that were not. Pure.
+    """The parents of which most children were found (best first), and their children that were not. Pure."""
 
-    So a parent takes the place of its children: its own text and theirs follow one another and are quoted as one. A
-    completed family counts as found for the family above it.
-
-    Args:
-        found: node ids, best first.
-        tree: of their documents.
-
-    Returns:
-        Node ids with lines of their own that are not among the found; those of the best hits first, in document order.
-    """
-
+    # A parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as
+    # found for the one above it. Those of the best hits come first, in document order.
     def is_to_complete(parent: str, known: Iterable[str]) -> bool:
         children = [child.id for child in tree.children(parent)]
         counts = Counter(child in known for child in children)

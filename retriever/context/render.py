@@ -42,7 +42,6 @@ def group_quotations(quotations: Iterable[Quotation]) -> tuple[Group, ...]:
 
 
 def common_titles(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The titles that all paths begin with."""
     same = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
     return tuple(titles[0] for titles in same)
 
@@ -77,13 +76,7 @@ def _join_quotations(family: Iterable[Quotation]) -> Iterator[Piece]:
 
 
 def render_page(groups: Sequence[Group], outline: Sequence[str], verdict: Verdict) -> Iterator[str]:
-    """The lines of the page.
-
-    Args:
-        groups: what is quoted.
-        outline: lines on what was left out, as of `outline_line`.
-        verdict: of the answer.
-    """
+    """The lines of the page: what is quoted, then lines on what was left out (see `outline_line`)."""
     yield INTRODUCTION if groups or outline else NOTHING_FOUND
     if verdict != "answered" and (groups or outline):
         yield from ("", VERDICTS[verdict].sentence)

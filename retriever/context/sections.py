@@ -11,28 +11,21 @@ class Section:
     """A section with its whole text, as a context may quote it."""
 
     node_id: str
-    folder: str
-    """The indexed folder, absolute."""
-    file: str
-    """Relative to `folder`."""
-    span: Span
-    """The lines of `text` in the file: where it has moved, its new ones."""
-    titles: tuple[str, ...]
-    """The titles above it, outermost first, and its own."""
-    text: str
-    """Exactly the lines of `span`."""
+    folder: str  # the indexed folder, absolute
+    file: str  # relative to `folder`
+    span: Span  # the lines of `text` in the file: where it has moved, its new ones
+    titles: tuple[str, ...]  # the titles above it, outermost first, and its own
+    text: str  # exactly the lines of `span`
+    # The node that it is grouped by: the outermost heading above it, or its file where that has at most one.
     heading_id: str
-    """The node that it is grouped by: the outermost heading above it, or its file where that has at most one."""
-    rank: int | None
-    """Of the hit, from 1; None for a section that only completes its family."""
+    rank: int | None  # of the hit, from 1; None for a section that only completes its family
+    # The lines of its chunks: the one that matched, then the others, the nearest to it first.
     chunk_spans: tuple[Span, ...] = ()
-    """The lines of its chunks: the one that matched, then the others, the nearest to it first."""
+    # Whether the file holds `text` in the lines of `span`; if it does not, these are where it was indexed.
     citation_state: CitationState = "exact"
-    """Whether the file holds `text` in the lines of `span`; if it does not, these are where it was indexed."""
 
     @property
     def citation(self) -> str:
-        """`file:first-last`."""
         return f"{self.file}:{self.span}"
 
     @property
@@ -41,7 +34,6 @@ class Section:
         return self.citation_state in ("exact", "moved")
 
     def lines(self, span: Span) -> list[str]:
-        """Some of its lines, without their ends."""
         return self.text.split("\n")[span.first - self.span.first : span.last - self.span.first + 1]
 
     def quote_chunks(self, count: int) -> "list[Quotation]":
@@ -61,11 +53,8 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """Lines of one section that are to be quoted."""
-
     section: Section
-    span: Span
-    """All lines of the section, or some of them."""
+    span: Span  # all lines of the section, or some of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +64,16 @@ class Piece:
     folder: str
     file: str
     span: Span
-    titles: tuple[str, ...]
-    """The common heading of its sections: titles, outermost first."""
-    node_ids: tuple[str, ...]
-    """Of its sections, in document order."""
-    rank: int | None
-    """Of the best hit in it; None when it only completes a family."""
-    text: str
-    """Exactly the lines of `span`, each with its line end."""
-    cut_from: tuple[Span, ...] = ()
-    """The spans of those of its sections that are not quoted whole."""
+    titles: tuple[str, ...]  # the common heading of its sections: titles, outermost first
+    node_ids: tuple[str, ...]  # of its sections, in document order
+    rank: int | None  # of the best hit in it; None when it only completes a family
+    text: str  # exactly the lines of `span`, each with its line end
+    cut_from: tuple[Span, ...] = ()  # the spans of those of its sections that are not quoted whole
+    # As the first of its sections that is not `exact`; what the file holds and what it does not are never in one.
     citation_state: CitationState = "exact"
-    """As the first of its sections that is not `exact`; what the file holds and what it does not are never in one."""
 
     @property
     def citation(self) -> str:
-        """`file:first-last`."""
         return f"{self.file}:{self.span}"
 
 
@@ -98,18 +81,13 @@ class Piece:
 class Group:
     """The pieces below one heading, in document order."""
 
-    titles: tuple[str, ...]
-    """Their common heading: titles, outermost first."""
+    titles: tuple[str, ...]  # their common heading: titles, outermost first
     folder: str
     pieces: tuple[Piece, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A hit that is not quoted."""
-
     section: Section
-    tokens: int
-    """Of its text; for more than 100,000 characters an estimate from these."""
-    same_as: str = ""
-    """The citation of a section with the same text, which stands for it; empty: there was no room."""
+    tokens: int  # of its text; for more than 100,000 characters an estimate from these
+    same_as: str = ""  # the citation of a section with the same text, which stands for it; empty: there was no room

@@ -33,16 +33,7 @@ _LINKING_VTE = 5000  # version 0.50: 0.48 and 0.49 show links, and crash over th
 
 
 def choose_template(choice: str, environment: Mapping[str, str]) -> str:
-    """The template that a user's choice names; empty where no link is to be shown.
-
-    Args:
-        choice: `auto`, `none`, a key of EDITOR_TEMPLATES, or a template.
-        environment: that of the terminal: `auto` finds the editor whose terminal it is, else lets the desktop open the
-            file, and shows no link where the terminal is not known to understand one.
-
-    Raises:
-        UsageError: there is no such editor, or the template is no address.
-    """
+    """The template that `auto`, `none`, a key of EDITOR_TEMPLATES or a template names; empty for no link."""
     if choice == NO_EDITOR:
         return ""
     if choice != AUTOMATIC:
@@ -51,26 +42,18 @@ def choose_template(choice: str, environment: Mapping[str, str]) -> str:
         return EDITOR_TEMPLATES["vscode"]
     if environment.get("TERMINAL_EMULATOR", "").startswith("JetBrains"):
         return EDITOR_TEMPLATES["jetbrains"]
-    return FILE_TEMPLATE if understands_links(environment) else ""
-
-
-def understands_links(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is one of those that are known to show links (OSC 8)."""
     vte = environment.get("VTE_VERSION", "")
-    return (
+    shows_links = (
         environment.get("TERM_PROGRAM") in _LINKING_PROGRAMS
         or any(environment.get(name) for name in _LINKING_VARIABLES)
         or environment.get("TERM", "").startswith(_LINKING_TERMS)
         or (vte.isascii() and vte.isdecimal() and int(vte) >= _LINKING_VTE)
     )
+    return FILE_TEMPLATE if shows_links else ""
 
 
 def _find_template(name: str) -> str:
-    """The template of an editor, or one of the caller's own.
-
-    Raises:
-        UsageError: it is none, or holds what a terminal would obey.
-    """
+    """The template of an editor, or the caller's own; UsageError if it is none or holds what a terminal would obey."""
     template = EDITOR_TEMPLATES.get(name, name)
     if "{path}" not in template and "{argument}" not in template:
         known = ", ".join(EDITOR_TEMPLATES)
@@ -81,16 +64,7 @@ def _find_template(name: str) -> str:
 
 
 def make_editor_link(template_name: str, absolute_path: str, line: int) -> str:
-    """The address of a line of a file.
-
-    Args:
-        template_name: a key of EDITOR_TEMPLATES, or a template of the caller's own with `{path}` or `{argument}` in it.
-        absolute_path: as the system writes it; a name that is not UTF-8 is encoded byte by byte.
-        line: 1-based.
-
-    Raises:
-        UsageError: there is no such editor, or the template is no address.
-    """
+    """The address of a 1-based line of a file, by a key of EDITOR_TEMPLATES or a template of the caller's own."""
     template = _find_template(template_name)
     path = os.fsencode(PurePath(absolute_path).as_posix())
     rooted = path if path.startswith(b"/") else b"/" + path  # C:/docs is /C:/docs in an address

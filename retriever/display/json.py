@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, AliasPath, BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation
 
-from pageindex.node import NodeKind
+from pageindex.node import Node, NodeKind
 from retriever.trace import Spent
 from retriever.types import RelationKind, Signals, Source, Verdict
 
@@ -79,26 +79,44 @@ class EvidenceJson(JsonObject):
     note: Text
 
 
+class FieldJson(JsonObject):
+    """A line of a document's front matter, or a tag of it (`tags`)."""
+
+    key: Text
+    value: Text
+
+
 class HitJson(JsonObject):
-    """A section that answers; `file` is relative to `folder`, lines are 1-based and inclusive."""
+    """A section that answers: its lines, and those of its passage, which `citation` names.
+
+    `file` is relative to `folder`, lines are 1-based and inclusive.
+    """
 
     rank: Count
     node_id: Text
+    index: Text = ""
     folder: Text
     file: Text
     start_line: Line = Field(validation_alias=AliasPath("span", "first"))
     end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    passage: LinesJson
     citation: Text
     citation_state: CitationState
     title: Text
     breadcrumb: list[Text]
+    sentence: Text
     snippet: Text
     summary: Text
     text: Text = ""
     text_cut: bool = False
     score: float
     scale: str
+    words: list[Text] = Field(default_factory=list)
+    reasons: list[Text] = Field(default_factory=list)
     evidence: list[EvidenceJson]
+    matched_fields: Annotated[
+        list[FieldJson], BeforeValidator(lambda pairs: [{"key": key, "value": value} for key, value in pairs])
+    ]
 
 
 class IndexJson(JsonObject):
@@ -115,6 +133,7 @@ class IndexJson(JsonObject):
     stale_files: Count
     skipped_files: Count
     unchecked_folders: Count
+    note: Text = ""
 
 
 class DroppedJson(JsonObject):
@@ -138,6 +157,23 @@ class ExpansionJson(JsonObject):
     entities: list[Text]
     milliseconds: float | None
     cached: bool
+
+
+class ScopeJson(JsonObject):
+    """The part of the index that was searched, each filter as docs/scope.md has it; what was searched for in it."""
+
+    question: Text
+    sections: Count
+    documents: Count
+    folders: list[Text] = Field(validation_alias=AliasPath("scope", "folders"))
+    tags: list[Text] = Field(validation_alias=AliasPath("scope", "tags"))
+    since: Text = Field(validation_alias=AliasPath("scope", "since"))
+    until: Text = Field(validation_alias=AliasPath("scope", "until"))
+    where: list[Text] = Field(validation_alias=AliasPath("scope", "where"))
+    without: list[Text] = Field(validation_alias=AliasPath("scope", "without"))
+    phrases: list[Text] = Field(validation_alias=AliasPath("scope", "phrases"))
+    not_folders: list[Text] = Field(validation_alias=AliasPath("scope", "not_folders"))
+    not_tags: list[Text] = Field(validation_alias=AliasPath("scope", "not_tags"))
 
 
 class StageJson(JsonObject):
@@ -177,6 +213,13 @@ class TraceJson(JsonObject):
     signals: Signals
 
 
+class CorrectionJson(JsonObject):
+    """A word of the question that was searched for in another spelling."""
+
+    wrote: Text
+    searched: Text
+
+
 class AnswerJson(JsonObject):
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -187,14 +230,21 @@ class AnswerJson(JsonObject):
     confidence: Annotated[float, Field(ge=0, le=1)]
     hits: list[HitJson]
     index: IndexJson
+    indexes: list[IndexJson] = Field(default_factory=list)
     degraded: Sentences
+    corrections: list[CorrectionJson] = Field(default_factory=list)
     expansion: ExpansionJson | None
+    scope: ScopeJson | None
+    notes: Sentences
     timings_ms: dict[str, float] = Field(default_factory=dict)
     trace: TraceJson | None = None
 
 
 class NodeJson(JsonObject):
-    """A folder, file or section; the lines are null where it has none of its own."""
+    """A folder, file or section; the lines are null where it has none of its own.
+
+    `documents` and `sections` are how many a folder has below it; null for a file or a section.
+    """
 
     node_id: Text = Field(validation_alias="id")
     kind: NodeKind
@@ -204,6 +254,14 @@ class NodeJson(JsonObject):
     start_line: Line | None = Field(None, validation_alias=AliasPath("span", "first"))
     end_line: Line | None = Field(None, validation_alias=AliasPath("span", "last"))
     summary: Text
+    documents: Count | None = None
+    sections: Count | None = None
+
+    @classmethod
+    def of(cls, node: Node, counts: Mapping[str, tuple[int, int]]) -> "NodeJson":
+        """A node; with how much is in it, if it is one of the folders of `counts`."""
+        documents, sections = counts.get(node.id, (None, None))
+        return cls.model_validate(node).model_copy(update={"documents": documents, "sections": sections})
 
 
 class TreeJson(JsonObject):
@@ -231,6 +289,34 @@ class PassageJson(JsonObject):
     text: Text
 
 
+class SimilarSectionJson(JsonObject):
+    """A section that is near in meaning to another one; `similarity` is a cosine, -1 to 1."""
+
+    rank: Count
+    node_id: Text
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    citation: Text
+    citation_state: CitationState
+    title: Text
+    breadcrumb: list[Text]
+    summary: Text
+    similarity: float
+    same_file: bool = Field(validation_alias="is_same_file")
+
+
+class SimilarJson(JsonObject):
+    """What is near in meaning to the section or file `node_id`; nearest first."""
+
+    schema_version: Literal[2] = 2
+    node_id: Text
+    file: Text
+    title: Text
+    sections: list[SimilarSectionJson]
+
+
 class SkippedJson(JsonObject):
     """A file that could not be read, and why."""
 
@@ -239,9 +325,30 @@ class SkippedJson(JsonObject):
 
 
 SkippedFiles: TypeAlias = Annotated[
-    list[SkippedJson],
-    BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs]),
+    list[SkippedJson], BeforeValidator(lambda pairs: [{"file": path, "reason": reason} for path, reason in pairs])
 ]
+
+
+class BrokenLinkJson(JsonObject):
+    """A link that leads nowhere, and why; `target` as it is written."""
+
+    file: Text
+    line: Line
+    target: Text
+    reason: Text
+
+
+class StatusDetailsJson(JsonObject):
+    """What else the documents are like; `unread_formats` counts files that are no documents by their ending."""
+
+    broken_links: Annotated[
+        list[BrokenLinkJson],
+        BeforeValidator(
+            lambda rows: [dict(zip(("file", "line", "target", "reason"), row, strict=True)) for row in rows]
+        ),
+    ]
+    duplicates: list[list[Text]]
+    unread_formats: Annotated[dict[str, int], BeforeValidator(dict)]
 
 
 class StatusJson(JsonObject):
@@ -254,6 +361,22 @@ class StatusJson(JsonObject):
     skipped: SkippedFiles
     broken_links: Count
     coverage: float
+    remarks: SkippedFiles = Field(default_factory=list)
+    forgotten: SkippedFiles = Field(default_factory=list)
+    details: StatusDetailsJson | None = None
+
+
+class ListedIndexJson(JsonObject):
+    """An index of this user; `missing` are those of its folders that are not there."""
+
+    name: Text
+    path: Text
+    folders: list[Text]
+    missing: list[Text]
+    documents: Count
+    size_bytes: Count
+    updated: float
+    trouble: Text
 
 
 class IndexReportJson(JsonObject):
@@ -332,6 +455,8 @@ class ContextJson(JsonObject):
     left_out: list[LeftOutJson] = Field(validation_alias=AliasPath("context", "left_out"))
     index: IndexJson = Field(validation_alias=AliasPath("answer", "index"))
     degraded: Sentences = Field(validation_alias=AliasPath("answer", "degraded"))
+    scope: ScopeJson | None = Field(validation_alias=AliasPath("answer", "scope"))
+    notes: Sentences = Field(validation_alias=AliasPath("answer", "notes"))
     timings_ms: dict[str, float] = Field(default_factory=dict)
 
 
@@ -339,7 +464,7 @@ class ContextJson(JsonObject):
 MADE_UP: Mapping[str, Any] = {"passages": True, "dropped": {"__all__": {"text"}}}
 
 
-def answer_object(
+def dump_answer(
     answer: "Answer", spent: Spent, *, full: bool = False, explain: bool = False, hypothetical: bool = False
 ) -> dict[str, Any]:
     """An answer; with each hit's text if `full`, with the trace if `explain`, with made-up texts if `hypothetical`."""
@@ -348,20 +473,18 @@ def answer_object(
         hidden["hits"] = {"__all__": {"text", "text_cut"}}
     if not hypothetical:
         hidden["expansion"] = MADE_UP
-    return AnswerJson.dump(answer, hidden) | {"timings_ms": timings(answer, spent)}
+    return AnswerJson.dump(answer, hidden) | {"timings_ms": sum_timings(answer, spent)}
 
 
-def expansion_object(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
-    """What became of the expansion; what a model made up only if `hypothetical`."""
+def dump_expansion(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:
     return ExpansionJson.dump(report, None if hypothetical else MADE_UP)
 
 
-def hit_object(hit: "Hit", *, full: bool) -> dict[str, Any]:
-    """A hit, with its text if `full`."""
+def dump_hit(hit: "Hit", *, full: bool) -> dict[str, Any]:
     return HitJson.dump(hit, None if full else {"text", "text_cut"})
 
 
-def timings(answer: "Answer", spent: Spent) -> dict[str, float]:
+def sum_timings(answer: "Answer", spent: Spent) -> dict[str, float]:
     """Milliseconds: `opening` (loading, indexing --docs), each stage of the search, `total` by the clock."""
     by_stage: dict[str, float] = {"opening": spent.opening}
     for stage in answer.trace.stages:

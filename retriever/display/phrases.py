@@ -2,21 +2,22 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from retriever.lexical.tokens import tokenize
 
 if TYPE_CHECKING:
-    from retriever.types import IndexState
+    from collections.abc import Sequence
+
+    from retriever.query import Correction
+    from retriever.types import Hit, IndexState
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictPhrase:
-    """A verdict in words."""
-
-    name: str
-    """Two words, for a heading."""
+    name: str  # two words, for a heading
     sentence: str
 
 
@@ -40,11 +41,19 @@ SIGNALS = (
 SOURCES = {
     "semantic": "semantic",
     "keyword": "keyword",
+    "name": "name",
     "token_match": "token match",
     "neighbors": "neighbors",
     "recency": "recency",
     "rerank": "rerank",
 }
+
+
+def explain_corrections(corrections: "Sequence[Correction]") -> str:
+    """`searched for severance (you wrote severence)`; empty where nothing was mended."""
+    each = ", ".join(f"{item.searched} (you wrote {item.wrote})" for item in corrections)
+    return f"searched for {each}" if each else ""
+
 
 # How a section that the tree brought in stands to the hit that it stands near, by `RelationKind`.
 RELATIONS = {
@@ -67,17 +76,37 @@ CITATION_STATES = {
 _WORD = re.compile(r"\w+")
 
 
-def doubt(state: str) -> str:
+def format_fields(fields: Sequence[tuple[str, str]]) -> str:
+    """Front matter in words: `also called Mise en place; tagged kitchen/prep, journal; status: draft`."""
+    by_key: dict[str, list[str]] = {}
+    for key, value in fields:
+        by_key.setdefault(key, []).append(value)
+    leads = {"aliases": "also called ", "tags": "tagged "}
+    return "; ".join(f"{leads.get(key, f'{key}: ')}{', '.join(values)}" for key, values in by_key.items())
+
+
+def because(words: Sequence[str], reasons: Sequence[str], mark: str = "*") -> str:
+    """Why a hit is there, of its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
+    named = ", ".join(f"{mark}{word}{mark}" for word in words)
+    return "; ".join(filter(None, (named, *reasons))) or "words of the question"
+
+
+def format_doubt(state: str) -> str:
     """A citation's state in a word, two blanks before it; nothing where the lines are what was indexed."""
     return "" if state == "exact" else f"  {state}"
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `1,203 files`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def format_section(hit: "Hit") -> str:
+    """`  in section 741-937`, two blanks before it; nothing where the passage is all of its section."""
+    return "" if hit.passage == hit.span else f"  in section {hit.span}"
 
 
-def size(number: int) -> str:
+def pluralize(number: int, noun: str, several: str = "") -> str:
+    """`1 file`, `1,203 files`; `several` where the plural is another word."""
+    return f"{number:,} {noun if number == 1 else several or f'{noun}s'}"
+
+
+def format_size(number: int) -> str:
     """Bytes for people, in powers of 1000: `22.9 MB`."""
     if number < 1000:
         return f"{number} bytes"
@@ -89,19 +118,36 @@ def size(number: int) -> str:
     return f"{amount / 1000:.1f} TB"
 
 
-def freshness(state: "IndexState") -> str:
+def format_duration(seconds: float) -> str:
+    """A rough time for people: `a few seconds`, `about 40 seconds`, `about 5 minutes`, `about 3 hours`."""
+    if seconds < 8:
+        return "a few seconds"
+    if seconds < 100:
+        return f"about {-(-seconds // 10) * 10:.0f} seconds"
+    return f"about {seconds / 60:.0f} minutes" if seconds < 6000 else f"about {seconds / 3600:.0f} hours"
+
+
+def format_age(seconds: float) -> str:
+    """How long ago: `just now`, `5 minutes ago`, `3 days ago`."""
+    for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
+        if seconds >= length:
+            return f"{pluralize(int(seconds // length), unit)} ago"
+    return "just now"
+
+
+def describe_freshness(state: "IndexState") -> str:
     """How the index stands to the files on disk: `up to date`, `2 files stale`."""
     words = []
     if state.refreshed_files:
-        words.append(f"{counted(state.refreshed_files, 'file')} re-indexed first")
+        words.append(f"{pluralize(state.refreshed_files, 'file')} re-indexed first")
     if state.stale_files:
-        words.append(f"{counted(state.stale_files, 'file')} stale")
+        words.append(f"{pluralize(state.stale_files, 'file')} stale")
     if state.unchecked_folders:
-        words.append(f"{counted(state.unchecked_folders, 'folder')} not looked at")
+        words.append(f"{pluralize(state.unchecked_folders, 'folder')} not looked at")
     return ", ".join(words) or "up to date"
 
 
-def refresh_command(state: "IndexState", index: str | None) -> str:
+def format_refresh_command(state: "IndexState", index: str | None) -> str:
     """The command that brings the index up to date; `index` as it was given with --index."""
     option = ["--index", index] if index else []
     return shlex.join(["hybrid_retrieve.py", "index", *option, *state.folders])

@@ -91,10 +91,7 @@ def fence(text: str, least: int = 3) -> str:
 
 
 def open_templates(folder: Path) -> "Environment":
-    """The HTML templates of a folder. Every value that they print is sanitized and escaped, unless it is `Markup`.
-
-    A name that is not defined is an error, never an empty text.
-    """
+    """The HTML templates of a folder. Every value in them is sanitized and escaped, unless it is `Markup`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # 60 ms: pages and reports alone need it
 
     def sanitize_value(value: object) -> object:

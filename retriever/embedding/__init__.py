@@ -4,10 +4,14 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pageindex.files import read_file
 from retriever.settings.schema import EncoderSettings
 from retriever.types import Encoder
+
+if TYPE_CHECKING:
+    from retriever.embedding.tokens import Tokens
 
 __all__ = [
     "BUNDLED_MODEL",
@@ -16,6 +20,7 @@ __all__ = [
     "EncoderSettings",
     "bundled_counter",
     "card_digest",
+    "is_english_word",
     "model_folder",
     "open_encoder",
     "unread_tokens",
@@ -80,9 +85,19 @@ def _bundled(settings: EncoderSettings) -> Encoder:
 
 def bundled_counter() -> Callable[[Sequence[str]], list[int]]:
     """What measures chunks when there is no encoder: a later one will find them of a good length."""
+    return _bundled_tokens().count
+
+
+def is_english_word(word: str) -> bool:
+    """Whether the bundled tokenizer has the word (in lower case) as a whole: 20,000 of the commonest."""
+    return _bundled_tokens().is_word(word)
+
+
+@lru_cache(maxsize=1)
+def _bundled_tokens() -> "Tokens":
     from retriever.embedding.tokens import Tokens
 
-    return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json").count
+    return Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
 
 
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:

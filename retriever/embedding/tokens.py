@@ -63,6 +63,10 @@ class Tokens:
         """The number of tokens of each text, special ones included, without any cut."""
         return [len(encoding) for encoding in self._encodings(texts)]
 
+    def is_word(self, word: str) -> bool:
+        """Whether a word in lower case is one token: the model has seen it often."""
+        return self._tokenizer.token_to_id(word) is not None
+
     def cut(self, text: str, max_tokens: int) -> "CutText":
         """The longest beginning of the text that has at most `max_tokens` tokens, special ones included.
 

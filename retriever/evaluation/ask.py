@@ -11,10 +11,10 @@ from retriever.evaluation.questions import (
     QuestionSet,
     Sections,
     check_gold,
-    excluded_sections,
-    right_sections,
+    find_excluded_sections,
+    find_right_sections,
 )
-from retriever.evaluation.runs import Found, Loss, Outcome, Run, loss_of
+from retriever.evaluation.runs import Found, Outcome, Run, find_loss
 from retriever.llm.check import check_llm
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
@@ -36,10 +36,8 @@ class System:
 
     name: str
     profile: str
-    settings: Mapping[str, Any]
-    """Nested, as in a profile file."""
-    base: str = ""
-    """The system that this one is a change of; empty for one that stands for itself."""
+    settings: Mapping[str, Any]  # nested, as in a profile file
+    base: str = ""  # the system that this one is a change of; empty for one that stands for itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,28 +45,19 @@ class Asked:
     """The documents and what was asked of them."""
 
     questions: QuestionSet
-    docs: tuple[str, ...] = ()
-    """Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`."""
-    index: str | None = None
-    """As for `open_retriever`."""
-    expansions: Mapping[str, Expansion] = field(default_factory=dict)
-    """By question id; empty: nothing is expanded."""
+    # Folders that are indexed first, only what changed, by the settings of each system; empty for those of `index`.
+    docs: Sequence[str] = ()
+    index: str | None = None  # as for `open_retriever`
+    expansions: Mapping[str, Expansion] = field(default_factory=dict)  # by question id; empty: nothing is expanded
     depth: int = DEPTH
 
 
-def sections_of(retriever: "Retriever") -> Sections:
-    """All sections of a retriever's index."""
+def list_sections(retriever: "Retriever") -> Sections:
     return Sections.of(retriever.nodes())
 
 
 def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> Run:
-    """The answers of one system to all questions.
-
-    The first question is asked once before the clock runs: it opens the model and the index.
-
-    Raises:
-        RetrieverError: as `Retriever.search`; UsageError also when the index does not hold the gold.
-    """
+    """The answers of one system to all questions; raises as `Retriever.search`."""
     questions = asked.questions.questions
     with open_system(system, asked, progress) as own:
         profile = own.profile
@@ -80,10 +69,11 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
             system = replace(system, settings=merge(system.settings, {"rerank": {"kind": "none"}}))
             remark = (f"rerank: {checks[0].says}; measured without it",)
     with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
-        sections = sections_of(retriever)
+        sections = list_sections(retriever)
         check_gold(questions, sections)
         texts = {node.id: node.text for node in retriever.nodes()}
         asker = Asker(retriever, profile, sections, texts, OnnxEncoder(), asked, remark)
+        # Before the clock runs: the first question opens the model and the index.
         asker.answer(questions[0])
         if progress is not None:
             progress.start(system.name, len(questions), "questions")
@@ -100,7 +90,6 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
 def open_system(
     system: System, asked: Asked, progress: Progress | None = None, more: Mapping[str, Any] | None = None
 ) -> "Retriever":
-    """The retriever of a system, with `more` settings over its own."""
     from retriever.api import open_retriever  # here, so that runs from files load no index
 
     return open_retriever(asked.docs, asked.index, system.profile, merge(system.settings, more or {}), progress)
@@ -111,16 +100,13 @@ class Asker:
     """Asks one system, and notes of each answer what is measured."""
 
     retriever: "Retriever"
-    profile: Profile
-    """The system's own: its top_k is what a user sees, the retriever's what is measured."""
+    profile: Profile  # the system's own: its top_k is what a user sees, the retriever's what is measured
     sections: Sections
-    texts: Mapping[str, str]
-    """The own text of every node."""
+    texts: Mapping[str, str]  # the own text of every node
+    # Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable.
     counter: Encoder
-    """Counts tokens: the bundled model for all profiles, so that those with other encoders are comparable."""
     asked: Asked
-    remark: tuple[str, ...]
-    """On every answer."""
+    remark: tuple[str, ...]  # on every answer
 
     def answer(self, question: Question) -> Answer:
         return self.retriever.search(question.text, self.asked.expansions.get(question.id))
@@ -129,13 +115,19 @@ class Asker:
         begun, calls = time.perf_counter(), self.retriever.llm_calls
         answer = self.answer(question)
         milliseconds = 1000 * (time.perf_counter() - begun)
-        excluded = excluded_sections(question, self.sections)
+        excluded = find_excluded_sections(question, self.sections)
         hits = [hit for hit in answer.hits if hit.node_id not in excluded]
         # A section that came in meanwhile counts by what is shown of it.
         tokens = self.counter.count_tokens([self.texts.get(hit.node_id, hit.text) for hit in hits])
         found = tuple(
             Found(hit.node_id, hit.file, hit.span, hit.score, count) for hit, count in zip(hits, tokens, strict=True)
         )
+        right, loss = find_right_sections(question, self.sections), None
+        if right:
+            fused = fuse(answer.trace.rankings, self.profile.part(Fusion))
+            candidates = in_last_order([item for item in fused if item.node_id not in excluded], answer.trace)
+            cap = max(self.profile.candidate_cap, self.profile.top_k)
+            loss = find_loss(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
         return Outcome(
             question_id=question.id,
             found=found,
@@ -144,20 +136,9 @@ class Asker:
             failures=tuple(str(item) for item in answer.degraded if item.stage not in REMARK_STAGES),
             remarks=(*self.remark, *(str(item) for item in answer.degraded if item.stage in REMARK_STAGES)),
             milliseconds=milliseconds,
-            loss=self.find_loss(question, answer, excluded),
+            loss=loss,
             llm_calls=self.retriever.llm_calls - calls,
         )
-
-    def find_loss(self, question: Question, answer: Answer, excluded: frozenset[str]) -> Loss | None:
-        right = right_sections(question, self.sections)
-        if not right:
-            return None
-        candidates = [
-            item for item in fuse(answer.trace.rankings, self.profile.part(Fusion)) if item.node_id not in excluded
-        ]
-        candidates = in_last_order(candidates, answer.trace)
-        cap = max(self.profile.candidate_cap, self.profile.top_k)
-        return loss_of(right, answer.trace.rankings, candidates, self.profile.top_k, cap)
 
 
 def in_last_order(candidates: Sequence[Candidate], trace: Trace) -> list[Candidate]:
@@ -173,6 +154,7 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "semantic search": {"semantic_weight": 0.0},
     "keyword search": {"keyword_weight": 0.0},
     "token match": {"token_match_weight": 0.0},
+    "names": {"name_weight": 0.0},
     "neighbors": {"neighbor_depth": 0},
     "file roots": {"candidate_file_roots": 0},
     "links": {"links_per_node": 0},
@@ -188,13 +170,7 @@ OF_EXPANSION = ("rewordings", "passages", "passages' words", "entities")  # only
 
 
 def without_each_part(system: System, profile: Profile, *, expanded: bool) -> Iterator[System]:
-    """The system, then the same without each part that it has.
-
-    Args:
-        system: a profile and settings over it.
-        profile: what they come to; a part that it has off already is left out.
-        expanded: whether the questions come with expansions.
-    """
+    """The system, then the same without each part that its profile has; `expanded`: expansions are given."""
     yield system
     for part, change in PARTS.items():
         if differs(profile, change) and (expanded or part not in OF_EXPANSION):

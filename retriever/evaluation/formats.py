@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pageindex.files import read_file
 from pageindex.node import Span
@@ -27,21 +27,18 @@ Value = TypeVar("Value")
 
 @dataclass(slots=True)
 class Mistakes:
-    """Collected while a file is read; `raise_any` ends with all of them."""
+    """Collected while a file is read; the end of the block names them all, as UsageError."""
 
-    found: list[str] = field(default_factory=list)
-    """`file:line: what is wrong`, or `file: ...`."""
+    found: list[str] = field(default_factory=list)  # `file:line: what is wrong`, or `file: ...`
 
     def note(self, place: str, what: str) -> None:
         self.found.append(f"{place}: {what}")
 
-    def raise_any(self) -> None:
-        """Names all of them.
+    def __enter__(self) -> Self:
+        return self
 
-        Raises:
-            UsageError: when there are some.
-        """
-        if self.found:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.found and kind is None:
             more = [f"and {len(self.found) - MAX_NAMED:,} mistakes more"] if len(self.found) > MAX_NAMED else []
             raise UsageError("\n".join([*self.found[:MAX_NAMED], *more]))
 
@@ -50,11 +47,7 @@ class Mistakes:
 
 
 def read_text(path: Path) -> str:
-    """A file in UTF-8, without a byte order mark.
-
-    Raises:
-        UsageError: it cannot be read, or is not UTF-8.
-    """
+    """A file in UTF-8, without a byte order mark. Raises UsageError when it cannot be read, or is not UTF-8."""
     try:
         return read_file(path, MAX_BYTES, follow_link=True).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -111,11 +104,7 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def text_in(item: dict[str, Any], key: str, default: str | None = None) -> str:
-    """A text that is not blank; where the key is missing, the default, if there is one.
-
-    Raises:
-        ValueError: the key holds none.
-    """
+    """A text that is not blank; where the key is missing, the default, if there is one. Else ValueError."""
     if default is not None and key not in item:
         return default
     value = item.get(key)
@@ -125,11 +114,7 @@ def text_in(item: dict[str, Any], key: str, default: str | None = None) -> str:
 
 
 def id_in(item: dict[str, Any], key: str = "id") -> str:
-    """An id; whole numbers become texts.
-
-    Raises:
-        ValueError: it is neither a text nor a whole number.
-    """
+    """An id; whole numbers become texts. Raises ValueError when it is neither a text nor a whole number."""
     value = item.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
         raise ValueError(f"{key} must be a text or a whole number")
@@ -137,11 +122,7 @@ def id_in(item: dict[str, Any], key: str = "id") -> str:
 
 
 def texts_in(item: dict[str, Any], key: str) -> tuple[str, ...]:
-    """A list of texts, none blank; empty when the key is missing.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """A list of texts, none blank; empty when the key is missing. Raises ValueError when it is something else."""
     value = item.get(key, [])
     if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
         raise ValueError(f"{key} must be a list of texts that are not empty")
@@ -149,11 +130,7 @@ def texts_in(item: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def split_columns(line: str, columns: str, separator: str | None = None) -> list[str]:
-    """The columns of a line, as many as `columns` names.
-
-    Raises:
-        ValueError: it has more, or fewer.
-    """
+    """The columns of a line, as many as `columns` names. Raises ValueError when it has more, or fewer."""
     parts = line.split(separator)
     if len(parts) != len(columns.split()):
         named = columns.replace(" ", "<tab>") if separator else columns
@@ -175,9 +152,6 @@ def read_questions(path: Path) -> QuestionSet:
     """Lines of `{"id", "question", "kind", "gold": [{"file", "start_line", "end_line"}], "exclude": [...]}`.
 
     `kind` and `exclude` may be missing; an empty `gold` is a question without an answer; lines are 1-based, inclusive.
-
-    Raises:
-        UsageError: with every malformed line.
     """
 
     def parse_gold(item: dict[str, Any], key: str) -> Iterator[Gold]:
@@ -203,22 +177,15 @@ def read_questions(path: Path) -> QuestionSet:
         )
         return question.id, question
 
-    mistakes = Mistakes()
-    questions = map_ids(read_lines(path, parse, mistakes), mistakes)
-    if not questions and not mistakes.found:
-        mistakes.note(str(path), 'holds no question; a line is {"id": "1", "question": "...", "gold": [...]}')
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        questions = map_ids(read_lines(path, parse, mistakes), mistakes)
+        if not questions and not mistakes.found:
+            mistakes.note(str(path), 'holds no question; a line is {"id": "1", "question": "...", "gold": [...]}')
     return QuestionSet(path.stem, tuple(questions.values()), has_lines=True)
 
 
 def read_expansions(path: Path) -> dict[str, Expansion]:
-    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`: what a model made of a question.
-
-    All but the id may be missing.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """Lines of `{"id", "queries", "hyde", "hyde_answer", "intent", "entities"}`, all but the id optional."""
 
     def parse(line: str) -> tuple[str, Expansion]:
         item = json_object(line)
@@ -231,18 +198,12 @@ def read_expansions(path: Path) -> dict[str, Expansion]:
         )
         return id_in(item), expansion
 
-    mistakes = Mistakes()
-    expansions = map_ids(read_lines(path, parse, mistakes), mistakes)
-    mistakes.raise_any()
-    return expansions
+    with Mistakes() as mistakes:
+        return map_ids(read_lines(path, parse, mistakes), mistakes)
 
 
 def check_expansions(expansions: dict[str, Expansion], questions: QuestionSet, path: Path) -> None:
-    """Refuse expansions of some questions only: a mean over both kinds of question says nothing.
-
-    Raises:
-        UsageError: with every question that has none.
-    """
+    """Refuses expansions of some questions only: a mean over both kinds of question says nothing."""
     missing = [question.id for question in questions.questions if question.id not in expansions]
     if missing:
         raise UsageError(f"{path}: holds no expansion of {len(missing):,} questions: {', '.join(missing[:5])} ...")
@@ -258,23 +219,18 @@ def is_trec(path: Path, columns: int) -> bool:
 
 
 def read_trec_judgements(path: Path) -> QuestionSet:
-    """The judged questions, their ids as their texts: judgements alone do not say what was asked.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """The judged questions, their ids as their texts: judgements alone do not say what was asked."""
 
     def parse(line: str) -> tuple[str, str, int]:
         query, _, document, gain = split_columns(line, "query 0 document gain")
         return query, document, read_gain(gain)
 
-    mistakes = Mistakes()
-    gold: dict[str, dict[str, int]] = {}
-    for place, (query, document, gain) in read_lines(path, parse, mistakes):
-        if document in gold.setdefault(query, {}):
-            mistakes.note(place, f"judges {document!r} for {query!r} a second time")
-        gold[query][document] = gain
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        gold: dict[str, dict[str, int]] = {}
+        for place, (query, document, gain) in read_lines(path, parse, mistakes):
+            if document in gold.setdefault(query, {}):
+                mistakes.note(place, f"judges {document!r} for {query!r} a second time")
+            gold[query][document] = gain
     questions = tuple(
         Question(query, query, gold=tuple(Gold(name, gain=gain) for name, gain in judged.items() if gain > 0))
         for query, judged in gold.items()
@@ -283,11 +239,7 @@ def read_trec_judgements(path: Path) -> QuestionSet:
 
 
 def read_trec_run(path: Path) -> dict[str, list[str]]:
-    """The documents of each question, best first: by falling score, ties in the order of the file.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """The documents of each question, best first: by falling score, ties in the order of the file."""
 
     def parse(line: str) -> tuple[str, str, float]:
         query, _, document, _, text, _ = split_columns(line, "query Q0 document rank score tag")
@@ -299,13 +251,12 @@ def read_trec_run(path: Path) -> dict[str, list[str]]:
             raise ValueError("the score is not a number")
         return query, document, score
 
-    mistakes = Mistakes()
-    scores: dict[str, dict[str, float]] = {}
-    for place, (query, document, score) in read_lines(path, parse, mistakes):
-        if document in scores.setdefault(query, {}):
-            mistakes.note(place, f"ranks {document!r} for {query!r} a second time")
-        scores[query][document] = score
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        scores: dict[str, dict[str, float]] = {}
+        for place, (query, document, score) in read_lines(path, parse, mistakes):
+            if document in scores.setdefault(query, {}):
+                mistakes.note(place, f"ranks {document!r} for {query!r} a second time")
+            scores[query][document] = score
     return {query: sorted(found, key=lambda name: -found[name]) for query, found in scores.items()}
 
 
@@ -314,18 +265,7 @@ def read_trec_run(path: Path) -> dict[str, list[str]]:
 
 
 def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
-    """Writes every document of the corpus as a Markdown file of one section.
-
-    Args:
-        folder: the BEIR folder.
-        target: an empty folder.
-
-    Returns:
-        Document ids to files, relative to `target`; an id may hold signs that no file name can.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """Writes every document of a BEIR folder as a file of one section; returns document ids to files."""
 
     def parse(line: str) -> tuple[str, str]:
         item = json_object(line)
@@ -338,28 +278,19 @@ def write_beir_documents(folder: Path, target: Path) -> dict[str, str]:
         mark = "\\" if text[:1] in "#>-+*=`~|<[" else ""
         return id_in(item, "_id"), f"{head}{mark}{text}\n"
 
-    mistakes = Mistakes()
-    files: dict[str, str] = {}
-    pages = map_ids(read_lines(folder / "corpus.jsonl", parse, mistakes), mistakes)
-    for number, (key, page) in enumerate(pages.items()):
-        files[key] = f"{number // FILES_IN_A_FOLDER:04}/{number:07}.md"
-        path = target / files[key]
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(page, encoding="utf-8", newline="\n")
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        files: dict[str, str] = {}
+        pages = map_ids(read_lines(folder / "corpus.jsonl", parse, mistakes), mistakes)
+        for number, (key, page) in enumerate(pages.items()):
+            files[key] = f"{number // FILES_IN_A_FOLDER:04}/{number:07}.md"
+            path = target / files[key]
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(page, encoding="utf-8", newline="\n")
     return files
 
 
 def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
-    """The queries that have judgements.
-
-    Args:
-        folder: the BEIR folder.
-        files: document ids to files, from `write_beir_documents`.
-
-    Raises:
-        UsageError: with every malformed line, and every judgement of a document or query that is not there.
-    """
+    """The queries of a BEIR folder that have judgements; `files` as `write_beir_documents` gives them."""
 
     def parse_query(line: str) -> tuple[str, str]:
         item = json_object(line)
@@ -369,20 +300,19 @@ def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
         query, document, gain = split_columns(line, "query-id corpus-id score", "\t")
         return query, document, read_gain(gain)
 
-    mistakes = Mistakes()
-    texts = map_ids(read_lines(folder / "queries.jsonl", parse_query, mistakes), mistakes)
-    tables = sorted((folder / "qrels").glob("*.tsv"))
-    if not tables:
-        raise UsageError(f"{folder / 'qrels'}: holds no .tsv file")
-    path = next((table for table in tables if table.name == BEIR_QRELS), tables[0])
-    gold: dict[str, list[Gold]] = {}
-    lines = list(split_lines(read_text(path), str(path)))[1:]  # the first one is the header
-    for place, (query, document, gain) in parse_items(lines, parse_judgement, mistakes):
-        if query not in texts or document not in files:
-            mistakes.note(place, "judges a query or a document that is not there")
-        elif gain > 0:
-            gold.setdefault(query, []).append(Gold(files[document], gain=gain))
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        texts = map_ids(read_lines(folder / "queries.jsonl", parse_query, mistakes), mistakes)
+        tables = sorted((folder / "qrels").glob("*.tsv"))
+        if not tables:
+            raise UsageError(f"{folder / 'qrels'}: holds no .tsv file")
+        path = next((table for table in tables if table.name == BEIR_QRELS), tables[0])
+        gold: dict[str, list[Gold]] = {}
+        lines = list(split_lines(read_text(path), str(path)))[1:]  # the first one is the header
+        for place, (query, document, gain) in parse_items(lines, parse_judgement, mistakes):
+            if query not in texts or document not in files:
+                mistakes.note(place, "judges a query or a document that is not there")
+            elif gain > 0:
+                gold.setdefault(query, []).append(Gold(files[document], gain=gain))
     questions = tuple(Question(key, texts[key], gold=tuple(golds)) for key, golds in gold.items())
     if not questions:
         raise UsageError(f"{path}: holds no judgement above 0")
@@ -393,7 +323,6 @@ def read_beir_questions(folder: Path, files: dict[str, str]) -> QuestionSet:
 
 
 def is_qmd_fixture(text: str) -> bool:
-    """Whether a file of that content is one: an object with a list of `queries`."""
     try:
         return isinstance(json_object(text).get("queries"), list)
     except ValueError:
@@ -401,11 +330,7 @@ def is_qmd_fixture(text: str) -> bool:
 
 
 def read_qmd_questions(path: Path) -> QuestionSet:
-    """The queries; `type` is the kind, and `expected_in_top_k` is not read: every measure has its own k.
-
-    Raises:
-        UsageError: with every malformed query.
-    """
+    """The queries; `type` is the kind, and `expected_in_top_k` is not read: every measure has its own k."""
 
     def parse(item: Any) -> tuple[str, Question]:  # noqa: ANN401 - what JSON holds
         if not isinstance(item, dict):
@@ -420,32 +345,22 @@ def read_qmd_questions(path: Path) -> QuestionSet:
         question = Question(id_in(item), text_in(item, "query"), text_in(item, "type", NO_KIND), tuple(files))
         return question.id, question
 
-    mistakes = Mistakes()
-    items = enumerate(json_object(read_text(path))["queries"], start=1)
-    places = ((f"{path}: query {number}", item) for number, item in items)
-    questions = map_ids(parse_items(places, parse, mistakes), mistakes)
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        items = enumerate(json_object(read_text(path))["queries"], start=1)
+        places = ((f"{path}: query {number}", item) for number, item in items)
+        questions = map_ids(parse_items(places, parse, mistakes), mistakes)
     return QuestionSet(path.stem, tuple(questions.values()), has_lines=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Questions, and what they are to be asked of."""
-
     questions: QuestionSet
-    documents: Path | None = None
-    """A folder that came with them, there as long as the source is open."""
-    can_be_asked: bool = True
-    """False for judgements without the questions' texts."""
+    documents: Path | None = None  # a folder that came with them, there as long as the source is open
+    can_be_asked: bool = True  # false for judgements without the questions' texts
 
 
 @contextmanager
 def open_source(path: Path) -> Iterator[Source]:
-    """The questions of a file or folder of any format.
-
-    Raises:
-        UsageError: there is none, or with every malformed line.
-    """
     if path.is_dir():
         if not all((path / name).exists() for name in ("corpus.jsonl", "queries.jsonl", "qrels")):
             raise UsageError(f"{path}: a folder of questions holds corpus.jsonl, queries.jsonl and qrels/ (BEIR)")

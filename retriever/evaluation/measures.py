@@ -41,18 +41,12 @@ DEPTHS = {"MRR@10": 10}  # looks no further than that rank, where trec_eval's lo
 Rankings: TypeAlias = Mapping[str, Sequence[str]]
 
 
-def section_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    """All measures of the rankings of sections.
-
-    Args:
-        rankings: of every question in `right`; it may be empty.
-        right: question ids to what is right, at least one thing each.
-    """
+def measure_sections(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
+    """All measures of the rankings of sections, of which each question in `right` has one; it may be empty."""
     return measure(rankings, right, SECTION_NAMES)
 
 
-def file_measures(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    """The measures of rankings of files, under the names `file ...`."""
+def measure_files(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
     values = measure(rankings, right, FILE_MEASURES)
     return {key: {f"file {name}": value for name, value in items.items()} for key, items in values.items()}
 
@@ -77,21 +71,16 @@ def measure(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence
     return values
 
 
-def budget_measures(tokens: Sequence[int], is_right: Sequence[bool]) -> Values:
-    """`answered@n` for each budget.
-
-    Args:
-        tokens: the length of each found section's own text, best first.
-        is_right: whether it answers.
-    """
-    needed = tokens_needed(tokens, is_right)
+def measure_budgets(tokens: Sequence[int], is_right: Sequence[bool]) -> Values:
+    """`answered@n` for each budget, by the `tokens` of each found section's own text, best first."""
+    needed = count_tokens_needed(tokens, is_right)
     return {
         name: float(needed is not None and needed <= budget)
         for name, budget in zip(BUDGET_NAMES, TOKEN_BUDGETS, strict=True)
     }
 
 
-def tokens_needed(tokens: Sequence[int], is_right: Sequence[bool]) -> int | None:
+def count_tokens_needed(tokens: Sequence[int], is_right: Sequence[bool]) -> int | None:
     """How many tokens a reader has read when the first right section ends; None when there is none."""
     read = 0
     for length, right in zip(tokens, is_right, strict=True):

@@ -36,7 +36,7 @@ _LINK = re.compile(
 )
 
 
-def own_questions(documents: Sequence[Document]) -> list[Question]:
+def make_own_questions(documents: Sequence[Document]) -> list[Question]:
     """All questions that the documents make, by file and line: headings (`heading`), then links (`link`)."""
     nodes = {placed.node.id: placed.node for document in documents for placed in document.nodes}
     seen: Counter[str] = Counter()
@@ -119,8 +119,7 @@ def sample(questions: Sequence[Question], limit: int) -> list[Question]:
     return [question for question in questions if question.id in kept]
 
 
-def question_line(question: Question) -> str:
-    """The question as `eval` reads it."""
+def format_question(question: Question) -> str:
 
     def as_lines(gold: Gold) -> dict[str, object]:
         assert gold.span is not None, "questions are made of sections"

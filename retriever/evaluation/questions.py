@@ -15,41 +15,30 @@ NO_KIND = "all"
 class Gold:
     """Lines that answer a question, each on its own."""
 
-    file: str
-    """Relative to the folder of documents, with `/` on every system."""
-    span: Span | None = None
-    """None: the file as a whole; which of its sections answers is not known."""
-    gain: int = 1
-    """How much they answer, at least 1; more than 1 in graded judgements alone."""
+    file: str  # relative to the folder of documents, with `/` on every system
+    span: Span | None = None  # none: the file as a whole; which of its sections answers is not known
+    gain: int = 1  # how much they answer, at least 1; more than 1 in graded judgements alone
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, and what answers it."""
-
     id: str
     text: str
     kind: str = NO_KIND
-    gold: tuple[Gold, ...] = ()
-    """Empty: the documents hold no answer, and the best thing to find is nothing."""
+    gold: tuple[Gold, ...] = ()  # empty: the documents hold no answer, and the best thing to find is nothing
+    # Lines that the question was taken from: their sections are left out of what was found.
     excluded: tuple[Gold, ...] = ()
-    """Lines that the question was taken from: their sections are left out of what was found."""
 
     @property
     def is_answerable(self) -> bool:
-        """Whether the documents hold an answer."""
         return bool(self.gold)
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSet:
-    """The questions of a file."""
-
     name: str
-    questions: tuple[Question, ...]
-    """In the order of the file; every id once."""
-    has_lines: bool
-    """Whether it is known which lines answer; otherwise files alone can be right or wrong."""
+    questions: tuple[Question, ...]  # in the order of the file; every id once
+    has_lines: bool  # whether it is known which lines answer; otherwise files alone can be right or wrong
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -70,14 +59,11 @@ class Section:
     """A section that can be found: a node with lines of its own."""
 
     node_id: str
-    file: str
-    """Relative to its folder."""
+    file: str  # relative to its folder
     span: Span
 
 
 class Sections:
-    """All sections of an index, by file."""
-
     def __init__(self, sections: Iterable[Section]) -> None:
         self._by_file: dict[str, list[Section]] = defaultdict(list)
         for section in sections:
@@ -85,7 +71,6 @@ class Sections:
 
     @classmethod
     def of(cls, nodes: Iterable[Node]) -> "Sections":
-        """Those of a tree's nodes."""
         return cls(Section(node.id, node.path, node.span) for node in nodes if node.span)
 
     def __contains__(self, file: str) -> bool:
@@ -97,7 +82,7 @@ class Sections:
         return [section for section in listed if gold.span is None or section.span.overlap(gold.span)]
 
 
-def right_sections(question: Question, sections: Sections) -> Judgements:
+def find_right_sections(question: Question, sections: Sections) -> Judgements:
     """Every section of the index that answers the question, by node id, with the largest of its gains."""
     gains: dict[str, int] = {}
     for gold in question.gold:
@@ -106,26 +91,21 @@ def right_sections(question: Question, sections: Sections) -> Judgements:
     return gains
 
 
-def right_files(question: Question) -> Judgements:
-    """Every file that holds an answer."""
+def find_right_files(question: Question) -> Judgements:
     gains: dict[str, int] = {}
     for gold in question.gold:
         gains[gold.file] = max(gold.gain, gains.get(gold.file, 0))
     return gains
 
 
-def excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
+def find_excluded_sections(question: Question, sections: Sections) -> frozenset[str]:
     """The sections that are left out of what was found; a right one never is."""
     taken = {section.node_id for lines in question.excluded for section in sections.touched(lines)}
-    return frozenset(taken - set(right_sections(question, sections)))
+    return frozenset(taken - set(find_right_sections(question, sections)))
 
 
 def check_gold(questions: Sequence[Question], sections: Sections) -> None:
-    """Every gold span touches a section: one that does not would count as never found.
-
-    Raises:
-        UsageError: with every one that does not.
-    """
+    """Every gold span touches a section, or UsageError: one that does not would count as never found."""
     lost = [
         f"question {question.id}: {gold.file}{f':{gold.span}' if gold.span else ''} is not in the index"
         for question in questions
@@ -138,6 +118,6 @@ def check_gold(questions: Sequence[Question], sections: Sections) -> None:
         raise UsageError("\n".join([*lost[:MAX_NAMED], *more, hint]))
 
 
-def distinct(names: Iterable[str]) -> list[str]:
+def drop_repeated_names(names: Iterable[str]) -> list[str]:
     """Each name once, where it first stood: the files of a list of sections, best first."""
     return list(dict.fromkeys(names))

@@ -13,10 +13,17 @@ from markupsafe import Markup
 
 from retriever.display.phrases import SOURCES
 from retriever.display.sanitize import open_templates
-from retriever.evaluation.questions import Question, QuestionSet, Sections, distinct, right_files, right_sections
+from retriever.evaluation.questions import (
+    Question,
+    QuestionSet,
+    Sections,
+    drop_repeated_names,
+    find_right_files,
+    find_right_sections,
+)
 from retriever.evaluation.runs import Found, Loss, Run, Stage
 from retriever.evaluation.statistics import Estimate
-from retriever.evaluation.summary import Summary, SystemSummary, measure_names
+from retriever.evaluation.summary import Summary, SystemSummary, list_measures
 
 SHOWN_HITS = 5  # of each question; the first right one is shown as well, however far down
 NO_VALUE = "\u2014"  # an em dash
@@ -27,11 +34,9 @@ _HERE = Path(__file__).parent
 class Band:
     """Ranks, or stages of a search, that are shown in one colour."""
 
-    name: str
-    """Of its class in report.css."""
+    name: str  # of its class in report.css
     label: str
-    last: int | None = None
-    """Its last rank; None: no rank at all."""
+    last: int | None = None  # its last rank; None: no rank at all
 
 
 BANDS = (
@@ -52,14 +57,10 @@ STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class FirstRight:
-    """The rank of a system's first right answer to one question."""
-
-    rank: int | None
-    """From 1; None: none was found."""
+    rank: int | None  # from 1; None: none was found
     band: Band
 
     def __str__(self) -> str:
-        """`#3`, or a dash."""
         return f"#{self.rank}" if self.rank else NO_VALUE
 
 
@@ -69,22 +70,21 @@ class Judge:
     def __init__(self, questions: QuestionSet, sections: Sections) -> None:
         self._by_lines = questions.has_lines
         self._right = {
-            question.id: right_sections(question, sections) if self._by_lines else right_files(question)
+            question.id: find_right_sections(question, sections) if self._by_lines else find_right_files(question)
             for question in questions.questions
         }
 
     def is_right(self, question: Question, found: Found) -> bool:
-        """Whether a section, or its file, answers the question."""
         return self._name(found) in self._right[question.id]
 
     def first_right(self, question: Question, run: Run) -> FirstRight:
-        """Where a run's first right answer stands."""
         outcome = run.outcomes[question.id]
         if outcome.failures or not question.is_answerable:
             return FirstRight(None, NOT_RANKED)
-        names = distinct(self._name(found) for found in outcome.found)
+        names = drop_repeated_names(self._name(found) for found in outcome.found)
         rank = next((place for place, name in enumerate(names, start=1) if name in self._right[question.id]), None)
-        return FirstRight(rank, find_band(rank))
+        band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
+        return FirstRight(rank, band)
 
     def shown_hits(self, question: Question, run: Run) -> Iterator[tuple[int, Found, bool]]:
         """(place from 1, section, whether it is right) of the first hits, and of the first right one."""
@@ -99,11 +99,6 @@ class Judge:
         return found.node_id if self._by_lines else found.file
 
 
-def find_band(rank: int | None) -> Band:
-    """The band of a rank."""
-    return next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
-
-
 @dataclass(frozen=True, slots=True)
 class Dot:
     """A mean with its interval; or a median with what lies above it."""
@@ -112,10 +107,8 @@ class Dot:
     value: float
     low: float
     high: float
-    text: str
-    """The value, as it is written beside the line."""
-    title: str
-    """All of it, in words."""
+    text: str  # the value, as it is written beside the line
+    title: str  # all of it, in words
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,21 +116,16 @@ class DotPlot:
     """A line for each dot over an axis from 0; a dashed line at the first one's value."""
 
     title: str
-    label: str
-    """What the plot shows, for those who cannot see it."""
-    dots: tuple[Dot, ...]
-    """From top to bottom."""
-    top: float = 1.0
-    """The axis's end."""
+    label: str  # what the plot shows, for those who cannot see it
+    dots: tuple[Dot, ...]  # from top to bottom
+    top: float = 1.0  # the axis's end
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Values of the axis and their texts."""
         return [(self.top * part / 4, f"{self.top * part / 4:g}") for part in range(5)]
 
 
 def render_report(summary: Summary) -> str:
-    """The page."""
     environment = open_templates(_HERE / "templates")
     style, script = (Markup((_HERE / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))
     questions = summary.questions.questions
@@ -174,7 +162,7 @@ def render_report(summary: Summary) -> str:
         rank_bars=rank_bars,
         loss_bars=loss_bars,
         latency=plot_latency(summary),
-        measure_names=measure_names(summary.questions),
+        measure_names=list_measures(summary.questions),
         other_figures=OTHER_FIGURES,
         describe_loss=describe_loss,
     )
@@ -199,7 +187,6 @@ def plot_kinds(summary: Summary) -> Iterator[DotPlot]:
 
 
 def place_dots(values: Mapping[str, Estimate]) -> tuple[Dot, ...]:
-    """A dot for each system's estimate."""
     return tuple(
         Dot(
             label=system,

@@ -18,52 +18,34 @@ from retriever.types import Candidate, Ranking, Source
 class Stage(StrEnum):
     """Where the best of the right sections ended, the earliest loss first."""
 
-    NOT_FOUND = "not found"
-    """No ranking has it: not by its text, not by its words, not as a neighbor."""
-    CUT = "cut"
-    """A ranking has it, and it fell below the candidate cap."""
-    BELOW = "below top_k"
-    """It was a candidate, below what the profile returns."""
+    NOT_FOUND = "not found"  # no ranking has it: not by its text, not by its words, not as a neighbor
+    CUT = "cut"  # a ranking has it, and it fell below the candidate cap
+    BELOW = "below top_k"  # it was a candidate, below what the profile returns
     RETURNED = "returned"
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRank:
-    """Where a section stands in one ranking."""
-
     source: Source
-    rank: int | None
-    """From 1; None: it is not in the ranking."""
+    rank: int | None  # from 1; None: it is not in the ranking
     score: float | None
     scale: str
+    # The lowest score in the ranking: what it takes to be in it, while it is full; None for an empty list.
     last_score: float | None
-    """The lowest score in the ranking: what it takes to be in it, while it is full; None for an empty list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """How far the best of the right sections came."""
-
     stage: Stage
-    node_id: str
-    """That section: the one with the best rank in the fused list, else in a ranking, else the first by id."""
-    rank: int | None
-    """In the fused list, from 1; None when no ranking has it."""
+    node_id: str  # that section: the one with the best rank in the fused list, else in a ranking, else the first by id
+    rank: int | None  # in the fused list, from 1; None when no ranking has it
     sources: tuple[SourceRank, ...]
 
 
-def loss_of(
+def find_loss(
     right: Collection[str], rankings: Sequence[Ranking], candidates: Sequence[Candidate], top_k: int, cap: int
 ) -> Loss:
-    """How far the best of the right sections came.
-
-    Args:
-        right: node ids, at least one.
-        rankings: of every source.
-        candidates: all nodes of the rankings, fused, best first, without any cut.
-        top_k: how many the profile returns.
-        cap: how many candidates it keeps, at least `top_k`.
-    """
+    """How far the best of the right sections, at least one, came; `candidates` without any cut, best first."""
     ranks = {item.node_id: rank for rank, item in enumerate(candidates, start=1) if item.node_id in right}
     node_id = min(ranks, key=lambda name: (ranks[name], name)) if ranks else min(right)
     rank = ranks.get(node_id)
@@ -75,13 +57,13 @@ def loss_of(
         stage = Stage.BELOW if rank <= cap else Stage.CUT
     in_sources = []
     for ranking in rankings:
-        place, score = ranking_place(ranking, node_id)
+        place, score = find_place(ranking, node_id)
         last = ranking.items[-1].score if ranking.items else None
         in_sources.append(SourceRank(ranking.source, place, score, ranking.scale, last))
     return Loss(stage, node_id, rank, tuple(in_sources))
 
 
-def ranking_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
+def find_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | None]:
     """The rank, from 1, and the score of a section in a ranking; None twice where it is not there."""
     for rank, item in enumerate(ranking.items, start=1):
         if item.node_id == node_id:
@@ -91,55 +73,38 @@ def ranking_place(ranking: Ranking, node_id: str) -> tuple[int | None, float | N
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A section that was found."""
-
     node_id: str
     file: str
-    span: Span | None
-    """None where a run names files or documents alone."""
+    span: Span | None  # none where a run names files or documents alone
     score: float
-    tokens: int = 0
-    """The length of its own text; 0 where it was not counted."""
+    tokens: int = 0  # the length of its own text; 0 where it was not counted
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one question went."""
-
     question_id: str
-    found: tuple[Found, ...]
-    """Best first, each node once."""
-    abstained: bool
-    """Whether the system said that the documents hold no answer."""
-    confidence: float | None = None
-    """How sure it was that they do, 0 to 1; None where it does not say."""
+    found: tuple[Found, ...]  # best first, each node once
+    abstained: bool  # whether the system said that the documents hold no answer
+    confidence: float | None = None  # how sure it was that they do, 0 to 1; None where it does not say
+    # Stages that failed: what was found then says nothing of the ranking, and is not measured.
     failures: tuple[str, ...] = ()
-    """Stages that failed: what was found then says nothing of the ranking, and is not measured."""
-    remarks: tuple[str, ...] = ()
-    """What else the answer says of its gaps."""
-    milliseconds: float | None = None
-    """From the question to the answer; None where no clock ran."""
+    remarks: tuple[str, ...] = ()  # what else the answer says of its gaps
+    milliseconds: float | None = None  # from the question to the answer; None where no clock ran
+    # At which stage the right section was lost, or that it was not; None where that is not known.
     loss: Loss | None = None
-    """At which stage the right section was lost, or that it was not; None where that is not known."""
     llm_calls: int = 0
     llm_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The answers of one system to all questions."""
-
-    system: str
-    """Its name in every table."""
-    outcomes: Mapping[str, Outcome]
-    """By question id."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The profile and what was set over it, for the record."""
-    base: str = ""
-    """The system that this one is a change of; empty for one that stands for itself."""
+    system: str  # its name in every table
+    outcomes: Mapping[str, Outcome]  # by question id
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the profile and what was set over it, for the record
+    base: str = ""  # the system that this one is a change of; empty for one that stands for itself
 
 
-def run_lines(run: Run, systems: int) -> Iterator[str]:
+def format_run(run: Run, systems: int) -> Iterator[str]:
     """One line for each question: id and hits, best first; with the system's name where a file holds several."""
     from retriever.display.json import FoundJson
 
@@ -151,11 +116,7 @@ def run_lines(run: Run, systems: int) -> Iterator[str]:
 
 
 def read_runs(path: Path) -> tuple[Run, ...]:
-    """The runs of a file: ours, as `--run` and `ask --batch` write it, or one of TREC.
-
-    Raises:
-        UsageError: with every malformed line.
-    """
+    """The runs of a file: ours, as `--run` and `ask --batch` write it, or one of TREC."""
     if is_trec(path, columns=6):
         outcomes = {}
         for key, names in read_trec_run(path).items():
@@ -163,25 +124,20 @@ def read_runs(path: Path) -> tuple[Run, ...]:
             outcomes[key] = Outcome(key, found, abstained=not found)
         return (Run(path.stem, outcomes),)
 
-    mistakes = Mistakes()
-    systems: dict[str, dict[str, Outcome]] = {}
-    for place, (system, outcome) in read_lines(path, parse_outcome, mistakes):
-        known = systems.setdefault(system or path.stem, {})
-        if outcome.question_id in known:
-            mistakes.note(place, f"the id {outcome.question_id!r} stands in an earlier line too")
-        known[outcome.question_id] = outcome
-    mistakes.raise_any()
+    with Mistakes() as mistakes:
+        systems: dict[str, dict[str, Outcome]] = {}
+        for place, (system, outcome) in read_lines(path, parse_outcome, mistakes):
+            known = systems.setdefault(system or path.stem, {})
+            if outcome.question_id in known:
+                mistakes.note(place, f"the id {outcome.question_id!r} stands in an earlier line too")
+            known[outcome.question_id] = outcome
     if not systems:
         raise UsageError(f'{path}: holds no answer; a line is {{"id": "1", "hits": [...]}}')
     return tuple(Run(system, outcomes) for system, outcomes in systems.items())
 
 
 def parse_outcome(line: str) -> tuple[str, Outcome]:
-    """A line of `run_lines`: the system's name, empty in a file of one system, and its answer.
-
-    Raises:
-        ValueError: it is malformed.
-    """
+    """A line of `run_lines`: the system's name, empty in a file of one system, and its answer; or ValueError."""
     item = json_object(line)
     hits = item.get("hits")
     if not isinstance(hits, list) or not all(isinstance(hit, dict) for hit in hits):
@@ -201,14 +157,11 @@ def parse_outcome(line: str) -> tuple[str, Outcome]:
 
 
 def check_runs(runs: Iterable[Run], question_ids: Sequence[str]) -> None:
-    """Refuse a run that lacks a question: it would silently count for nothing.
-
-    Raises:
-        UsageError: with each run that lacks some.
-    """
-    mistakes = Mistakes()
-    for run in runs:
-        missing = [key for key in question_ids if key not in run.outcomes]
-        if missing:
-            mistakes.note(run.system, f"answers {len(missing):,} of the questions not: {', '.join(missing[:5])} ...")
-    mistakes.raise_any()
+    """Refuses a run that lacks a question: it would silently count for nothing."""
+    with Mistakes() as mistakes:
+        for run in runs:
+            missing = [key for key in question_ids if key not in run.outcomes]
+            if missing:
+                mistakes.note(
+                    run.system, f"answers {len(missing):,} of the questions not: {', '.join(missing[:5])} ..."
+                )

@@ -19,30 +19,21 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The mean of a measure over questions."""
-
     mean: float
-    low: float
-    """The lower end of the 95 % interval."""
-    high: float
-    """Its upper end."""
-    questions: int
-    """How many there were, at least 1."""
+    low: float  # the lower end of the 95 % interval
+    high: float  # its upper end
+    questions: int  # how many there were, at least 1
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
     """A measure of one system against another's, question by question."""
 
-    mean: float
-    """The first one's mean minus the second one's."""
+    mean: float  # the first one's mean minus the second one's
     low: float
-    high: float
-    """The ends of the 95 % interval of that."""
-    p: float
-    """How often chance alone makes as large a difference, in either direction; above 0, at most 1."""
-    wins: int
-    """Questions where the first one is better."""
+    high: float  # the ends of the 95 % interval of that
+    p: float  # how often chance alone makes as large a difference, in either direction; above 0, at most 1
+    wins: int  # questions where the first one is better
     losses: int
     ties: int
 
@@ -53,11 +44,7 @@ class Difference:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The mean and its interval, by the percentile bootstrap over questions (Efron and Tibshirani, 1993, ch. 13).
-
-    Args:
-        values: one for each question, at least one.
-    """
+    """The mean of at least one value, and its percentile bootstrap interval (Efron and Tibshirani, 1993, ch. 13)."""
     array = np.asarray(values, np.float64)
     low, high = find_interval(resample_means(array, 0))
     return Estimate(float(array.mean()), low, high, len(array))
@@ -73,16 +60,10 @@ def estimate_over_sets(sets: Sequence[Sequence[float]]) -> Estimate:
 
 
 def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """The paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test.
-
-    Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
-    Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
-    Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
-
-    Args:
-        first: one value for each question, at least one.
-        second: of the same questions, in the same order.
-    """
+    """The paired difference, its bootstrap interval, and the p-value of Fisher's randomisation test."""
+    # Under the null hypothesis the two systems are one, so that the sign of each question's difference is a coin's.
+    # Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for Information Retrieval
+    # Evaluation", CIKM 2007. Two-sided, over 10,000 random assignments of signs, the observed one counted among them.
     array = np.asarray(first, np.float64) - np.asarray(second, np.float64)
     array[np.abs(array) < EQUAL] = 0.0
     low, high = find_interval(resample_means(array, 0))
@@ -108,7 +89,6 @@ def auroc(higher: Sequence[float], lower: Sequence[float]) -> float:
 
 
 def find_interval(means: FloatArray) -> tuple[float, float]:
-    """The ends of the middle 95 % of resampled means."""
     tail = 100 * (1 - CONFIDENCE) / 2
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
@@ -129,6 +109,5 @@ def draw_counts(count: int, number: int) -> FloatArray:
 
 @lru_cache(maxsize=8)
 def draw_signs(count: int) -> FloatArray:
-    """(10,000, count): +1 or -1."""
     generator = np.random.default_rng(SEED)
     return generator.choice(np.array([-1.0, 1.0]), (PERMUTATIONS, count))

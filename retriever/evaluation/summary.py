@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,19 +16,19 @@ from retriever.evaluation.measures import (
     FILE_NAMES,
     SECTION_NAMES,
     Values,
-    budget_measures,
-    file_measures,
-    section_measures,
-    tokens_needed,
+    count_tokens_needed,
+    measure_budgets,
+    measure_files,
+    measure_sections,
 )
 from retriever.evaluation.questions import (
     Judgements,
     Question,
     QuestionSet,
     Sections,
-    distinct,
-    right_files,
-    right_sections,
+    drop_repeated_names,
+    find_right_files,
+    find_right_sections,
 )
 from retriever.evaluation.runs import Outcome, Run, Stage
 from retriever.evaluation.statistics import (
@@ -58,36 +58,28 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class SystemSummary:
-    """One system on one set of questions."""
-
     system: str
-    base: str
-    """As in `Run`."""
+    base: str  # as in `Run`
     settings: Mapping[str, object]
+    # The measures of every answerable question that was answered without a failure, by id.
     per_question: Mapping[str, Values]
-    """The measures of every answerable question that was answered without a failure, by id."""
-    overall: Mapping[str, Estimate]
-    """Measures by name; without those that no question has."""
+    overall: Mapping[str, Estimate]  # measures by name; without those that no question has
     by_kind: Mapping[str, Mapping[str, Estimate]]
-    failures: Mapping[str, int]
-    """Sentences on stages that failed, with the number of questions: they are in no measure."""
+    failures: Mapping[str, int]  # sentences on stages that failed, with the number of questions: they are in no measure
     remarks: Mapping[str, int]
-    failed: int
-    """Questions with a failure."""
+    failed: int  # questions with a failure
     latency: Latency | None
+    # The median, over all answerable questions, of the tokens that are read until the answer is; None when it is not
+    # found for most of them.
     tokens_to_answer: float | None
-    """The median, over all answerable questions, of the tokens that are read until the answer is; None when it is not
-    found for most of them."""
+    # The share of the unanswerable questions for which nothing was claimed; None without such questions.
     abstention: float | None
-    """The share of the unanswerable questions for which nothing was claimed; None without such questions."""
-    false_abstention: float | None
-    """The same of the answerable ones, where it is wrong."""
+    false_abstention: float | None  # the same of the answerable ones, where it is wrong
+    # How well its confidence tells answerable questions from the others; None without both kinds, or without one.
     auroc: float | None
-    """How well its confidence tells answerable questions from the others; None without both kinds, or without one."""
     llm_calls: int
     llm_tokens: int
-    losses: Mapping[Stage, int]
-    """How many answerable questions ended at each stage; empty where no trace is known."""
+    losses: Mapping[Stage, int]  # how many answerable questions ended at each stage; empty where no trace is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,44 +90,38 @@ class Comparison:
     second: str
     measure: str
     difference: Difference
-    won: tuple[str, ...]
-    """The ids where the first one is better."""
-    lost: tuple[str, ...]
-    """Where the second one is."""
+    won: tuple[str, ...]  # the ids where the first one is better
+    lost: tuple[str, ...]  # where the second one is
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All systems on one set of questions."""
-
     questions: QuestionSet
-    sections: Sections
-    """What could be found."""
+    sections: Sections  # what could be found
     runs: tuple[Run, ...]
-    systems: tuple[SystemSummary, ...]
-    """In the order of the runs."""
+    systems: tuple[SystemSummary, ...]  # in the order of the runs
     comparisons: tuple[Comparison, ...]
 
     @property
     def headlines(self) -> tuple[str, ...]:
-        """The measures that stand first."""
-        return headlines(self.questions)
+        return choose_headlines(self.questions)
 
 
-def headlines(questions: QuestionSet) -> tuple[str, ...]:
+def choose_headlines(questions: QuestionSet) -> tuple[str, ...]:
     """The measures of most interest: of sections, or of files where no lines are known."""
     return SECTION_HEADLINES if questions.has_lines else FILE_HEADLINES
 
 
-def measure_names(questions: QuestionSet) -> tuple[str, ...]:
-    """Every measure that such questions have, in the order of a table."""
+def list_measures(questions: QuestionSet) -> tuple[str, ...]:
     return (*SECTION_NAMES, *BUDGET_NAMES, *FILE_NAMES) if questions.has_lines else FILE_NAMES
 
 
 def summarize(questions: QuestionSet, runs: Sequence[Run], sections: Sections) -> Summary:
     """Measures every run, and compares every pair; `sections` are not read where the questions have no lines."""
     systems = tuple(summarize_run(questions, run, sections) for run in runs)
-    return Summary(questions, sections, tuple(runs), systems, tuple(compare(systems, headlines(questions)[:COMPARED])))
+    return Summary(
+        questions, sections, tuple(runs), systems, tuple(compare(systems, choose_headlines(questions)[:COMPARED]))
+    )
 
 
 def summarize_run(questions: QuestionSet, run: Run, sections: Sections) -> SystemSummary:
@@ -181,34 +167,35 @@ def measure_questions(
     questions: QuestionSet, run: Run, answerable: Sequence[Question], sections: Sections
 ) -> dict[str, Values]:
     """All measures of these questions, by id; no `answered@n` where the run does not say how long its sections are."""
-    files = {item.id: distinct(found.file for found in run.outcomes[item.id].found) for item in answerable}
-    values = file_measures(files, {item.id: right_files(item) for item in answerable})
+    files = {item.id: drop_repeated_names(found.file for found in run.outcomes[item.id].found) for item in answerable}
+    values = measure_files(files, {item.id: find_right_files(item) for item in answerable})
     if not questions.has_lines:
         return values
-    right = {item.id: right_sections(item, sections) for item in answerable}
+    right = {item.id: find_right_sections(item, sections) for item in answerable}
     nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
-    for key, by_section in section_measures(nodes, right).items():
+    for key, by_section in measure_sections(nodes, right).items():
         found = run.outcomes[key].found
         is_counted = not found or any(item.tokens for item in found)
-        within = budget_measures(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
+        within = measure_budgets(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
         values[key] = {**by_section, **within, **values[key]}
     return values
 
 
 def measure_reading(run: Run, answerable: Sequence[Question], sections: Sections) -> float | None:
     """The median of the tokens that are read until the answer is; None where most questions have none."""
-    needed = [tokens_needed(*read_tokens(run.outcomes[item.id], right_sections(item, sections))) for item in answerable]
+    needed = [
+        count_tokens_needed(*read_tokens(run.outcomes[item.id], find_right_sections(item, sections)))
+        for item in answerable
+    ]
     middle = median([float("inf") if tokens is None else float(tokens) for tokens in needed] or [float("inf")])
     return None if middle in (0.0, float("inf")) else middle
 
 
 def read_tokens(outcome: Outcome, right: Judgements) -> tuple[list[int], list[bool]]:
-    """The length of each section that was found, and whether it is right."""
     return [item.tokens for item in outcome.found], [item.node_id in right for item in outcome.found]
 
 
 def estimate_measures(values: Iterable[Values]) -> dict[str, Estimate]:
-    """The mean of each measure over the questions that have it."""
     listed = list(values)
     names = dict.fromkeys(name for measures in listed for name in measures)
     return {name: estimate([measures[name] for measures in listed if name in measures]) for name in names}
@@ -231,8 +218,7 @@ def compare(systems: Sequence[SystemSummary], measures: Sequence[str]) -> Iterab
 # A summary as one JSON object, for programs: exact, keys in a fixed order.
 
 
-def summary_object(summary: Summary) -> dict[str, Any]:
-    """All of it but the hits, which `--run` writes."""
+def dump_summary(summary: Summary) -> dict[str, Any]:
     questions = summary.questions.questions
     answerable = [item for item in questions if item.is_answerable]
     kinds = {kind: sum(item.kind == kind for item in answerable) for kind in summary.questions.kinds}
@@ -298,7 +284,6 @@ class Change:
 
     @property
     def is_fall(self) -> bool:
-        """Whether it fell, significantly."""
         return self.difference.mean < 0 and self.difference.is_significant
 
 
@@ -307,16 +292,14 @@ class Verdict:
     """What became of everything that the baseline holds."""
 
     changes: tuple[Change, ...]
-    problems: tuple[str, ...]
-    """What keeps the two from being compared in full; each is as bad as a fall."""
+    problems: tuple[str, ...]  # what keeps the two from being compared in full; each is as bad as a fall
 
     @property
     def is_worse(self) -> bool:
-        """Whether something fell significantly, or could not be compared."""
         return bool(self.problems) or any(change.is_fall for change in self.changes)
 
 
-def baseline_text(summary: Summary) -> str:
+def format_baseline(summary: Summary) -> str:
     """The file of a baseline: the compared measures of every question, with the text that was asked."""
     kept = summary.headlines[:COMPARED]
     content = {
@@ -333,11 +316,6 @@ def baseline_text(summary: Summary) -> str:
 
 
 def read_baseline(path: Path) -> Mapping[str, Any]:
-    """A baseline.
-
-    Raises:
-        UsageError: it is none.
-    """
     try:
         content = json_object(read_text(path))
         if content.get("format") != FORMAT:
@@ -354,8 +332,7 @@ def read_baseline(path: Path) -> Mapping[str, Any]:
     return content
 
 
-def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
-    """Every system of the baseline against the one of that name today."""
+def compare_to_baseline(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
     problems: list[str] = []
     known = baseline["questions"]
     texts = {item.id: item.text for item in summary.questions.questions if item.is_answerable}
@@ -372,16 +349,10 @@ def against(summary: Summary, baseline: Mapping[str, Any]) -> Verdict:
             continue
         if today[name].failed:
             problems.append(f"{name}: {today[name].failed} questions met a stage that failed")
-        changes += compare_questions(name, before, today[name].per_question)
+        after = today[name].per_question
+        shared = [key for key in before if key in after]
+        for measure in dict.fromkeys(item for key in shared for item in before[key] if item in after[key]):
+            old = [before[key][measure] for key in shared]
+            new = [round(after[key][measure], 6) for key in shared]
+            changes.append(Change(name, measure, sum(old) / len(old), sum(new) / len(new), difference(new, old)))
     return Verdict(tuple(changes), tuple(problems))
-
-
-def compare_questions(
-    system: str, before: Mapping[str, Mapping[str, float]], after: Mapping[str, Mapping[str, float]]
-) -> Iterator[Change]:
-    """The change of each measure over the questions of both days."""
-    shared = [key for key in before if key in after]
-    for name in dict.fromkeys(name for key in shared for name in before[key] if name in after[key]):
-        old = [before[key][name] for key in shared]
-        new = [round(after[key][name], 6) for key in shared]
-        yield Change(system, name, sum(old) / len(old), sum(new) / len(new), difference(new, old))

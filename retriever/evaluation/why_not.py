@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pageindex.node import Node, NodeKind
 from retriever.errors import UsageError
 from retriever.evaluation.ask import in_last_order
-from retriever.evaluation.runs import Stage, loss_of, ranking_place
+from retriever.evaluation.runs import Stage, find_loss, find_place
 from retriever.rerank.stage import SCALE as RERANKED
 from retriever.searching.fusion import Fusion, fuse
 from retriever.types import Degradation, Ranking, Source
@@ -19,20 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InRanking:
-    """How a section stands in one ranking."""
-
     source: Source
     scale: str
-    listed: int
-    """How many sections it lists."""
+    listed: int  # how many sections it lists
+    # Among all sections, were the list without an end; None: it sees nothing of the question in the section.
     rank: int | None
-    """Among all sections, were the list without an end; None: it sees nothing of the question in the section."""
     score: float | None
-    is_listed: bool
-    """Whether it is in the list that there was."""
+    is_listed: bool  # whether it is in the list that there was
     first_score: float | None
-    last_score: float | None
-    """The list's ends; None when it is empty."""
+    last_score: float | None  # the list's ends; None when it is empty
 
     @property
     def lacks(self) -> float | None:
@@ -44,37 +39,26 @@ class InRanking:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A place that a section must reach."""
-
     rank: int
-    score: float
-    """Of the section that has it."""
+    score: float  # of the section that has it
 
 
 @dataclass(frozen=True, slots=True)
 class WhyNot:
-    """The way of one section through the stages."""
-
     question: str
     node: Node
     stage: Stage
-    rank: int | None
-    """In the fused list; None when no ranking has it."""
-    fused: int
-    """How many sections were fused."""
+    rank: int | None  # in the fused list; None when no ranking has it
+    fused: int  # how many sections were fused
     score: float | None
-    top: Bar | None
-    """The last hit; None when there are fewer."""
-    cap: Bar | None
-    """The last candidate, likewise."""
+    top: Bar | None  # the last hit; None when there are fewer
+    cap: Bar | None  # the last candidate, likewise
     sources: tuple[InRanking, ...]
-    degraded: tuple[Degradation, ...]
-    """What of the search was skipped or failed."""
-    reranked: int | None = None
-    """Its rank after the reranking; None when nothing was reranked, or it was no candidate."""
+    degraded: tuple[Degradation, ...]  # what of the search was skipped or failed
+    reranked: int | None = None  # its rank after the reranking; None when nothing was reranked, or it was no candidate
 
 
-def limitless(sections: int, chunks: int) -> dict[str, Any]:
+def lift_limits(sections: int, chunks: int) -> dict[str, Any]:
     """Settings under which both searches list everything that they see, and nothing else is added."""
     return {
         "vector_top_n": max(1, chunks),
@@ -90,18 +74,7 @@ def limitless(sections: int, chunks: int) -> dict[str, Any]:
 def why_not(
     retriever: "Retriever", deep: "Retriever", question: str, reference: str, expansion: "Expansion | None" = None
 ) -> WhyNot:
-    """The way of a section, or of the best one of a file.
-
-    Args:
-        retriever: whose answer is to be explained.
-        deep: the same with the settings of `limitless`.
-        question: as it was asked.
-        reference: a node id, its short form, or a path; of a file or folder the best section counts.
-        expansion: what the question was expanded to.
-
-    Raises:
-        UsageError: there is no such section, or several.
-    """
+    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `limitless`."""
     listed = retriever.nodes(reference)
     named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]
     if not named:
@@ -112,7 +85,7 @@ def why_not(
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
     last = in_last_order(candidates, answer.trace)
-    loss = loss_of(nodes, answer.trace.rankings, last, profile.top_k, cap)
+    loss = find_loss(nodes, answer.trace.rankings, last, profile.top_k, cap)
     whole = deep.search(question, expansion).trace.rankings
     node_id = loss.node_id
     if loss.stage is Stage.NOT_FOUND:  # of sections that no source listed, the one that came nearest in any
@@ -137,11 +110,11 @@ def why_not(
 
 def compare_lists(node_id: str, ranking: Ranking, whole: Sequence[Ranking]) -> InRanking:
     """A section in the list that a source gave; where it is not there, in the same source's list without an end."""
-    rank, score = ranking_place(ranking, node_id)
+    rank, score = find_place(ranking, node_id)
     is_listed = rank is not None
     if rank is None:
         endless = next((item for item in whole if item.source == ranking.source), ranking)
-        rank, score = ranking_place(endless, node_id)
+        rank, score = find_place(endless, node_id)
     return InRanking(
         source=ranking.source,
         scale=ranking.scale,

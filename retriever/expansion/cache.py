@@ -45,42 +45,26 @@ CREATE TABLE IF NOT EXISTS gains (
 
 @dataclass(frozen=True, slots=True)
 class CachedExpansion:
-    """What a model wrote."""
-
     written: WrittenExpansion
-    milliseconds: float
-    """How long it took to write it."""
+    milliseconds: float  # how long it took to write it
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What `eval` measured of expansions."""
-
-    questions: str
-    """The name of the set."""
-    plain: float
-    """Mean nDCG@10 without expansions."""
-    expanded: float
-    """Mean nDCG@10 with them."""
+    questions: str  # the name of the set
+    plain: float  # mean nDCG@10 without expansions
+    expanded: float  # mean nDCG@10 with them
 
 
 @dataclass(frozen=True, slots=True)
 class ExpansionMetrics:
-    """How the stage did with one index, in the last 10,000 questions of this user.
+    """How the stage did in the last 10,000 questions; shares are 0 to 1, None where nothing was counted."""
 
-    Shares are 0 to 1, and None where nothing was counted.
-    """
-
-    questions: int
-    """Asked with a language model switched on."""
-    usage_rate: float | None
-    """Questions that were searched with other texts."""
-    cache_hit_rate: float | None
-    """Of the expansions that were needed, those that were cached."""
-    drop_rate: float | None
-    """Of the texts that a model wrote, those that were not searched with."""
-    p50_ms: float | None
-    """Median time of a model for an expansion that was not cached."""
+    questions: int  # asked with a language model switched on
+    usage_rate: float | None  # questions that were searched with other texts
+    cache_hit_rate: float | None  # of the expansions that were needed, those that were cached
+    drop_rate: float | None  # of the texts that a model wrote, those that were not searched with
+    p50_ms: float | None  # median time of a model for an expansion that was not cached
     p95_ms: float | None
     gains: tuple[Gain, ...]
 
@@ -89,7 +73,6 @@ class CacheFile:
     """The SQLite file; opened for each use and closed again, because several processes share it."""
 
     def __init__(self, path: Path | None) -> None:
-        """None: nothing is kept."""
         self._path = path
 
     @classmethod
@@ -104,7 +87,6 @@ class CacheFile:
         return cls(folder / FILE_NAME if folder.is_absolute() else None)
 
     def expansion(self, key: str) -> str | None:
-        """The content under a key."""
         rows = self._read("SELECT content FROM expansions WHERE key = ?", key)
         return str(rows[0][0]) if rows else None
 
@@ -135,8 +117,6 @@ class CacheFile:
         self._write(("INSERT OR REPLACE INTO gains VALUES (?, ?, ?, ?)", (str(index), questions, plain, expanded)))
 
     def metrics(self, index: Path) -> ExpansionMetrics:
-        """The counts of one index."""
-
         def share(part: int, whole: int) -> float | None:
             return part / whole if whole else None
 
@@ -212,7 +192,6 @@ class ExpansionCache:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> CachedExpansion | None:
-        """What was put under a key, if it is still there."""
         with self._lock:
             found = self._recent.get(key)
         content = self._file.expansion(key) if found is None and self._max_entries else None

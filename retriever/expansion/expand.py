@@ -26,7 +26,7 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.llm.task import Generator
-from retriever.query import Dropped, Expansion, ExpansionReport, Query
+from retriever.query import Dropped, Expansion, ExpansionReport, Query, Scope
 from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights, weigh_queries
 from retriever.settings.schema import ExpansionSettings, QueryWeights
@@ -41,25 +41,21 @@ OpenView = Callable[[], AbstractContextManager[View]]
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """A question, and what came with it."""
-
     question: str
+    # Used in place of the language model's answer; None: the model is asked, if it is switched on.
     expansion: Expansion | None = None
-    """Used in place of the language model's answer; None: the model is asked, if it is switched on."""
-    recent_context: str = ""
-    """The conversation so far."""
-    focus: tuple[str, ...] = ()
-    """Kinds of things to write about."""
+    recent_context: str = ""  # the conversation so far
+    focus: tuple[str, ...] = ()  # kinds of things to write about
 
 
 @dataclass(frozen=True, slots=True)
 class ExpandedQuery:
-    """A question, and the texts that may be searched with besides it."""
-
     question: str
     expansion: Expansion = field(default_factory=Expansion)
-    report: ExpansionReport | None = None
-    """None where no expansion was asked for."""
+    report: ExpansionReport | None = None  # none where no expansion was asked for
+    asked: str = ""  # the question as it was asked, with its filters
+    scope: Scope = field(default_factory=Scope)  # what may be found
+    notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
 
 
 class Expander:
@@ -75,13 +71,7 @@ class Expander:
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        """The question with the texts that pass the screening; the recorder has the reason where there are none.
-
-        Args:
-            request: the question.
-            open_view: opens the index in one state; it is not held while the model writes.
-            recorder: of this search.
-        """
+        """The question with the texts that pass the screening; the recorder has the reason where there are none."""
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
@@ -145,12 +135,7 @@ class Expander:
             return "", (), Vocabulary()
 
     def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
-        """What the model writes, or has written before, and whether it was cached. Failures are not cached.
-
-        Raises:
-            LanguageModelError: the model wrote nothing that can be used.
-            OutOfTimeError: it would not finish.
-        """
+        """What the model writes, or has written before, and whether it was cached. Failures are not cached."""
         task = build_task(question, grounding, self._settings)
         generator = self._open_generator()
         key = cache_key(generator.name, task)
@@ -185,21 +170,9 @@ def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) ->
 
 
 def drop_unrelated(
-    queries: Sequence[Query],
-    vectors: "FloatMatrix | None",
-    view: View,
-    encoder: Encoder | None,
-    recorder: Recorder,
+    queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None, recorder: Recorder
 ) -> tuple[tuple[Query, ...], list[bool]]:
-    """The queries that are about the question, with their new weights; and which of all they are.
-
-    Args:
-        queries: the question first, which is always kept, and at least one other.
-        vectors: (n, d) float32, of the queries; None when there are none.
-        view: the index.
-        encoder: that made the vectors.
-        recorder: of this search; its report of the expansion learns what was kept and dropped.
-    """
+    """The queries that are about the question, which stays first, newly weighted; and which of all they are."""
     with recorder.stage(StageName.EXPAND) as note:
         try:
             are_kept = [True, *find_related(queries, vectors, view, encoder)]

@@ -39,10 +39,7 @@ def find_exact_names(text: str) -> tuple[str, ...]:
 
 
 def count_rare_names(question: str, view: View) -> dict[str, int]:
-    """The exact names of the question that some sections hold, but not many, and how many hold each.
-
-    A name that no section holds says nothing of them, nor does one that stands everywhere, such as the product's.
-    """
+    """The exact names that some sections hold, but not many, and how many. Others, as the product's, say nothing."""
     counts = {}
     for name in find_exact_names(question):
         tokens = tokenize(name)
@@ -53,14 +50,7 @@ def count_rare_names(question: str, view: View) -> dict[str, int]:
 
 
 def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings: ExpansionSettings) -> str:
-    """Why the question needs no expansion; empty when it may need one.
-
-    Args:
-        question: as it was asked.
-        names: of the question, as `count_rare_names` gives them.
-        view: the index.
-        settings: what counts as short.
-    """
+    """Why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
     if reason := reason_too_short(question, settings):
         return reason
     for name, count in names.items():

@@ -59,21 +59,15 @@ both, where it mixes two."""
 class Vocabulary:
     """The words that the documents of an index use; the same index gives the same."""
 
-    titles: tuple[str, ...] = ()
-    """Of the documents with most sections, the largest first."""
-    terms: tuple[str, ...] = ()
-    """The words that stand in most titles, the most frequent first."""
+    titles: tuple[str, ...] = ()  # of the documents with most sections, the largest first
+    terms: tuple[str, ...] = ()  # the words that stand in most titles, the most frequent first
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """What the model is told besides the question."""
-
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    recent_context: str = ""
-    """The conversation so far; of a long one, its end."""
-    focus: tuple[str, ...] = ()
-    """Kinds of things to write about."""
+    recent_context: str = ""  # the conversation so far; of a long one, its end
+    focus: tuple[str, ...] = ()  # kinds of things to write about
 
     def lines(self) -> Iterator[Mapping[str, object]]:
         """As data, one object a line; what is empty is left out."""
@@ -146,8 +140,6 @@ class WrittenExpansion(BaseModel):
     entities: Texts = []
 
     def expansion(self) -> Expansion:
-        """The object as an `Expansion`, without blank texts."""
-
         def strip(texts: list[str]) -> tuple[str, ...]:
             return tuple(text.strip() for text in texts if text.strip())
 
@@ -161,7 +153,6 @@ class WrittenExpansion(BaseModel):
 
 
 def build_instructions(settings: ExpansionSettings) -> str:
-    """What to do, in words of this program alone."""
     return _INSTRUCTIONS.format(
         fence=_FENCE,
         queries=settings.rewordings,
@@ -172,7 +163,6 @@ def build_instructions(settings: ExpansionSettings) -> str:
 
 
 def build_task(question: str, grounding: Grounding, settings: ExpansionSettings) -> Task[WrittenExpansion]:
-    """One task for everything that the model writes for a question."""
     passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
     max_tokens = settings.rewordings * 60 + (settings.hyde_variants + 1) * passage_tokens
     return Task(

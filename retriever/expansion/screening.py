@@ -25,14 +25,10 @@ _unrelated_vectors: "dict[str, FloatMatrix]" = {}  # by the encoder's fingerprin
 def screen(
     question: str, expansion: Expansion, max_chars: int, prompt: str = "", names: Collection[str] = ()
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
-    """The expansion without the texts that no search should follow, the others cut; and the dropped texts. Pure.
+    """The expansion without the texts that no search should follow, and the dropped texts. Pure.
 
-    Args:
-        question: as it was asked.
-        expansion: what a model wrote.
-        max_chars: of a text; a longer one is cut at a sentence, a much longer one is dropped.
-        prompt: what the model was told, without the question.
-        names: of the question, which each text must keep.
+    A text of more than `max_chars` is cut at a sentence, a much longer one dropped; so is one that repeats the
+    `prompt`, or lacks one of the question's `names`.
     """
     seen = {tuple(sorted(tokenize(question)))}
     prompt_runs = _word_runs(prompt)
@@ -93,21 +89,10 @@ def _script(letter: str) -> str:
 def find_related(
     queries: Sequence[Query], vectors: "FloatMatrix | None", view: View, encoder: Encoder | None
 ) -> list[bool]:
-    """Which of the queries behind the first are about the question: a model may drift away.
+    """Which of the queries behind the first are about the question: a model may drift away."""
 
-    By their vectors; a query that is not embedded, by whether BM25 finds a section for it that it finds for the
-    question, each among its first 20.
-
-    Args:
-        queries: the question first.
-        vectors: (n, d) float32, unit rows, of the queries; None when there are none.
-        view: the index.
-        encoder: that made the vectors.
-
-    Raises:
-        EncoderError: the embedding model failed.
-    """
-
+    # By their vectors, (n, d) float32 with unit rows; a query that is not embedded, or all without vectors, by whether
+    # BM25 finds a section for it that it finds for the question, each among its first 20.
     def find_hits(text: str) -> frozenset[int]:
         tokens = tokenize(text)
         return frozenset(key for key, _ in view.lexical.search(tokens, 20).ranking) if tokens else frozenset()
@@ -123,20 +108,9 @@ def find_related(
 
 
 def z_scores(vectors: "FloatMatrix", encoder: Encoder) -> list[float]:
-    """How near each text is to the question, on a scale that holds for every model.
-
-    The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1.
-
-    Args:
-        vectors: (n, d) float32, unit rows, the question's first.
-        encoder: that made them.
-
-    Returns:
-        n - 1 numbers; higher is nearer.
-
-    Raises:
-        EncoderError: the embedding model failed.
-    """
+    """How near each text is to the question, the first of (n, d) unit `vectors`: n - 1 numbers, higher is nearer."""
+    # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
+    # that one limit holds for every model.
     unrelated = _unrelated_vectors.get(encoder.fingerprint)
     if unrelated is None:  # 50 ms with the bundled model
         rows = encoder.encode_queries(UNRELATED_QUESTIONS)

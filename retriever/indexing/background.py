@@ -71,16 +71,10 @@ UNRELATED_QUESTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """What the unrelated questions find."""
-
-    best: float
-    """The median of their best cosines; documents about one of the fields do not move it."""
-    deviation: float
-    """The standard deviation of all their cosines, above 0."""
-    fingerprint: str
-    """Of the encoder."""
-    chunks: int
-    """How many were searched."""
+    best: float  # the median of their best cosines; documents about one of the fields do not move it
+    deviation: float  # the standard deviation of all their cosines, above 0
+    fingerprint: str  # of the encoder
+    chunks: int  # how many were searched
 
     def z_score(self, cosine: float) -> float:
         """How far a cosine is above what they find, in deviations; an affine change of all cosines leaves it as is."""
@@ -94,11 +88,6 @@ def read_background(connection: sqlite3.Connection) -> Background | None:
 
 
 def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) -> None:
-    """Measures it again where what the index keeps is of another model or size; inside a transaction of the writer.
-
-    Raises:
-        EncoderError: the embedding model failed.
-    """
     kept, chunks = read_background(connection), reading.counts(connection).chunks
     if encoder is None or not chunks:
         kept = None
@@ -108,15 +97,7 @@ def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) ->
 
 
 def measure_background(encoder: Encoder, chunks: FloatMatrix) -> Background | None:
-    """Asks the questions.
-
-    Args:
-        encoder: of the chunks.
-        chunks: (n, d) float32, unit rows.
-
-    Returns:
-        None without chunks, and for an encoder to which all texts are one.
-    """
+    """Asks them of (n, d) float32 unit rows; None without chunks, or for an encoder to which all texts are one."""
     if not len(chunks):
         return None
     questions = encoder.encode_queries(UNRELATED_QUESTIONS)

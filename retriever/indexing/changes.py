@@ -36,14 +36,12 @@ class StatDiff:
     folder: StoredFolder
     listing: Listing
     new: tuple[SourceFile, ...]
-    different: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files whose size or mtime is another."""
+    different: tuple[tuple[StoredDocument, SourceFile], ...]  # known files whose size or mtime is another
+    # Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
+    # content can tell. After a look into them (`settle_unsure`): those whose rows are worth renewing.
     unsure: tuple[tuple[StoredDocument, SourceFile], ...]
-    """Known files of the same size and mtime whose ctime or inode is another, or could not be trusted: only their
-    content can tell. After a look into them (`settle_unsure`): those whose rows are worth renewing."""
     gone: tuple[StoredDocument, ...]
-    unchanged: int
-    """How many files are known and look the same."""
+    unchanged: int  # how many files are known and look the same
 
     @property
     def paths(self) -> list[str]:
@@ -69,27 +67,24 @@ class Changes:
 
     folder: StoredFolder
     unchanged: int
+    is_absorbed: bool = False  # a folder around it is indexed from now on, with these documents in it
+    # New files and their text; the document's key is 0.
     added: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
-    """New files and their text; the document's key is 0."""
+    # Known files with another content: the document with its old key and what it looks like now.
     changed: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
-    """Known files with another content: the document with its old key and what it looks like now."""
+    # Known files with the same content and other times or another inode, these new.
     touched: list[StoredDocument] = field(default_factory=list)
-    """Known files with the same content and other times or another inode, these new."""
-    removed: list[StoredDocument] = field(default_factory=list)
-    """Known files that are gone or cannot be read any more."""
+    removed: list[StoredDocument] = field(default_factory=list)  # known files that are gone or cannot be read any more
+    # Files that cannot be read, with what they look like, and the reason.
     unreadable: list[tuple[StoredDocument, str]] = field(default_factory=list)
-    """Files that cannot be read, with what they look like, and the reason."""
-    skipped: tuple[Skipped, ...] = ()
-    """What the listing left out, and why."""
+    skipped: tuple[Skipped, ...] = ()  # what the listing left out, and why
 
     @property
     def rows(self) -> list[tuple[StoredDocument, DocumentText]]:
-        """What has a new content, and that."""
         return [*self.added, *self.changed]
 
     @property
     def replaced(self) -> list[StoredDocument]:
-        """The documents whose rows go."""
         return [*self.removed, *(document for document, _ in self.changed)]
 
     @property
@@ -101,11 +96,7 @@ class Changes:
 
 
 def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[str, Listing]:
-    """The listings of folders that somebody named, by path.
-
-    Raises:
-        DocumentsError: as `list_documents`, and for a folder that holds no documents.
-    """
+    """The listing of each folder that somebody named, by path; DocumentsError for one without documents."""
     listings = {str(folder): list_documents(folder, settings) for folder in folders}
     for folder, listing in listings.items():
         if not listing.files:
@@ -115,11 +106,7 @@ def list_folders(folders: Sequence[Path], settings: DocumentSettings) -> dict[st
 
 
 def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
-    """The documents of a folder with their sizes and times: milliseconds for thousands of files.
-
-    Raises:
-        DocumentsError: the folder is missing or cannot be listed, or a pattern to ignore is none.
-    """
+    """The documents of a folder with their sizes and times: milliseconds for thousands of files."""
     try:
         return list_files(folder, CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes))
     except CorpusError as error:
@@ -150,13 +137,7 @@ Digests = dict[str, tuple[SourceFile, str]]
 
 
 def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None = None) -> StatDiff:
-    """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is.
-
-    Args:
-        diff: as `detect_changes` gives it.
-        max_file_bytes: a larger file is not read.
-        digests: of what was read before; what is read now and cannot change unseen is added.
-    """
+    """The difference after a look into the unsure files: each is different, or its row is renewed, or nothing is."""
     digests = {} if digests is None else digests
     different: list[tuple[StoredDocument, SourceFile]] = []
     same: list[tuple[StoredDocument, SourceFile]] = []

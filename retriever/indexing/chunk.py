@@ -19,13 +19,9 @@ CountTokens = Callable[[Sequence[str]], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """Counts tokens without the special ones."""
-
     count: CountTokens
-    limit: int
-    """How many tokens a chunk may have, special ones included."""
-    special: int
-    """The special tokens: what `count` says of an empty text."""
+    limit: int  # how many tokens a chunk may have, special ones included
+    special: int  # the special tokens: what `count` says of an empty text
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text; of a text too long to count, one more than the limit."""
@@ -38,50 +34,36 @@ class TokenCounter:
 class Piece:
     """A Markdown block with the blank lines after it, or a part of one."""
 
-    start: int
-    """Its first character, counted from 0 in the node's body."""
-    end: int
-    """Behind its last character."""
+    start: int  # its first character, counted from 0 in the node's body
+    end: int  # behind its last character
     kind: BlockKind
     tokens: int = 0
+    # Where the header of the table stands that this is a later part of: a chunk that begins here repeats it.
     header: tuple[int, int] | None = None
-    """Where the header of the table stands that this is a later part of: a chunk that begins here repeats it."""
     header_tokens: int = 0
 
     def measure(self, tokens: int, header_tokens: int = 0) -> "Piece":
-        """The piece with its length."""
         return Piece(self.start, self.end, self.kind, tokens, self.header, header_tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPlan:
-    """What the chunks of one node are made of."""
-
     node: Node
     body: str
-    titles: str
-    """Breadcrumb and title, as every chunk of the node begins with them."""
-    pieces: Sequence[Piece]
-    """What is to be packed, in order."""
-    room: int
-    """How many tokens of a chunk are left beside the titles."""
+    titles: str  # breadcrumb and title, as every chunk of the node begins with them
+    pieces: Sequence[Piece]  # what is to be packed, in order
+    room: int  # how many tokens of a chunk are left beside the titles
 
 
 def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettings) -> list[tuple[Chunk, ...]]:
-    """The chunks of each node.
+    """The chunks of each node; no two have one id.
 
     A node's chunks together hold every character of its body that is not blank, but for the definitions of its links
-    (`[label]: target`): forty names in a row resemble any question that holds one of them. BM25 reads those. The
-    `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the heading's own line is not
-    repeated in it, the title says it. A heading alone is one chunk; a node whose body is blank has none.
+    (`[label]: target`). The `embedded_text` of none has more than `settings.max_tokens` tokens by the counter; the
+    heading's own line is not repeated in it, the title says it. A heading alone is one chunk; a node whose body is
+    blank has none.
 
-    Args:
-        nodes: of any kind, no two with one id.
-        count: the encoder's; called a few times, with many texts.
-        settings: their `max_tokens` must not be more than the encoder's.
-
-    Raises:
-        EncoderError: by the counter a single character is too long, or the breadcrumb cannot be made short enough.
+    Raises EncoderError when a single character is too long, or the breadcrumb cannot be made short enough.
     """
     tokens = TokenCounter(count, settings.max_tokens, count([""])[0])
     plans = plan_chunks([node for node in nodes if node.body.strip()], tokens)
@@ -93,7 +75,8 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
             runs = pack(plan, tokens, settings.target_tokens)
             chunks.append(tuple(build_chunks(plan, runs)))
             for run, chunk in zip(runs, chunks[place], strict=True):
-                if tokens.limit - plan.room + run_tokens(run) > tokens.limit // 2:
+                added_up = sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
+                if tokens.limit - plan.room + added_up > tokens.limit // 2:
                     near.append((place, chunk.embedded_text))
         # Tokens do not quite add up with every tokenizer: what comes near the limit is counted again, as it will be
         # embedded, and a node with a chunk that is too long is packed again with less room.
@@ -125,6 +108,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         pieces = [
             Piece(starts[block.line - first], end, block.kind)
             for number, (block, end) in enumerate(zip(blocks, ends, strict=True))
+            # Forty names of links in a row resemble any question that holds one of them. BM25 reads those.
             if block.kind is not BlockKind.DEFINITIONS
             # The title says the heading, unless it had to be cut.
             and not (number == 0 and is_whole and block.kind is BlockKind.HEADING and node.kind is NodeKind.SECTION)
@@ -136,10 +120,7 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
 
 
 def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
-    """The titles in half of a chunk, and their tokens: without the outermost ones, in the end the innermost one cut.
-
-    "…" stands for what is left out.
-    """
+    """The titles in half of a chunk, with "…" for the outermost ones that are left out, and their tokens."""
     shorter = [" > ".join(["…", *titles[first:]]) for first in range(1, len(titles))]
     length = min(len(titles[-1]), tokens.limit * 16)
     while length:
@@ -152,10 +133,7 @@ def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, in
 
 
 def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]]:
-    """The pieces of each chunk: those that stand side by side, up to `target` tokens; one that has more stands alone.
-
-    A node without pieces has one chunk, of its heading alone.
-    """
+    """Pieces that stand side by side in chunks of up to `target` tokens; without pieces, one chunk, of the heading."""
     target = min(target, plan.room)
     runs: list[list[Piece]] = []
     length = 0
@@ -168,11 +146,6 @@ def pack(plan: ChunkPlan, tokens: TokenCounter, target: int) -> list[list[Piece]
             runs.append([piece])
             length = piece.header_tokens + piece.tokens
     return runs or [[]]
-
-
-def run_tokens(run: Sequence[Piece]) -> int:
-    """The tokens of a chunk's pieces, as far as they add up."""
-    return sum(piece.tokens for piece in run) + (run[0].header_tokens if run else 0)
 
 
 def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:
@@ -217,7 +190,6 @@ def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[Piece]]) -> Iterator[C
 
 
 def body_line(node: Node) -> int:
-    """The line of the file in which the node's body begins."""
     if node.span is None:
         raise ValueError(f"a node with text and without lines: {node.id}")
     return node.span.first + node.front_matter_lines
@@ -254,14 +226,9 @@ _PLACES = {
 
 
 def split(text: str, piece: Piece) -> list[Piece]:
-    """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows.
-
-    A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
-    has no such place, at a finer one, in the end between two words or inside one.
-
-    Raises:
-        ValueError: the piece is a single character.
-    """
+    """The piece in two parts or more, not yet measured, at the coarsest places that its kind allows."""
+    # A list is cut at its outermost items, code at blank lines, a table at its rows, a paragraph at its sentences; what
+    # has no such place, at a finer one, in the end between two words or inside one.
     inside = text[piece.start : piece.end]
     if len(inside) < 2:
         raise ValueError(f"a single character cannot be cut: {inside!r}")

@@ -20,40 +20,30 @@ from retriever.indexing.request import is_own, named_file
 from retriever.settings.layers import GivenSettings
 from retriever.settings.schema import DocumentSettings
 
-# Kinds of encoders that send texts away.
-_SERVERS = frozenset({"ollama", "openai"})
-
-
+_SERVERS = frozenset({"ollama", "openai"})  # kinds of encoders that send texts away
 MAX_NAMED_BYTES = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFolders:
-    """What this user has said of an index."""
-
-    folders: tuple[str, ...] = ()
-    """Those that it may look at, absolute."""
+    folders: tuple[str, ...] = ()  # those that it may look at, absolute
+    # The settings that say which files are documents, as they were when folders were named last; None before.
     documents: Mapping[str, Any] | None = None
-    """The settings that say which files are documents, as they were when folders were named last; None before."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderAccess:
-    """What may be looked at on behalf of an index."""
-
-    folders: frozenset[str]
-    """The folders that this user has named for it, absolute."""
-    options: CorpusOptions
-    """Which of their files are documents."""
+    folders: frozenset[str]  # the folders that this user has named for it, absolute
+    options: CorpusOptions  # which of their files are documents
 
     @classmethod
     def of(cls, index: Path, settings: DocumentSettings) -> "FolderAccess":
         """As it is now; another process may name a folder meanwhile."""
         options = CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes)
-        return cls(frozenset(named_folders(index).folders), options)
+        return cls(frozenset(read_named_folders(index).folders), options)
 
 
-def refusal(folders: Sequence[str]) -> str:
+def explain_refusal(folders: Sequence[str]) -> str:
     """What is said of folders that nobody named, in a sentence."""
     shown = ", ".join(folders[:3]) + (f" and {len(folders) - 3:,} more" if len(folders) > 3 else "")
     is_one = len(folders) == 1
@@ -64,8 +54,7 @@ def refusal(folders: Sequence[str]) -> str:
 _unwritten: dict[Path, NamedFolders] = {}
 
 
-def named_folders(index: Path) -> NamedFolders:
-    """What this user has said of an index."""
+def read_named_folders(index: Path) -> NamedFolders:
     try:
         content = json.loads(read_file(named_file(index), MAX_NAMED_BYTES))
         return NamedFolders(tuple(content["folders"]), content["documents"])
@@ -74,14 +63,8 @@ def named_folders(index: Path) -> NamedFolders:
 
 
 def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, Any]) -> None:
-    """Remembers that this user has named folders for an index, beside those named before.
-
-    Args:
-        index: the index's folder, absolute.
-        folders: absolute.
-        documents: the settings in force that say which files are documents.
-    """
-    known = named_folders(index)
+    """Remembers folders that this user has named for an index, and the `documents` settings then in force."""
+    known = read_named_folders(index)
     plain = json.loads(json.dumps(dict(documents)))
     named = NamedFolders(tuple(dict.fromkeys([*known.folders, *map(str, folders)])), plain)
     if named == known:
@@ -99,11 +82,7 @@ def name_folders(index: Path, folders: Sequence[Path], documents: Mapping[str, A
 
 
 def forget_named(index: Path) -> None:
-    """Forgets which folders were named for an index, as another one takes its place.
-
-    Raises:
-        StorageError: the user's data folder cannot be written.
-    """
+    """Forgets which folders were named for an index, as another one takes its place."""
     _unwritten.pop(index, None)
     with contextlib.suppress(UsageError):
         file = named_file(index)
@@ -111,35 +90,22 @@ def forget_named(index: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def own_documents(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that an index remembers, without those on its documents that would open other files to it.
-
-    Which files are documents is what this user said when folders were named; before that, of what the index says only
-    what opens less than the defaults is believed.
-    """
+def drop_widening_settings(index: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that an index remembers, without those on its documents that would open other files to it."""
     documents = settings.get("documents")
     if not isinstance(documents, dict):
         return dict(settings)
-    known = named_folders(index).documents
+    # What this user said when naming folders holds; before that, only what opens less than the defaults.
+    known = read_named_folders(index).documents
     if known is None:
         known = {key: value for key, value in documents.items() if key not in _widening(documents)}
     return {**settings, "documents": dict(known)}
 
 
 def check_documents(index: Path, settings: Mapping[str, Any], given: GivenSettings, *, anew: bool = False) -> None:
-    """Refuse to read other files than the usual ones because an index says so.
-
-    Args:
-        index: the index's folder.
-        settings: all that the index remembers.
-        given: what is in force, with what was said by others than the index.
-        anew: what this user has said of an index at that place was said of another one.
-
-    Raises:
-        UsageError: it names endings, patterns or sizes that nobody else does.
-    """
+    """UsageError where an index alone (a new one: `anew`) opens other files than usual; `given` is in force."""
     documents = settings.get("documents")
-    if not isinstance(documents, dict) or (not anew and named_folders(index).documents is not None):
+    if not isinstance(documents, dict) or (not anew and read_named_folders(index).documents is not None):
         return
     said = {key for place, layer in given.layers if place != "index" for key in layer.get("documents", {})}
     for key in _widening(documents):
@@ -171,29 +137,28 @@ def _widening(documents: Mapping[str, Any]) -> list[str]:
 
 
 def check_folders(folders: Sequence[Path]) -> None:
-    """Refuse the user's home folder, and those that hold it: they are hardly ever meant.
-
-    Raises:
-        UsageError: one of the folders (absolute) is such a folder.
-    """
-    home = _user_home()
+    """Refuses the user's home folder, and those that hold it: they are hardly ever meant."""
     for folder in folders:
-        if home is not None and (folder == home or folder in home.parents):
+        if holds_home(folder):
             raise UsageError(
                 f"{folder} holds everything that is yours: name the folder of documents",
                 hint=Command(f"index --yes {shlex.quote(str(folder))}", "if all of it is meant, run"),
             )
 
 
+def holds_home(folder: Path) -> bool:
+    """Whether it is the user's home folder, or one that holds it."""
+    try:
+        home = Path.home().resolve()
+    except (RuntimeError, OSError):
+        return False
+    return folder == home or folder in home.parents
+
+
 def check_server(index: Path, given: GivenSettings) -> None:
-    """Refuse a server on another machine that the index alone names, unless the index is in the user's data folder.
-
-    An index may have come with somebody's documents, and the server that it names would read the questions, and what
-    changes in the documents.
-
-    Raises:
-        UsageError: it names one, and neither the profile nor a variable nor the caller does.
-    """
+    """Refuses a server on another machine that the index alone names, unless it is in the user's data folder."""
+    # An index may have come with somebody's documents, and the server that it names would read the questions, and what
+    # changes in the documents.
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
         return
@@ -205,10 +170,3 @@ def check_server(index: Path, given: GivenSettings) -> None:
             f"the index {index} names the server {encoder.url}, which would read questions and documents:"
             f" if that is meant, give it as well: --encoder-url {encoder.url}"
         )
-
-
-def _user_home() -> Path | None:
-    try:
-        return Path.home().resolve()
-    except (RuntimeError, OSError):
-        return None

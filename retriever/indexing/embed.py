@@ -18,12 +18,8 @@ TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption lose
 
 @dataclass(frozen=True, slots=True)
 class EmbedCounts:
-    """What became of the texts of new chunks."""
-
-    new: int = 0
-    """Texts that the encoder read."""
-    reused: int = 0
-    """Texts whose vectors were there already."""
+    new: int = 0  # texts that the encoder read
+    reused: int = 0  # texts whose vectors were there already
 
 
 def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
@@ -39,11 +35,7 @@ def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSe
 def embed_chunks(
     connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk], progress: Progress
 ) -> EmbedCounts:
-    """Stores the vectors that are not there yet, and the tokens if there are any, a batch in each transaction.
-
-    Raises:
-        EncoderError: the embedding model failed; what it had done is kept.
-    """
+    """Stores the vectors, and tokens if any, that are not there yet; each batch in a transaction of its own."""
     if encoder is None:
         return EmbedCounts()
     from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded

@@ -7,7 +7,7 @@ emptied, and the next snapshot is made from scratch. What was forgotten stays ou
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,40 +19,24 @@ from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
-from retriever.store.database import (
-    FILE_NAME,
-    create_database,
-    is_index,
-    remove_aside,
-    transaction,
-    translate_sqlite_errors,
-)
-from retriever.store.locks import writer_lock
+from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, write_index
 from retriever.store.reading import StoredFolder
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
-    """What was forgotten."""
-
-    path: str
-    """The index's folder."""
+    path: str  # the index's folder
+    # As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder.
     forgotten: tuple[str, ...]
-    """As the index names it; `drafts/` for all below that folder, an absolute path for a whole indexed folder."""
-    documents: int
-    """How many documents left the index; 0 for what had been forgotten before."""
-    remaining: tuple[str, ...]
-    """Files of the index that may still hold the text, because another process reads them."""
+    documents: int  # how many documents left the index; 0 for what had been forgotten before
+    remaining: tuple[str, ...]  # files of the index that may still hold the text, because another process reads them
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """What a reference names."""
-
     folder: StoredFolder
-    path: str
-    """Of a document, or of a folder with a slash at its end; empty for the indexed folder itself."""
+    path: str  # of a document, or of a folder with a slash at its end; empty for the indexed folder itself
 
     @property
     def name(self) -> str:
@@ -60,41 +44,36 @@ class _Target:
 
 
 def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
-    """Removes documents from an index, and keeps them out of it.
-
-    Args:
-        request: names the index.
-        references: paths of documents or of folders of them, as the index has them or as the current folder sees
-            them; an indexed folder leaves the index altogether.
-
-    Raises:
-        UsageError: one of them is not in the index, or could mean two; nothing was forgotten.
-        IndexUnusableError: the index is locked, damaged, or cannot be written.
-    """
+    """Removes what the references name from every file of an index, and keeps it out; see `api.forget_documents`."""
     started = time.perf_counter()
     with _writing(request) as connection:
-        targets = [_target(connection, reference) for reference in references]
+        targets = [target for reference in references for target in _targets(connection, reference)]
         with transaction(connection):
             removed = sum(_remove(connection, target) for target in targets)
-            _remove_orphans(connection)
-            number = _renew(connection, request)
+            # What was made of texts that no document has any more: earlier versions of these may be among them.
+            for table in ("vectors", "tokens"):
+                connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
+            remove_unread_summaries(connection)
+            number = 0  # nothing was ever searched here
+            if reading.snapshot_number(connection):
+                with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
+                    encoder = request.encoder or open_encoder(request.profile.encoder)
+                    renew_background(connection, encoder)
+                number = renew_snapshot(connection, request.index)
         remaining = tuple(_purge(connection, request, number))
     names = tuple(target.name for target in targets)
     return ForgetReport(str(request.index), names, removed, remaining, time.perf_counter() - started)
 
 
 def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
-    """Lets what was forgotten be indexed again: the next `index` reads it.
-
-    Raises:
-        UsageError: one of them was not forgotten; nothing was taken back.
-        IndexUnusableError: the index is locked, damaged, or cannot be written.
-    """
+    """Lets what was forgotten be indexed again: the next `index` reads it. UsageError when it was not forgotten."""
     started = time.perf_counter()
     with _writing(request) as connection:
-        targets = [_target(connection, reference) for reference in references]
-        for reference, target in zip(references, targets, strict=True):
-            if target.path not in target.folder.forgotten:
+        targets = []
+        for reference in references:
+            meant = _targets(connection, reference)
+            targets += [target for target in meant if target.path in target.folder.forgotten]
+            if not any(target in targets for target in meant):
                 raise UsageError(f"{reference!r} was not forgotten", hint=Command("status", "to see what was, run"))
         with transaction(connection):
             rows = [(target.folder.key, target.path) for target in targets]
@@ -103,7 +82,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     return ForgetReport(str(request.index), names, 0, (), time.perf_counter() - started)
 
 
-def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+def list_forgotten(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """What was forgotten, each with how to take it back."""
     for folder in reading.folders(connection):
         for path in folder.forgotten:
@@ -112,39 +91,27 @@ def forgotten_files(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]
 
 @contextmanager
 def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
-    """The one writer's connection to an index that is there.
-
-    Raises:
-        NoIndexError: there is none.
-        IndexUnusableError: or one of its other kinds.
-    """
     if not is_index(request.index):
         raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
-    with (
-        writer_lock(request.index, request.wait_s),
-        translate_sqlite_errors(request.index),
-        closing(create_database(request.index)) as connection,
-    ):
+    with write_index(request.index, request.wait_s) as (connection, _):
         yield connection
 
 
-def _target(connection: sqlite3.Connection, reference: str) -> _Target:
-    """What a reference names; forgetting is not for guessing."""
+def _targets(connection: sqlite3.Connection, reference: str) -> list[_Target]:
+    """What a reference names: one place, which two folders hold where one of them is inside the other."""
     folders = reading.folders(connection)
     possible = list(locate_path(folders, reference))
     for folder in folders:
         if reference.startswith(folder.prefix) and (path := reference.removeprefix(folder.prefix).strip("/")):
             possible.append((folder, path))
     meant = {_known(connection, folder, path) for folder, path in possible} - {None}
-    match sorted(filter(None, meant), key=lambda target: target.name):
-        case [target]:
-            return target
-        case []:
-            raise UnknownReferenceError(reference)
-        case [first, second, *_]:
-            places = [f"{Path(target.folder.path) / target.path}" for target in (first, second)]
-            raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
-    raise AssertionError
+    targets = sorted(filter(None, meant), key=lambda target: target.name)
+    if not targets:
+        raise UnknownReferenceError(reference)
+    places = list(dict.fromkeys(f"{Path(target.folder.path) / target.path}" for target in targets))
+    if len(places) > 1:
+        raise UsageError(f"{reference!r} may mean {places[0]} or {places[1]}; write the one in full")
+    return targets
 
 
 def _known(connection: sqlite3.Connection, folder: StoredFolder, path: str) -> _Target | None:
@@ -176,23 +143,6 @@ def _remove(connection: sqlite3.Connection, target: _Target) -> int:
     queries.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)
-
-
-def _remove_orphans(connection: sqlite3.Connection) -> None:
-    """What was made of texts that no document has any more: earlier versions of what is forgotten may be among them."""
-    for table in ("vectors", "tokens"):
-        connection.execute(f"DELETE FROM {table} WHERE text_hash NOT IN (SELECT text_hash FROM chunks)")
-    remove_unread_summaries(connection)
-
-
-def _renew(connection: sqlite3.Connection, request: IndexRequest) -> int:
-    """The number of a new snapshot, made from scratch; 0 when nothing was ever searched here."""
-    if not reading.snapshot_number(connection):
-        return 0
-    with suppress(EncoderError):  # then the scale of confidence stays as it was until the next `index`
-        encoder = request.encoder or open_encoder(request.profile.encoder)
-        renew_background(connection, encoder)
-    return renew_snapshot(connection, request.index)
 
 
 def _purge(connection: sqlite3.Connection, request: IndexRequest, number: int) -> Iterator[str]:

@@ -9,9 +9,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pageindex.files import read_file
 from retriever.embedding import card_digest
-from retriever.errors import Command, NoIndexError, UsageError
+from retriever.errors import UsageError
 from retriever.files import writing_to
 from retriever.settings.schema import Profile
 from retriever.store import reading
@@ -26,20 +25,14 @@ WAIT_FOR_WRITER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """What is to be indexed, where, and how."""
-
     index: Path
-    docs: tuple[Path, ...]
-    """Folders to index, absolute; those that the index holds already are looked at too."""
+    docs: tuple[Path, ...]  # folders to index, absolute; those that the index holds already are looked at too
     profile: Profile
-    settings: Mapping[str, Any]
-    """The index sections of the settings that were given; the index remembers them."""
-    encoder: Encoder | None = None
-    """The caller's own; None for the one of the profile."""
-    wait_s: float = WAIT_FOR_WRITER_S
-    """How long to wait for another writer, in seconds."""
-    with_chroma: bool = True
-    """Whether ChromaDB is brought up to date even where no search by these settings asks it."""
+    settings: Mapping[str, Any]  # the index sections of the settings that were given; the index remembers them
+    encoder: Encoder | None = None  # the caller's own; None for the one of the profile
+    wait_s: float = WAIT_FOR_WRITER_S  # how long to wait for another writer, in seconds
+    note: str = ""  # what to know of how the index was chosen
+    with_chroma: bool = True  # whether ChromaDB is brought up to date even where no search by these settings asks it
 
     @property
     def index_config(self) -> str:
@@ -69,43 +62,16 @@ def matches_config(connection: sqlite3.Connection, request: IndexRequest) -> boo
     return all(reading.meta(connection, key) == remembered[key] for key in ("index_config", "documents"))
 
 
-# Where an index is when nobody says: one for each set of folders, in the user's data folder.
+# Where an index is when nobody says: one for each set of folders, in the user's data folder. Which one: `places`.
 
 INDEX_VARIABLE = "HYBRID_RETRIEVE_INDEX"
 LAST_NAME = "last"
-MAX_LAST_BYTES = 4096
-
-
-def find_index(docs: Sequence[Path], index: str | Path | None) -> Path:
-    """The index's folder, absolute; it need not exist.
-
-    Args:
-        docs: the folders to be searched, absolute; empty for those of the index used last.
-        index: the index's folder; None for HYBRID_RETRIEVE_INDEX, else the one that belongs to `docs`.
-
-    Raises:
-        NoIndexError: nothing was named, and nothing has been indexed yet.
-        UsageError: nothing was named, and this user has no home folder.
-    """
-    named = index if index is not None else os.environ.get(INDEX_VARIABLE)
-    if named is not None and str(named):
-        return absolute(named)
-    if docs:
-        return _home() / _name(docs)
-    try:
-        return _home() / read_file(_home() / LAST_NAME, MAX_LAST_BYTES).decode("utf-8").strip()
-    except (OSError, UnicodeDecodeError):
-        raise NoIndexError("nothing has been indexed yet", hint=Command("index FOLDER")) from None
 
 
 def remember(index: Path) -> None:
-    """Makes an index in the user's data folder the one that is meant when nothing is named.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
-    last = _home() / LAST_NAME
-    if index.parent != _home():
+    """Makes an index in the user's data folder the one that is meant when nothing is named."""
+    last = home_folder() / LAST_NAME
+    if index.parent != home_folder():
         return
     with writing_to(last):
         if last.is_file() and last.read_bytes() == os.fsencode(index.name):
@@ -119,18 +85,14 @@ def remember(index: Path) -> None:
 def is_own(index: Path) -> bool:
     """Whether an index is in the user's data folder, where nobody else puts one."""
     try:
-        return index.parent == _home()
+        return index.parent == home_folder()
     except UsageError:
         return False
 
 
 def named_file(index: Path) -> Path:
-    """Where it is kept, beside the indexes and not in them, which folders of an index this user has named.
-
-    Raises:
-        UsageError: this user has no home folder.
-    """
-    return _home().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
+    """The file beside the indexes, and not in them, that holds which folders of an index this user has named."""
+    return home_folder().with_name("folders") / f"{sha256(os.fsencode(absolute(index))).hexdigest()}.json"
 
 
 def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[StoredFolder, str]]:
@@ -143,18 +105,15 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
 
 
 def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`.
-
-    Raises:
-        UsageError: it is no path.
-    """
+    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
     try:
         return Path(path).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise UsageError(f"{str(path)!r} is no folder: {error}") from error
 
 
-def _home() -> Path:
+def home_folder() -> Path:
+    """Where this user's indexes are; UsageError without a home folder."""
     from platformdirs import user_data_path
 
     try:
@@ -166,7 +125,7 @@ def _home() -> Path:
     return data / "indexes"
 
 
-def _name(docs: Sequence[Path]) -> str:
+def name_index(docs: Sequence[Path]) -> str:
     """The name of one folder, for people, and a digest of all of them; the same in any order."""
     paths = sorted(map(str, docs))
     readable = "".join(sign if sign.isalnum() or sign in "-_" else "-" for sign in Path(paths[0]).name)[:40]

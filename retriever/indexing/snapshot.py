@@ -1,7 +1,8 @@
 """A snapshot: the folder of what searches need, derived from index.sqlite and never changed once it is in force.
 
     snapshot-17/lexical/         BM25, always
-    snapshot-17/manifest.json    checksums of lexical/, and how many sections it has
+    snapshot-17/spellings/       words as they are written, to mend slips by
+    snapshot-17/manifest.json    checksums of these two, and how many sections they have
     snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot that it is of
 
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
@@ -15,10 +16,11 @@ import contextlib
 import json
 import shutil
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -40,31 +42,23 @@ from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
+    from retriever.lexical.spelling import Spellings
     from retriever.vectors.chroma import VectorIndex
 
 CHROMA_NAME = "chroma"
+SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a snapshot holds."""
-
-    fingerprint: str
-    """Of the encoder; empty without vectors."""
+    fingerprint: str  # of the encoder; empty without vectors
     nodes: int
-    files: dict[str, tuple[int, int]]
-    """Size in bytes and CRC-32 of each file of lexical/, by its path in the snapshot."""
+    files: dict[str, tuple[int, int]]  # size in bytes and CRC-32 of each file of lexical/ and spellings/, by its path
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """The manifest of a snapshot's folder.
-
-        Raises:
-            SnapshotError: it is damaged.
-            OSError: there is none.
-        """
         try:
             content = json.loads(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES))
             check_names(content["files"])
@@ -84,20 +78,16 @@ class Difference:
 class Snapshot:
     """An open snapshot: its parts are checked and opened when they are first used, and shared with no other process.
 
-    Args:
-        index: the index's folder.
-        number: the snapshot's.
-        manifest_hash: what `build_snapshot` gave for it: the folder of another snapshot under its name is not it.
-
-    Raises:
-        SnapshotError: it is not there, not whole, or was not made by this version.
+    The folder of another snapshot under its name is told by the `manifest_hash`. Raises SnapshotError when it is not
+    there, not whole, or was not made by this version.
     """
 
     def __init__(self, index: Path, number: int, manifest_hash: str) -> None:
         self.number = number
-        self.folder = folder_of(index, number)
+        self.folder = locate_snapshot(index, number)
         self.manifest_hash = manifest_hash
         self._vectors: VectorIndex | None = None
+        self._is_checked = False
         try:
             with contextlib.ExitStack() as stack:
                 self._lock = stack.enter_context(share_snapshot(self.folder))
@@ -111,19 +101,27 @@ class Snapshot:
 
     @cached_property
     def lexical(self) -> "LexicalIndex":
-        """BM25 over the nodes."""
         from retriever.lexical.bm25 import LexicalIndex
 
-        check_contents(self.folder, self.manifest.files)
+        self._check_files()
         return LexicalIndex.open(self.folder / "lexical")
+
+    @cached_property
+    def spellings(self) -> "Spellings":
+        """The words of the documents as they are written."""
+        from retriever.lexical.spelling import Spellings
+
+        self._check_files()
+        return Spellings.open(self.folder / "spellings")
+
+    def _check_files(self) -> None:
+        if not self._is_checked:
+            check_contents(self.folder, self.manifest.files)
+            self._is_checked = True
 
     @property
     def vectors(self) -> "VectorIndex":
-        """The chunks' vectors in ChromaDB.
-
-        Raises:
-            SnapshotError: they are damaged, or of an older snapshot: see `has_chroma`.
-        """
+        """The chunks' vectors in ChromaDB; SnapshotError when they are damaged, or not of this snapshot."""
         from retriever.vectors.chroma import VectorIndex
 
         if self._vectors is None:
@@ -138,8 +136,7 @@ class Snapshot:
         self._lock.close()
 
 
-def folder_of(index: Path, number: int) -> Path:
-    """Where a snapshot is."""
+def locate_snapshot(index: Path, number: int) -> Path:
     return index / f"snapshot-{number}"
 
 
@@ -148,39 +145,56 @@ def hash_manifest(folder: Path) -> str:
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def read_lexical_tokens(nodes: Iterable[reading.StoredNode]) -> dict[int, list[str]]:
-    """What BM25 reads of each node, by its key: title, breadcrumb, summary and own text."""
+def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None = None) -> dict[int, str]:
+    """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
+
+    The front matter is no text: the file's other names and tags are read with its first node that has text.
+    """
+    documents, of_documents, wanted = None, None, None
+    if node_keys is not None:
+        wanted = set(node_keys)
+        documents = reading.documents_of_keys(connection, wanted)
+        of_documents = reading.rankable_keys(connection, documents)
+    fields = reading.fields(connection, documents)
+    texts = {}
+    nodes = reading.rankable_nodes(connection, of_documents)
+    for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
+        document = list(group)
+        names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
+        reader = find_reader([stored.node for stored in document])
+        for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
+            node = stored.node
+            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if node is reader else ()))
+            texts[stored.key] = "\n".join(read)
+    return texts
+
+
+def find_reader(nodes: Sequence[Node]) -> Node:
+    """The node of a document that is searched by its other names and tags: the first with text, else the first."""
+    return next((node for node in nodes if node.has_text), nodes[0])
+
+
+def tokenize_texts(texts: Mapping[int, str]) -> dict[int, list[str]]:
+    """What BM25 reads of each node."""
     from retriever.lexical.tokens import tokenize
 
-    def join(node: Node) -> str:
-        return "\n".join((node.title, *node.breadcrumb, node.summary, node.text))
-
-    return {stored.key: tokenize(join(stored.node)) for stored in nodes}
+    return {key: tokenize(text) for key, text in texts.items()}
 
 
 def build_snapshot(
     connection: sqlite3.Connection, index: Path, fingerprint: str, difference: Difference | None, *, with_chroma: bool
 ) -> int:
-    """Makes the next snapshot out of the rows that the connection sees, and puts it in force.
+    """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
-    Args:
-        connection: in the transaction that puts the snapshot in force.
-        index: the index's folder; what a dead writer left there under the snapshot's name is removed.
-        fingerprint: the encoder's; empty without vectors.
-        difference: what is new since the snapshot in force; None to build from scratch.
-        with_chroma: whether ChromaDB is made too; it can be made later, by `update_chroma`.
-
-    Returns:
-        Its number.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: what was built does not add up.
+    In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
+    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
+    left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
     from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
+    from retriever.lexical.spelling import build_spellings, patch_spellings
 
     number = reading.snapshot_number(connection) + 1
-    folder, previous = folder_of(index, number), folder_of(index, number - 1)
+    folder, previous = locate_snapshot(index, number), locate_snapshot(index, number - 1)
     with writing_to(folder):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -192,14 +206,18 @@ def build_snapshot(
         if len(difference.removed) + len(difference.added) > REBUILD_SHARE * manifest.nodes:
             raise SnapshotError("too much has changed")
         check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
-        added = read_lexical_tokens(reading.rankable_nodes(connection, difference.added))
-        patch_lexical(previous / "lexical", folder / "lexical", difference.removed, added)
+        added = read_texts(connection, difference.added)
+        patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
+        patch_spellings(previous / "spellings", folder / "spellings", difference.removed, added)
     except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
-        shutil.rmtree(folder / "lexical", ignore_errors=True)
-        build_lexical(folder / "lexical", read_lexical_tokens(reading.rankable_nodes(connection)))
+        for part in ("lexical", "spellings"):
+            shutil.rmtree(folder / part, ignore_errors=True)
+        texts = read_texts(connection)
+        build_lexical(folder / "lexical", tokenize_texts(texts))
+        build_spellings(folder / "spellings", texts)
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
-        files = describe_files(folder, (folder / "lexical").iterdir())
+        files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(Manifest(fingerprint, nodes, files))), encoding="utf-8")
         manifest_hash = hash_manifest(folder)
     if with_chroma and fingerprint:
@@ -220,12 +238,7 @@ def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
 def make_chroma(
     connection: sqlite3.Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
 ) -> None:
-    """Makes ChromaDB's folder of a snapshot, out of an older one where there is one and most of it can stay.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
     from retriever.vectors.chroma import build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
@@ -246,28 +259,22 @@ def make_chroma(
 def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
     """Whether ChromaDB of a snapshot is there and of no older one; without opening it."""
     try:
-        return ChromaManifest.read(folder_of(index, number) / CHROMA_NAME).snapshot == manifest_hash
+        return ChromaManifest.read(locate_snapshot(index, number) / CHROMA_NAME).snapshot == manifest_hash
     except SnapshotError:
         return False
 
 
 def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
-    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction.
-
-    Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
-
-    Raises:
-        StorageError: the disk is full or read-only.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or has_chroma(index, number, manifest_hash):
         return
-    folder = folder_of(index, number) / CHROMA_NAME
+    folder = locate_snapshot(index, number) / CHROMA_NAME
     draft = folder.with_name("chroma.draft")
     shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
     make_chroma(connection, folder, draft, fingerprint, manifest_hash)
+    # Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
     with writing_to(folder):
         settle(draft)
         shutil.rmtree(folder, ignore_errors=True)
@@ -276,11 +283,7 @@ def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
 
 
 def settle(folder: Path) -> None:
-    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Brings a folder to the disk, for this user alone: ChromaDB and numpy obey the umask."""
     with writing_to(folder):
         for path in folder.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
@@ -290,24 +293,20 @@ def settle(folder: Path) -> None:
 
 def mark_unusable(index: Path, number: int) -> None:
     """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
-    for folder in (folder_of(index, number), folder_of(index, number) / CHROMA_NAME):
+    for folder in (locate_snapshot(index, number), locate_snapshot(index, number) / CHROMA_NAME):
         with contextlib.suppress(OSError):
             (folder / MANIFEST_NAME).unlink()
 
 
 def remove_old_snapshots(index: Path, current: int) -> None:
     """Removes every snapshot but the current one, unless somebody reads it: the next writer tries again."""
-    folder = folder_of(index, current)
+    folder = locate_snapshot(index, current)
     for older in sorted(index.glob("snapshot-*")):
         if older == folder or is_read(older):
             continue
         if (older / CHROMA_NAME).exists() and folder.exists() and not (folder / CHROMA_NAME).exists():
-            take_over_chroma(older, folder)
+            # The vectors of the same encoder go into the snapshot that has none, to be patched later.
+            with contextlib.suppress(OSError, SnapshotError):
+                if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
+                    (older / CHROMA_NAME).rename(folder / CHROMA_NAME)
         shutil.rmtree(older, ignore_errors=True)
-
-
-def take_over_chroma(older: Path, folder: Path) -> None:
-    """Moves an older snapshot's vectors of the same encoder into a snapshot that has none, to be patched later."""
-    with contextlib.suppress(OSError, SnapshotError):
-        if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
-            (older / CHROMA_NAME).rename(folder / CHROMA_NAME)

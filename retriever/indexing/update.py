@@ -7,8 +7,7 @@ they come, so that an interruption loses a few seconds of work.
 
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -17,14 +16,15 @@ from typing import TYPE_CHECKING
 from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
+from retriever.files import is_folder
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
-from retriever.indexing.consent import name_folders, named_folders, refusal
+from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
+from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
 from retriever.store import reading, writing
-from retriever.store.database import create_database, transaction, translate_sqlite_errors, verify_on_error
-from retriever.store.locks import writer_lock
+from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -33,22 +33,10 @@ if TYPE_CHECKING:
 
 
 def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
-    """Brings an index up to date with its folders.
-
-    Raises:
-        DocumentsError: a folder is missing, unreadable or without documents; nothing was written.
-        IndexUnusableError: the index is locked, damaged, of another format, or the disk is full or read-only.
-        EncoderError: the embedding model failed; what it had done is kept, and the index is as it was.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Brings an index up to date with its folders; raises as `retriever.api.index_folders`."""
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
-    with (
-        writer_lock(request.index, request.wait_s) as waited,
-        translate_sqlite_errors(request.index),
-        closing(create_database(request.index)) as connection,
-        verify_on_error(connection, request.index),
-    ):
+    with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
         if waited:  # what was seen of the folders is old by now
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
@@ -96,25 +84,27 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
 def find_changes(
     connection: sqlite3.Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
 ) -> list[Changes]:
-    """What changed in each folder: in those of the index, then in the new ones, which have the key 0.
-
-    Args:
-        connection: to the index.
-        request: which files are documents.
-        listings: of the folders that were named, by path.
-        is_anew: whether every document is to be read as if it had changed.
-
-    Raises:
-        DocumentsError: everything is made anew, and a folder is away, whose documents are needed for that.
-    """
-    folders = list(reading.folders(connection))
+    """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
+    stored = reading.folders(connection)
+    inner = [folder for folder in stored if any(is_inside(folder.path, path) for path in listings)]
+    folders = [folder for folder in stored if folder not in inner]
     for path in listings:
         if path not in {folder.path for folder in folders}:
+            moved = find_moved(connection, folders, path)
+            if moved is not None:
+                folders[folders.index(moved)] = replace(moved, path=path)
+                continue
             # The ids of its nodes begin with nothing for the first folder, then with the folder's name.
             taken = {folder.prefix for folder in folders}
             names = chain([f"{Path(path).name}:"], (f"{Path(path).name}~{number}:" for number in count(2)))
             folders.append(StoredFolder(0, path, next(name for name in names if name not in taken) if taken else ""))
-    found = []
+    folders = [
+        replace(folder, forgotten=(*folder.forgotten, *list_forgotten_inside(folder, inner))) for folder in folders
+    ]
+    found = [
+        Changes(folder, 0, is_absorbed=True, removed=list(reading.documents(connection, folder.key).values()))
+        for folder in inner
+    ]
     for folder in folders:
         known = reading.documents(connection, folder.key)
         if is_anew:  # a digest that no content has: every document differs
@@ -122,8 +112,8 @@ def find_changes(
         try:
             listing = listings.get(folder.path)
             if listing is None:
-                if folder.path not in named_folders(request.index).folders:
-                    raise DocumentsError(refusal([folder.path]))
+                if folder.path not in read_named_folders(request.index).folders:
+                    raise DocumentsError(explain_refusal([folder.path]))
                 listing = list_documents(Path(folder.path), request.profile.documents)
         except DocumentsError as error:
             if is_anew:
@@ -136,8 +126,25 @@ def find_changes(
     return found
 
 
+def find_moved(connection: sqlite3.Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
+    """The folder that is not where it was, but at `path`."""
+    gone = (folder for folder in folders if folder.key and not is_folder(folder.path))
+    documents = ((folder, reading.documents(connection, folder.key).values()) for folder in gone)
+    return next((folder for folder, known in documents if looks_moved(known, Path(path))), None)
+
+
+def is_inside(path: str, outer: str) -> bool:
+    return path != outer and Path(path).is_relative_to(outer)
+
+
+def list_forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) -> Iterator[str]:
+    """What was forgotten of folders inside another, as that one names it."""
+    for folder in inner:
+        if is_inside(folder.path, outer.path):
+            yield from (f"{Path(folder.path).relative_to(outer.path).as_posix()}/{path}" for path in folder.forgotten)
+
+
 def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether the snapshot in force can be opened."""
     try:
         Snapshot(request.index, reading.snapshot_number(connection), reading.manifest_hash(connection)).close()
     except SnapshotError:
@@ -146,7 +153,6 @@ def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
 
 
 def is_other_model(connection: sqlite3.Connection, encoder: Encoder | None) -> bool:
-    """Whether the index was made with another model than this one."""
     return encoder is not None and encoder.fingerprint != reading.meta(connection, "fingerprint")
 
 
@@ -179,9 +185,9 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> EmbedCounts:
-    """Parses, chunks and embeds what changed, and puts a snapshot in force that has it."""
     from pageindex.document import parse_document  # 50 ms, when there is something to parse
     from retriever.indexing.background import renew_background
+    from retriever.lexical.names import names_of_nodes
 
     parsed: list[dict[str, Document]] = []
     for change in changes:
@@ -203,9 +209,13 @@ def index_changes(
         removed = reading.rankable_keys(connection, replaced)
         writing.remove_documents(connection, replaced)
         folders, new = note_files(connection, changes), []
-        for change, folder, documents in zip(changes, folders, parsed, strict=True):
+        kept = [
+            (change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed
+        ]
+        for (change, documents), folder in zip(kept, folders, strict=True):
             for stat, _ in change.rows:
-                new.append(writing.put_document(connection, folder.key, stat, documents[stat.path]))
+                document = documents[stat.path]
+                new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
         writing.put_chunks(connection, chunks)
         if request.profile.summaries.kind == "llm":
             from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
@@ -214,7 +224,7 @@ def index_changes(
         for folder in folders:
             writing.set_link_targets(connection, folder)
         # This is most of the memory in use, and the snapshot needs it.
-        nodes, parsed, chunks, documents = [], [], [], {}
+        nodes, parsed, kept, chunks, documents = [], [], [], [], {}
         progress.advance("writing", 1)
         if is_anew and encoder:
             writing.remove_other_models(connection, encoder.fingerprint)
@@ -236,9 +246,14 @@ def index_changes(
 
 def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> list[StoredFolder]:
     """Keeps what was looked at and is no new content: folders, sizes and times, what cannot be read."""
-    folders = []
+    for change in changes:
+        if change.is_absorbed:
+            connection.execute("DELETE FROM folders WHERE folder_key = ?", (change.folder.key,))
+    changes, folders = [change for change in changes if not change.is_absorbed], []
     for change in changes:
         folder = change.folder if change.folder.key else writing.add_folder(connection, change.folder)
+        connection.execute("UPDATE folders SET path = ? WHERE folder_key = ?", (folder.path, folder.key))
+        writing.set_forgotten(connection, folder)
         writing.set_stat(connection, change.touched)
         writing.set_skipped(connection, folder.key, change.unreadable, change.skipped)
         folders.append(folder)

@@ -8,6 +8,7 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import log1p
 from pathlib import Path
@@ -50,25 +51,20 @@ class QuestionTerm:
     """A word of the question as the documents know it."""
 
     term: str
-    documents: int
-    """How many nodes hold it; 0 for a word that no document has."""
+    documents: int  # how many nodes hold it; 0 for a word that no document has
+    # ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no word
+    # makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
+    # document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest.
     rarity: float
-    """ln(1 + (n - documents + .5) / (documents + .5)), above 0: its inverse document frequency in the form that no
-    word makes negative (Lucene's). BM25Okapi's own may be, and a share of a sum needs parts above 0. A word that no
-    document has counts like one in a single node: it is at least as rare, and a typo must not outweigh the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalResult:
-    """What BM25 found, and what it looked for."""
-
+    # (node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The score
+    # has no upper bound, and can be 0 or below in small folders where every node holds the word.
     ranking: tuple[tuple[int, float], ...]
-    """(node key, BM25Okapi score), best first, ties by key; only nodes with at least one word of the question. The
-    score has no upper bound, and can be 0 or below in small folders where every node holds the word."""
-    terms: tuple[QuestionTerm, ...]
-    """The distinct words of the question, in its order."""
-    ceiling: float
-    """What no node's score exceeds: the sum of the most that each word adds to any node, at least 0."""
+    terms: tuple[QuestionTerm, ...]  # the distinct words of the question, in its order
+    ceiling: float  # what no node's score exceeds: the sum of the most that each word adds to any node, at least 0
 
 
 class LexicalIndex:
@@ -77,6 +73,7 @@ class LexicalIndex:
     def __init__(self, postings: Postings, weights: FloatArray) -> None:
         self._postings = postings
         self._weights = weights
+        self._allowed: npt.NDArray[np.bool_] | None = None  # by row, which nodes may be found
         # Views give plain Python numbers, four times faster than arrays: a binary search asks for dozens.
         self._vocabulary = postings.vocabulary.data
         self._term_starts = postings.term_starts.data
@@ -84,11 +81,7 @@ class LexicalIndex:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map the index into memory, about 1 ms whatever its size.
-
-        Raises:
-            SnapshotError: a file is missing or cut, the parts do not fit together, or they were made by other rules.
-        """
+        """Maps the index into memory, 1 ms whatever its size; SnapshotError if it is damaged, or of other rules."""
         version = load_column(folder, "version", np.int64)
         if not np.array_equal(version, _version()):
             raise SnapshotError(f"{folder}: made by another version of this program; index the documents again")
@@ -99,19 +92,40 @@ class LexicalIndex:
         return cls(postings, weights.view(np.float64))
 
     def __len__(self) -> int:
-        """How many nodes it holds."""
         return len(self._postings.keys)
 
-    def search(self, tokens: Sequence[str], limit: int) -> LexicalResult:
-        """The best nodes that hold at least one of the tokens.
+    @property
+    def keys(self) -> IntArray:
+        """The keys of all nodes, ascending."""
+        return self._postings.keys
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same index, in which only some nodes are found; how rare a word is stays that of all nodes.
 
         Args:
-            tokens: of the question, from `tokenize`; a repeated one counts as often.
-            limit: how many nodes at most, at least 1.
+            rows: of `keys`, which are found.
+        """
+        part = copy(self)
+        part._allowed = rows
+        return part
+
+    def find_holding(self, terms: Collection[str]) -> IntArray:
+        """The keys of the nodes that hold every one of the terms, ascending; of none where no term is given.
 
         Raises:
             SnapshotError: the files are damaged.
         """
+        columns = [self._postings.rows[self._column(self._number(term))] for term in dict.fromkeys(terms)]
+        rows = min(columns, key=len, default=np.empty(0, np.int32))
+        for column in columns:
+            rows = rows[_locate(rows, column)[0]]
+        try:
+            return self._postings.keys[rows]
+        except IndexError as error:
+            raise SnapshotError("the lexical index is damaged; index the documents again") from error
+
+    def search(self, tokens: Sequence[str], limit: int) -> LexicalResult:
+        """The best nodes, `limit` at most, that hold at least one of the tokens; a repeated token counts as often."""
         return self.search_weighted(Counter(tokens), limit)
 
     def search_weighted(self, counts: Mapping[str, float], limit: int) -> LexicalResult:
@@ -126,7 +140,10 @@ class LexicalIndex:
             for column, count in columns:
                 weights = self._weights[column]
                 np.add.at(scores, self._postings.rows[column], weights if count == 1 else count * weights)
+            if self._allowed is not None:
+                scores[: len(self)][~self._allowed] = 0.0
             rows = self._candidates(scores, [column for column, _ in columns], limit)
+            rows = rows if self._allowed is None else rows[self._allowed[rows]]
             # Equal scores in the order of the rows, which is that of the keys.
             order = np.argsort(-scores[rows], kind="stable")[:limit]
             best = zip(self._postings.keys[rows[order]].tolist(), scores[rows[order]].tolist(), strict=True)
@@ -137,14 +154,7 @@ class LexicalIndex:
             raise SnapshotError("the lexical index is damaged; index the documents again") from error
 
     def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
-        """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words.
-
-        A question without tokens is covered by nothing.
-
-        Args:
-            tokens: of the question; repeats count once.
-            node_keys: any keys; one that is not in the index covers nothing.
-        """
+        """Which share of the question each node speaks of, 0 to 1: the rarity of its words over that of all words."""
         wanted = np.array(node_keys, np.int64)
         there, rows = _locate(wanted, self._postings.keys)
         covered = np.zeros(len(rows))
@@ -157,16 +167,15 @@ class LexicalIndex:
         shares: list[float] = (covered * there / total if total else covered).tolist()
         return shares
 
+    def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
+        """What each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
+        return {token: self._describe(token, self._number(token)).rarity for token in tokens}
+
     def resembles(self, term: str) -> bool:
-        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms.
-
-        A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
-        changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
-        `serial`). Below five letters everything is near something.
-
-        Args:
-            term: from `tokenize`, of any length.
-        """
+        """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
+        # A slip begins with the same letter and is one edit away, of eight letters or more two; an edit adds, drops or
+        # changes a letter or swaps two neighbours. Another form begins with the whole of a shorter term (`serializers`,
+        # `serial`). Below five letters everything is near something.
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
         if any(self._number(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
@@ -188,14 +197,7 @@ class LexicalIndex:
         return any(_edits(wanted, self._term(first + place)) <= edits for place in np.flatnonzero(alike).tolist())
 
     def verify(self, node_keys: Collection[int]) -> None:
-        """Recompute everything but the spelling of the terms (a checksum of the files covers that).
-
-        Args:
-            node_keys: of the nodes that it should hold.
-
-        Raises:
-            SnapshotError: a number is not what it should be.
-        """
+        """Recomputes all but the spelling of the terms (a checksum covers that); SnapshotError if one differs."""
         self._postings.check_contents()
         keys = np.array(sorted(node_keys), np.int64)
         if not (
@@ -217,7 +219,6 @@ class LexicalIndex:
         return self._vocabulary[self._term_starts[number] : self._term_starts[number + 1]].tobytes()
 
     def _column(self, number: int | None) -> slice:
-        """The postings of a term."""
         if number is None:
             return slice(0, 0)
         return slice(self._starts[number], self._starts[number + 1])
@@ -231,11 +232,9 @@ class LexicalIndex:
         return QuestionTerm(token, documents, rarity)
 
     def _candidates(self, scores: FloatArray, columns: Sequence[slice], limit: int) -> IntArray:
-        """Rows among which the `limit` best are, ascending; each holds a word of the question.
-
-        The scores are laid out in stripes. The limit-th best maximum of a stripe is reached by at least `limit` rows,
-        so all of the best reach it, and hardly any others: 0.05 ms at 100,000 rows, a partition of them all takes 1 ms.
-        """
+        """Rows among which the `limit` best are, ascending; each holds a word of the question."""
+        # The scores are laid out in stripes. The limit-th best maximum of a stripe is reached by at least `limit` rows,
+        # so all of the best reach it, and hardly any others: 0.05 ms at 100,000 rows, where a partition takes 1 ms.
         stripes = scores.reshape(_STRIPES, -1).max(axis=0)
         if len(stripes) >= limit:
             floor = np.partition(stripes, len(stripes) - limit)[len(stripes) - limit]
@@ -246,30 +245,15 @@ class LexicalIndex:
 
 
 def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:
-    """Make the index of these documents in a new folder.
-
-    Args:
-        folder: does not exist yet.
-        documents: the tokens of each node (title, breadcrumb, summary, own text), by its key; may be empty.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Makes the index of these tokens, by node key, in a folder that does not exist yet; StorageError."""
     _save(folder, merge_postings(no_postings(), (), documents))
 
 
 def patch_lexical(source: Path, target: Path, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> None:
-    """Make a new index out of an older one: the same, byte for byte, as building it from all documents.
+    """Makes a new index out of an older one: the same, byte for byte, as building it from all documents.
 
-    Args:
-        source: the older index; only read.
-        target: does not exist yet.
-        removed: keys of nodes to drop; a changed node is dropped and added.
-        added: the tokens of new nodes, by key.
-
-    Raises:
-        SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
-        StorageError: the disk is full or the folder cannot be written.
+    `removed` and `added` by node key; a changed node is in both. Raises SnapshotError when `source` holds other nodes
+    than the change says; StorageError.
     """
     _save(target, merge_postings(LexicalIndex.open(source)._postings, removed, added))
 
@@ -286,10 +270,7 @@ def _locate(
 
 
 def _edits(some: bytes, other: bytes) -> int:
-    """How many letters to add, drop, change or swap with their neighbour make one of the other.
-
-    Optimal string alignment: Damerau, "A technique for computer detection and correction of spelling errors", 1964.
-    """
+    """Optimal string alignment distance (Damerau, CACM 1964): letters to add, drop, change or swap."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for place, letter in enumerate(some, start=1):
@@ -317,11 +298,9 @@ def _version() -> IntArray:
 
 
 def compute_weights(postings: Postings) -> FloatArray:
-    """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question.
-
-    The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,
-    with their floor for words that most nodes hold, come from an instance that is fed counts instead of texts.
-    """
+    """(p,) float64: what each posting adds to `BM25Okapi.get_scores` for one occurrence in the question."""
+    # The formula is that of `get_scores`, operation by operation; its constants and the inverse document frequencies,
+    # with their floor for words that most nodes hold, come from an instance that is fed counts instead of texts.
     if not len(postings.rows):
         return np.empty(0)
     from rank_bm25 import BM25Okapi

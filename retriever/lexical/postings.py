@@ -4,6 +4,7 @@ Rows are nodes in the order of their keys; postings are sorted by term, then by 
 one form, whether it was counted at once or patched a hundred times.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, pairwise
@@ -24,33 +25,31 @@ IntArray = npt.NDArray[np.int64]
 class Postings:
     """Counts of terms in n nodes: v terms, p postings (pairs of a term and a node that holds it)."""
 
-    keys: IntArray
-    """(n,) int64, ascending: the node of each row."""
-    lengths: IntArray
-    """(n,) int64: how many tokens the node has."""
-    vocabulary: npt.NDArray[np.uint8]
-    """The UTF-8 of all terms, one after another, in the order of their bytes."""
-    term_starts: IntArray
-    """(v + 1,) int64: term t is `vocabulary[term_starts[t]:term_starts[t + 1]]`."""
-    starts: IntArray
-    """(v + 1,) int64: the postings of term t are `starts[t]:starts[t + 1]`."""
-    rows: npt.NDArray[np.int32]
-    """(p,) int32, ascending within a term."""
-    counts: npt.NDArray[np.int32]
-    """(p,) int32, at least 1: how often the node holds the term."""
+    keys: IntArray  # (n,) int64, ascending: the node of each row
+    lengths: IntArray  # (n,) int64: how many tokens the node has
+    vocabulary: npt.NDArray[np.uint8]  # the UTF-8 of all terms, one after another, in the order of their bytes
+    term_starts: IntArray  # (v + 1,) int64: term t is `vocabulary[term_starts[t]:term_starts[t + 1]]`
+    starts: IntArray  # (v + 1,) int64: the postings of term t are `starts[t]:starts[t + 1]`
+    rows: npt.NDArray[np.int32]  # (p,) int32, ascending within a term
+    counts: npt.NDArray[np.int32]  # (p,) int32, at least 1: how often the node holds the term
 
     def terms(self) -> list[bytes]:
-        """The UTF-8 of each term, ascending."""
         vocabulary = self.vocabulary.tobytes()
         ends = self.term_starts.tolist()
         return [vocabulary[first:last] for first, last in pairwise(ends)]
 
-    def check(self) -> None:
-        """Check that the arrays fit together, in microseconds: their contents are not read.
+    def term(self, number: int) -> bytes:
+        """The UTF-8 of one term."""
+        return self.vocabulary[self.term_starts[number] : self.term_starts[number + 1]].tobytes()
 
-        Raises:
-            SnapshotError: they do not.
-        """
+    def find(self, term: str) -> int | None:
+        """Where a term stands in the vocabulary, by binary search; None where it does not."""
+        wanted = term.encode("utf-8", "surrogatepass")
+        place = bisect_left(range(len(self.term_starts) - 1), wanted, key=self.term)
+        return place if place < len(self.term_starts) - 1 and self.term(place) == wanted else None
+
+    def check(self) -> None:
+        """Whether the arrays fit together, in microseconds: their contents are not read. Else SnapshotError."""
         sound = (
             len(self.keys) == len(self.lengths)
             and len(self.rows) == len(self.counts)
@@ -63,11 +62,7 @@ class Postings:
             raise SnapshotError("the lexical index does not add up; index the documents again")
 
     def check_contents(self) -> None:
-        """Check every number that can be checked without the documents.
-
-        Raises:
-            SnapshotError: one is out of order, out of range, or the counts of a node do not sum to its length.
-        """
+        """Checks every number that can be checked without the documents; SnapshotError if one is off."""
         self.check()
         terms = self.terms()
         sound = (
@@ -89,25 +84,14 @@ _DTYPES: dict[str, type[np.generic]] = {"vocabulary": np.uint8, "rows": np.int32
 
 
 def no_postings() -> Postings:
-    """Of no documents."""
     empty = {field.name: np.empty(0, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)}
     return Postings(**empty | {"term_starts": np.zeros(1, np.int64), "starts": np.zeros(1, np.int64)})
 
 
 def merge_postings(previous: Postings, removed: Collection[int], added: Mapping[int, Sequence[str]]) -> Postings:
-    """The postings without some nodes and with others; nodes that stay are not counted again.
-
-    A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two
-    sets of postings are merged by merging their codes.
-
-    Args:
-        previous: the postings so far.
-        removed: keys of nodes to drop; a changed node is dropped and added.
-        added: the tokens of each new node, by its key.
-
-    Raises:
-        SnapshotError: a key to drop is not there, or a key to add is: `previous` is of other documents.
-    """
+    """The postings without some nodes and with others, which need not be counted again; SnapshotError for odd keys."""
+    # A pair of a term and a row is one number, its code: `term * n + row`. Codes ascend as postings do, so that two
+    # sets of postings are merged by merging their codes.
     dropped = np.isin(previous.keys, np.fromiter(removed, np.int64, len(removed)))
     taken = np.isin(np.fromiter(added, np.int64, len(added)), previous.keys[~dropped])
     if dropped.sum() != len(set(removed)) or taken.any():
@@ -172,21 +156,12 @@ def _assemble(
 
 
 def save_column(folder: Path, name: str, values: npt.NDArray[np.generic]) -> None:
-    """Write one array to `name`.npy.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
     with writing_to(folder):
         np.save(folder / f"{name}.npy", values, allow_pickle=False)
 
 
 def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    """Map `name`.npy into memory: nothing is read before it is used.
-
-    Raises:
-        SnapshotError: there is no such file, or it is no whole one-dimensional array of this type.
-    """
+    """Maps `name`.npy into memory: nothing is read before it is used. SnapshotError if it is not such an array."""
     path = folder / f"{name}.npy"
     try:
         require_regular(path)
@@ -201,21 +176,12 @@ def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray
 
 
 def save_postings(postings: Postings, folder: Path) -> None:
-    """Write one file for each array into a folder that exists.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
     for field in fields(Postings):
         save_column(folder, field.name, getattr(postings, field.name))
 
 
 def load_postings(folder: Path) -> Postings:
-    """Map the arrays into memory.
-
-    Raises:
-        SnapshotError: a file is missing or damaged, or the arrays do not fit together.
-    """
+    """Maps the arrays into memory; SnapshotError if one is missing or damaged, or they do not fit together."""
     columns = {
         field.name: load_column(folder, field.name, _DTYPES.get(field.name, np.int64)) for field in fields(Postings)
     }

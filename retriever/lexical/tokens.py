@@ -2,7 +2,9 @@
 
 A word becomes its stem. An identifier becomes itself and its parts, so that `background tasks` finds
 `fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
-characters. Everything is one pass over the text; what a word becomes is cached, because text repeats its words.
+characters. A word with accents gives itself and its form without them, so that `Besancon` finds `Besançon`, and who
+writes the accents finds those who do first. Everything is one pass over the text; what a word becomes is cached,
+because text repeats its words.
 """
 
 import re
@@ -13,7 +15,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Protocol
 
-RULES = 1  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
+RULES = 2  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
 
 # Characters. A longer term (a key, an encoded picture) is cut, in documents and questions alike: it still matches
 # itself, while no single line of a file can swell the vocabulary.
@@ -88,6 +90,49 @@ def tokenize(text: str) -> list[str]:
     return terms
 
 
+def stems(text: str) -> list[str]:
+    """The stems of the smallest parts of a text's words, without accents and stop words.
+
+    >>> stems("What are BackgroundTasks?")
+    ['background', 'task']
+    """
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
+    found = []
+    for subword in _SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-")):
+        for hump in _HUMP.finditer("".join(map(_classify_character, subword))):
+            term = remove_accents(_fold(subword[hump.start() : hump.end()]))
+            if term not in _STOP_WORDS:
+                found.append(_stem(term))
+    return found
+
+
+def plain_words(text: str) -> Iterator[str]:
+    """The words of a text that are letters alone, in lower case; of a word with accents its form without them too."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
+    for word in set(_SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-"))):
+        if word.isalpha() and 4 <= len(word) <= 40 and not _is_cjk(word[0]):
+            folded = _fold(word)
+            yield folded
+            if not folded.isascii():
+                yield remove_accents(folded)
+
+
+_LETTERS_WITHOUT_MARKS = str.maketrans(
+    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i"}
+)
+
+
+def remove_accents(word: str) -> str:
+    """A Latin word in lower case without its accents; any other word as it is."""
+    if word.isascii():
+        return word
+    apart = unicodedata.normalize("NFKD", word).translate(_LETTERS_WITHOUT_MARKS)
+    plain = "".join(letter for letter in apart if not unicodedata.combining(letter))
+    return plain if plain.isascii() else word
+
+
 def count_words(text: str) -> int:
     """Words as people count them; in a script without spaces, two characters count as one."""
     return max(len(text.split()), sum(map(_is_cjk, text)) // 2)
@@ -100,8 +145,10 @@ def _terms(word: str) -> tuple[str, ...]:
     candidates = [] if any(_is_cjk(character) for character in whole) else [whole]
     for subword in _SUBWORD.findall(whole):
         candidates.extend(_parts(subword))
-    folded = dict.fromkeys(_fold(candidate) for candidate in candidates)
-    return tuple(dict.fromkeys(_stem(term) for term in folded if term and term not in _STOP_WORDS))
+    folded = [_fold(candidate) for candidate in candidates]
+    plain = [] if word.isascii() else [remove_accents(term) for term in folded]
+    terms = (term for term in (*folded, *plain) if term and term not in _STOP_WORDS)
+    return tuple(dict.fromkeys(map(_stem, terms)))
 
 
 # As many words as a large set of documents uses often; about 10 MB when full.

@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_generator(settings: LlmSettings) -> "OllamaGenerator":
-    """The model that the settings name.
-
-    Nothing is asked or checked yet: every fault, a wrong address included, is a LanguageModelError of `write`, so that
-    a stage that can do without the model handles them in one place.
-    """
+    """The model that the settings name. Nothing is asked yet: every fault is a LanguageModelError of `write`."""
     from retriever.llm.ollama import OllamaGenerator  # its HTTP client takes 60 ms to import
 
     return OllamaGenerator(settings)

@@ -15,12 +15,9 @@ from retriever.settings.schema import LlmSettings
 
 @dataclass(frozen=True, slots=True)
 class LlmFinding:
-    """The result of one check."""
-
     what: Literal["server", "model", "context window", "answer"]
     is_well: bool
-    says: str
-    """What was seen, or what is wrong and what to do about it."""
+    says: str  # what was seen, or what is wrong and what to do about it
 
 
 class _Ready(BaseModel):
@@ -35,10 +32,6 @@ _TASK = Task(
 
 
 def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
-    """Checks the server, the model, its context window and a real answer, which takes its time.
-
-    Each check but that of the window needs those before it: the first that fails is the last that is made.
-    """
     return tuple(_findings(settings))
 
 
@@ -54,7 +47,13 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
             raise server.cannot_chat()
         loaded = "loaded" if model.is_loaded else "and not loaded yet: its first answer takes longer"
         yield LlmFinding(what, True, f"{model.name} is there, {loaded}")
-        yield _check_window(model.name, model.context_length, settings.num_ctx)
+        longest, wanted = model.context_length, settings.num_ctx
+        window = f"{wanted} of the {longest} tokens that {model.name} can read"
+        if longest is None:
+            window = f"{wanted} tokens; the server does not say how many {model.name} reads"
+        elif longest < wanted:
+            window = f"{model.name} reads {longest} tokens, fewer than llm.num_ctx: set it to {longest}"
+        yield LlmFinding("context window", longest is None or longest >= wanted, window)
 
         what = "answer"
         started = time.monotonic()
@@ -68,12 +67,3 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
         yield LlmFinding(what, True, f"JSON of the shape that was asked for; {seconds}")
     except LanguageModelError as error:
         yield LlmFinding(what, False, str(error))
-
-
-def _check_window(name: str, longest: int | None, num_ctx: int) -> LlmFinding:
-    if longest is None:
-        return LlmFinding("context window", True, f"{num_ctx} tokens; the server does not say how many {name} reads")
-    if longest < num_ctx:
-        advice = f"{name} reads {longest} tokens, fewer than llm.num_ctx: set it to {longest}"
-        return LlmFinding("context window", False, advice)
-    return LlmFinding("context window", True, f"{num_ctx} of the {longest} tokens that {name} can read")

@@ -48,28 +48,17 @@ RETRY_PAUSE_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a server says of a model."""
-
-    name: str
-    """As the server lists it, tag included."""
-    is_loaded: bool
-    """With the context window that is asked for: for another one it is loaded anew."""
-    can_chat: bool
-    """Embedding models cannot."""
-    context_length: int | None
-    """How many tokens the model can read at most; None: the server does not say."""
+    name: str  # as the server lists it, tag included
+    is_loaded: bool  # with the context window that is asked for: for another one it is loaded anew
+    can_chat: bool  # embedding models cannot
+    context_length: int | None  # how many tokens the model can read at most; None: the server does not say
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a model wrote."""
-
-    text: str
-    """All of it; its thoughts, when it wrote nothing else."""
-    prompt_tokens: int | None
-    """How many tokens of the messages it read; None: the server does not say."""
-    first_token_s: float
-    """From the request to the first piece of the answer."""
+    text: str  # all of it; its thoughts, when it wrote nothing else
+    prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
+    first_token_s: float  # from the request to the first piece of the answer
 
 
 class CircuitBreaker:
@@ -95,19 +84,11 @@ class CircuitBreaker:
             self._open_until = self._clock() + 60.0
 
     def record_success(self) -> None:
-        """Earlier failures do not count any more."""
         self._failures = 0
 
 
 class OllamaServer:
-    """One model on one Ollama server."""
-
     def __init__(self, settings: LlmSettings) -> None:
-        """The server that the settings or OLLAMA_HOST name.
-
-        Raises:
-            NoGeneratorError: the address cannot be read, or may not be asked.
-        """
         self._settings = settings
         self.model = settings.model
         try:
@@ -117,11 +98,6 @@ class OllamaServer:
         self._think: bool | None = False  # None once the model has refused to be told not to think
 
     def version(self) -> str:
-        """The version of the server.
-
-        Raises:
-            NoGeneratorError: it does not run, or is no Ollama.
-        """
         options = client_options(Timeouts(CONNECT_S, LOOK_UP_S), self.url)  # Ollama's own client does not ask for it
         with self._as_unhealthy(), httpx.Client(**options) as client:
             try:
@@ -130,13 +106,7 @@ class OllamaServer:
                 raise StrangeAnswerError(str(error)) from error
 
     def look_up(self, seconds: float = LOOK_UP_S) -> ModelInfo:
-        """What the server says of the model, without running it.
-
-        Raises:
-            NoGeneratorError: the server does not run, does not answer in LOOK_UP_S, or is no Ollama.
-            LanguageModelTimeoutError: it did not answer in fewer seconds than that.
-            NoModelError: it has no such model, or one that writes no text.
-        """
+        """What the server says of the model, without running it; waits for LOOK_UP_S, or fewer `seconds`."""
         with self._as_unhealthy(seconds), ollama_client(self.url, Timeouts(CONNECT_S, seconds)) as client:
             present = [model.model or "" for model in client.list().models]
             name = next((name for name in (self.model, f"{self.model}:latest") if name in present), None)
@@ -156,11 +126,7 @@ class OllamaServer:
         )
 
     def chat(self, task: Task[Any], seconds: float, *, is_second_try: bool = False) -> Reply:
-        """The model's answer to a task; a connection that breaks is tried once more in the same time.
-
-        Raises:
-            LanguageModelError: or one of its kinds; the text of the answer is not checked.
-        """
+        """The model's answer to a task, unchecked; a connection that breaks is tried once more in the same time."""
         deadline = time.monotonic() + seconds
         with self._explained():
             try:
@@ -287,7 +253,6 @@ class OllamaServer:
         return f"Ollama at {self.url} has no {self.model}: run: ollama pull {self.model}"
 
     def cannot_chat(self) -> NoModelError:
-        """The error for a model that is there, and writes no text."""
         advice = "as embedding models cannot: name a chat model (llm.model)"
         return NoModelError(f"{self.model} at {self.url} cannot chat, {advice}")
 
@@ -300,23 +265,20 @@ def _may_pass(error: Exception) -> bool:
 
 
 class OllamaGenerator:
-    """Writes with a model of Ollama.
+    """Writes with a model of Ollama."""
 
-    After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
-    works, nor is a task that allowed less time than the settings do.
-    """
+    # After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
+    # works, nor is a task that allowed less time than the settings do.
 
     def __init__(self, settings: LlmSettings) -> None:
         self._settings = settings
         self._breaker = CircuitBreaker()
         self._model: ModelInfo | None = None
         self._looked_up_at = 0.0
-        self.answers = 0
-        """How many tasks were answered; those that failed do not count."""
+        self.answers = 0  # how many tasks were answered; those that failed do not count
 
     @property
     def name(self) -> str:
-        """The model, as the settings name it."""
         return self._settings.model
 
     def room(self, instructions: str, max_tokens: int) -> int:
@@ -324,11 +286,6 @@ class OllamaGenerator:
         return max(0, _prompt_tokens(self._settings.num_ctx, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
-        """The object that the model wrote.
-
-        Raises:
-            LanguageModelError: as the protocol says.
-        """
         self._check_length(task, self._settings.num_ctx)
         self._breaker.check()
         try:

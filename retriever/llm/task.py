@@ -22,18 +22,13 @@ Written = TypeVar("Written", bound=BaseModel)
 class Task(Generic[Written]):
     """One JSON object that a language model is to write."""
 
-    instructions: str
-    """What to do, in words of this program alone: nothing of a document or a question stands here."""
-    material: str
-    """What to do it with: the question, and pieces of documents as data."""
+    instructions: str  # what to do, in words of this program alone: nothing of a document or a question stands here
+    material: str  # what to do it with: the question, and pieces of documents as data
+    # The shape of the object; the model is given its JSON schema, and its answer is checked against it.
     answer: type[Written]
-    """The shape of the object; the model is given its JSON schema, and its answer is checked against it."""
-    max_tokens: int
-    """The most that is written."""
-    temperature: float = 0.0
-    """0: the likeliest words; the same task then gives the same object from most models."""
-    seconds: float | None = None
-    """The longest wait, where it is less than the generator's own."""
+    max_tokens: int  # the most that is written
+    temperature: float = 0.0  # 0: the likeliest words; the same task then gives the same object from most models
+    seconds: float | None = None  # the longest wait, where it is less than the generator's own
 
 
 class Generator(Protocol):
@@ -46,9 +41,8 @@ class Generator(Protocol):
     def write(self, task: Task[Written]) -> Written:
         """The object that the model wrote.
 
-        Raises:
-            LanguageModelError: or one of its kinds: it is not there, has no such model, took too long, stopped in the
-                middle, wrote something else, or the task is longer than it can read.
+        Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
+        the middle, wrote something else, or the task is longer than it can read.
         """
 
     def room(self, instructions: str, max_tokens: int) -> int:
@@ -56,10 +50,7 @@ class Generator(Protocol):
 
 
 def size(text: str) -> int:
-    """The bytes of a text in UTF-8, which tell of its tokens in every script.
-
-    A lone surrogate, which the name of a file may hold, is three bytes.
-    """
+    """The bytes of a text in UTF-8, which tell of its tokens in every script. A lone surrogate is three bytes."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -77,18 +68,12 @@ def json_line(content: Mapping[str, object]) -> str:
 
 
 def fence_lines(lines: Iterable[str], nonce: str) -> str:
-    """The lines of data within their fence."""
     return "\n".join([f"<data {nonce}>", *lines, f"</data {nonce}>"])
 
 
 def read_answer(text: str, kind: type[Written]) -> Written:
-    """The first JSON object of a text, as the type that was asked for.
-
-    Models think aloud, put code fences around an object, and talk before and after it.
-
-    Raises:
-        WrongAnswerError: there is none, or it is of another shape; the message says what is wrong with it.
-    """
+    """The first JSON object of a text, as the type that was asked for; WrongAnswerError says what is wrong with it."""
+    # Models think aloud, put code fences around an object, and talk before and after it.
     found = find_object(drop_thoughts(text))
     if found is None:
         raise WrongAnswerError("no JSON object" if text.strip() else "nothing")
@@ -107,7 +92,6 @@ def drop_thoughts(text: str) -> str:
 
 
 def find_object(text: str) -> str | None:
-    """The first part of a text that is a JSON object."""
     decoder = json.JSONDecoder()
     start = -1
     for _ in range(8):  # each brace costs a look through the rest of the text

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
@@ -40,11 +40,7 @@ class CrossEncoderReranker:
         self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`; of a question and a candidate together, the first `max_length` tokens are read.
-
-        Raises:
-            RerankerError: the extra or the model is missing, it is no reranker, it fails, or the seconds are over.
-        """
+        """As `Reranker.score`; of each pair of texts, the first `max_length` tokens are read. RerankerError."""
         deadline = None if seconds is None else time.monotonic() + seconds
         # The titles come first, because the passage may be cut at `max_length`.
         texts = [f"{candidate.titles}\n{candidate.text}" for candidate in candidates]
@@ -54,7 +50,7 @@ class CrossEncoderReranker:
         # Longest first: a batch takes as long as its longest text, and the first shows whether the memory is enough.
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in scores}
         to_read = sorted(missing, key=lambda key: -len(missing[key]))
-        note = f"{counted(len(candidates), 'candidate')}, {len(to_read)} read, {cached} cached"
+        note = f"{pluralize(len(candidates), 'candidate')}, {len(to_read)} read, {cached} cached"
         while to_read:
             if deadline is not None and time.monotonic() >= deadline:
                 raise RerankerError("the time for reranking is over")
@@ -111,11 +107,6 @@ class CrossEncoderReranker:
 
     @cached_property
     def _folder(self) -> Path:
-        """The folder of the model.
-
-        Raises:
-            RerankerError: it is not on this machine, or gives no score for a pair of texts.
-        """
         try:
             folder = find_model_folder(self._settings.model, owner="cross-encoder")
         except EncoderError as error:
@@ -132,11 +123,6 @@ class CrossEncoderReranker:
 
 
 def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
-    """Numbers of 0 to 1, one for each text.
-
-    Raises:
-        RerankerError: they are not.
-    """
     scores = np.asarray(rows, dtype=np.float64)
     if scores.shape != (count,) or not np.all((scores >= 0) & (scores <= 1)):
         raise RerankerError(f"{model} gave no score from 0 to 1 for each of {count} texts")

@@ -16,7 +16,7 @@ from typing import Annotated
 from cachetools import LRUCache
 from pydantic import BaseModel, Field, create_model
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.rerank.stage import RerankInput, RerankOutput, rank_value
@@ -54,8 +54,6 @@ def order_of(count: int) -> type[Order]:
 
 @dataclass(slots=True)
 class _Calls:
-    """What one reranking took."""
-
     windows: int = 0
     asked: int = 0
     cached: int = 0
@@ -76,11 +74,7 @@ class ListwiseReranker:
         self._orders: LRUCache[bytes, tuple[int, ...]] = LRUCache(maxsize=1000)
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`: a candidate's score is the value of its rank.
-
-        Raises:
-            LanguageModelError: as `Generator.write`; the question leaves no room for candidates; the seconds are over.
-        """
+        """As `Reranker.score`: a candidate's score is the value of its rank."""
         deadline = None if seconds is None else time.monotonic() + seconds
         # The room for candidates beside the question, each with the end of its line.
         nonce = self._make_nonce()
@@ -107,10 +101,10 @@ class ListwiseReranker:
         order = rank_in_windows(range(len(fitting)), fits, compare) if fitting else []
         scores = {item: rank_value(rank) for rank, item in enumerate(order, start=1)}
         shortened = sum(one != other for one, other in zip(candidates, fitting, strict=True))
-        note = f"{counted(len(fitting), 'candidate')} in {counted(calls.windows, 'window')}"
-        note += f", {counted(calls.asked, 'call')}"
+        note = f"{pluralize(len(fitting), 'candidate')} in {pluralize(calls.windows, 'window')}"
+        note += f", {pluralize(calls.asked, 'call')}"
         note += f", {calls.cached} cached" if calls.cached else ""
-        note += f", {counted(shortened, 'passage')} shortened to fit" if shortened else ""
+        note += f", {pluralize(shortened, 'passage')} shortened to fit" if shortened else ""
         return RerankOutput(tuple(scores[item] for item in range(len(fitting))), note)
 
     def _rank(
@@ -154,17 +148,12 @@ def _max_tokens(count: int) -> int:
 
 
 def candidate_line(number: int, candidate: RerankInput) -> str:
-    """A candidate as data."""
     content = {"titles": candidate.titles, "summary": candidate.summary, "passage": candidate.text}
     return json_line({"number": number, **content})
 
 
 def shorten(candidate: RerankInput, limit: int) -> RerankInput:
-    """The candidate with its passage, then its summary, cut until its line has at most `limit` bytes.
-
-    Raises:
-        TaskTooLongError: its titles alone are longer.
-    """
+    """The candidate with its passage, then its summary, cut until its line has at most `limit` bytes."""
     while (excess := size(candidate_line(WIDEST_NUMBER, candidate)) - limit) > 0:
         surplus = -(-excess // 6)  # a character has at most 6 bytes in JSON: an escape such as `\u003c`
         if candidate.text:
@@ -195,10 +184,7 @@ def merge_orders(orders: Sequence[Sequence[int]]) -> list[int]:
 
 
 def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], bool]) -> list[Sequence[int]]:
-    """As few windows as fit, dealt out like cards.
-
-    Each gets items from the whole of the order, so that the best of it do not meet before the last round.
-    """
+    """As few windows as fit, dealt out like cards: the best of the order do not meet before the last round."""
     for count in range(1, len(items) + 1):
         windows = [items[place::count] for place in range(count)]
         if all(fits(window) for window in windows):
@@ -207,19 +193,12 @@ def split_into_windows(items: Sequence[int], fits: Callable[[Sequence[int]], boo
 
 
 def rank_in_windows(
-    items: Sequence[int],
-    fits: Callable[[Sequence[int]], bool],
-    compare: Callable[[Sequence[int]], Sequence[int]],
+    items: Sequence[int], fits: Callable[[Sequence[int]], bool], compare: Callable[[Sequence[int]], Sequence[int]]
 ) -> list[int]:
-    """The items, best first: the better half of each window meets again until one window holds them.
-
-    Items that are out stand behind those that are in, by their places in their windows.
-
-    Args:
-        items: best first, as far as is known: rising numbers. That order decides where the windows do not.
-        fits: whether a window can hold these items; any two fit.
-        compare: the items of a window, best first.
-    """
+    """The items, best first: the better half of each window meets again until one window holds them."""
+    # Items that are out stand behind those that are in, by their places in their windows. The `items` come as rising
+    # numbers, best first as far as is known, which decides where windows do not; any two of them fit a window.
+    # `compare` puts the best of a window first.
     windows = split_into_windows(items, fits)
     ranked = [list(compare(window)) for window in windows]
     if len(ranked) == 1:

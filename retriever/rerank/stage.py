@@ -9,7 +9,7 @@ from typing import Protocol
 from pageindex.markdown import References
 from pageindex.node import Node
 from pageindex.summary import prose_sentences
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator
@@ -28,22 +28,15 @@ SCALE = "reranked"
 class RerankInput:
     """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
 
-    titles: str
-    """The breadcrumb and its own title, outermost first, with ` > ` between."""
-    summary: str
-    """At most `final_summary_chars` characters."""
-    text: str
-    """The passage that matched with the text around it, at most `final_text_chars` characters of the section."""
+    titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
+    summary: str  # at most `final_summary_chars` characters
+    text: str  # the passage that matched with the text around it, at most `final_text_chars` characters of the section
 
 
 @dataclass(frozen=True, slots=True)
 class RerankOutput:
-    """A reranker's scores."""
-
-    scores: tuple[float, ...]
-    """0 to 1, one for each input, in their order; higher is better."""
-    note: str
-    """What that took, in a few words."""
+    scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
+    note: str  # what that took, in a few words
 
 
 class Reranker(Protocol):
@@ -58,24 +51,11 @@ class Reranker(Protocol):
         """Seconds that it takes before it can score: a model that is not loaded yet takes some to load."""
 
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """A score for each candidate.
-
-        Args:
-            question: in its asker's own words.
-            candidates: best first by the fusion.
-            seconds: the longest wait; None for the reranker's own limits.
-
-        Raises:
-            LanguageModelError: the language model gave nothing that can be used.
-            RerankerError: the cross-encoder cannot be used, or took longer.
-        """
+        """A score for each candidate, which come best first; `seconds` is the longest wait, None for its own limits."""
 
 
 def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Generator]) -> Reranker | None:
-    """The reranker that the settings ask for; None for the kind `none`, and for `llm` without `use_llm`.
-
-    No model is loaded and no server asked yet: every fault of them is an error of `score`.
-    """
+    """The reranker that the settings ask for, or None. No model is loaded yet: faults are errors of `score`."""
     # Each kind is imported when it is asked for.
     if settings.rerank.kind == "llm" and settings.use_llm:
         from retriever.rerank.llm import ListwiseReranker
@@ -90,13 +70,9 @@ def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Ge
 
 @dataclass(frozen=True, slots=True)
 class RerankRequest:
-    """A question whose candidates are reranked."""
-
     question: str
-    words: tuple[str, ...]
-    """The question's, as BM25 reads them."""
-    entities: tuple[str, ...] = ()
-    """Names that an answer speaks of, from the question's expansion."""
+    words: tuple[str, ...]  # the question's, as BM25 reads them
+    entities: tuple[str, ...] = ()  # names that an answer speaks of, from the question's expansion
 
 
 def rerank(
@@ -109,9 +85,8 @@ def rerank(
 ) -> tuple[Candidate, ...]:
     """The candidates, best first.
 
-    The first `candidate_cap` are reranked; those behind them stay there. When the reranker fails, the candidates are
-    exactly those that came, and the recorder has the reason. There is no reranker where the profile has none, or where
-    its language model is switched off.
+    The first `candidate_cap` are reranked; those behind them stay there. Where the profile has no reranker, and when it
+    fails (the recorder has the reason), the candidates are exactly those that came.
     """
     pool = candidates[: settings.candidate_cap]
     with recorder.stage(StageName.RERANK) as note:
@@ -123,7 +98,7 @@ def rerank(
             note.skip()
             return candidates
         if len(pool) < 2:
-            note.skip(counted(len(pool), "candidate"))
+            note.skip(pluralize(len(pool), "candidate"))
             return candidates
         try:
             inputs = build_inputs(view, pool, request.words, settings)
@@ -143,7 +118,7 @@ def rerank(
             boost, remark = 0.0, ""
             if request.entities and settings.entity_boost:
                 node = view.tree.node(candidate.node_id)
-                named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.text)))
+                named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.body)))
                 boost = named * settings.entity_boost
                 remark = f"{named} of {len(request.entities)} entities" if named else ""
             scores.append(RerankScore(candidate, score, boost, remark))
@@ -159,14 +134,7 @@ def rerank(
 def build_inputs(
     view: View, candidates: Sequence[Candidate], words: Collection[str], settings: RerankStageSettings
 ) -> list[RerankInput]:
-    """Each candidate as the reranker reads it.
-
-    Args:
-        view: the index.
-        candidates: sections.
-        words: the question's, as BM25 reads them.
-        settings: how long the pieces are; a cross-encoder also reads sentences around short sections.
-    """
+    """Each candidate as the reranker reads it; a cross-encoder also reads sentences around short sections."""
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
     chunks = read_chunks(view.connection, ids)
@@ -185,17 +153,18 @@ def build_inputs(
 
 def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
     """At most `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
-    if chunk is None or node.span is None:
-        return cut(node.text, max_chars)
-    lines = node.text.split("\n")
-    before = chunk.span.first - node.span.first
+    text, span = node.body, node.body_span
+    if chunk is None or span is None:
+        return cut(text, max_chars)
+    lines = text.split("\n")
+    before = chunk.span.first - span.first
     line_start = sum(len(line) + 1 for line in lines[:before])
     # One line may hold many chunks; a table's later chunks begin with its header, which does not stand there.
-    found = node.text.find(chunk.text, line_start)
+    found = text.find(chunk.text, line_start)
     if found >= 0:
-        return cut_around(node.text, found, found + len(chunk.text), max_chars)
+        return cut_around(text, found, found + len(chunk.text), max_chars)
     length = sum(len(line) + 1 for line in lines[before : before + len(chunk.span)])
-    return cut_around(node.text, line_start, line_start + length, max_chars)
+    return cut_around(text, line_start, line_start + length, max_chars)
 
 
 def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> str:
@@ -215,42 +184,23 @@ def add_context(text: str, sections: Sequence[Node], place: int, count: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class RerankScore:
-    """A candidate and its score by the reranker."""
-
     candidate: Candidate
-    score: float
-    """0 to 1."""
-    boost: float = 0.0
-    """What it gains for entities of the question, at least 0."""
-    note: str = ""
-    """What the boost is for."""
+    score: float  # 0 to 1
+    boost: float = 0.0  # what it gains for entities of the question, at least 0
+    note: str = ""  # what the boost is for
 
 
 def rank_value(rank: int) -> float:
-    """The value of a rank (from 1): 1 / log2(1 + rank), so 1, .63, .5 ... .2 at 30.
-
-    The discount of DCG (Järvelin and Kekäläinen, TOIS 2002): a step counts for most among the first ranks.
-    """
+    """1 / log2(1 + rank), from rank 1: the discount of DCG (Järvelin and Kekäläinen, TOIS 2002); .2 at 30."""
     return 1.0 / log2(1 + rank)
 
 
 def blend_orders(scores: Sequence[RerankScore], blend: float, scale: str) -> tuple[Candidate, ...]:
-    """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first.
-
-    Ties are in fused order.
-
-    The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the first ranks, so that the
-    blend protects the fusion's first hits far more than its last. Unlike weights that differ from rank to rank (qmd's
-    .75, .60, .40), it never puts one of two candidates with the same score above the one that was before it.
-
-    Args:
-        scores: of the candidates, best first by the fusion.
-        blend: the weight of the fused order, 0 to 1.
-        scale: what the scores are, for the evidence.
-
-    Returns:
-        The same candidates; each has the reranker as evidence, and its shares add up to its new score.
-    """
+    """The candidates by (1 - blend) * (score + boost) + blend * rank_value(fused rank), best first."""
+    # Ties are in fused order. The fused order has the scale of a reranker's: `rank_value` falls from 1, most among the
+    # first ranks, so that the blend protects the fusion's first hits far more than its last. Unlike weights that differ
+    # from rank to rank (qmd's .75, .60, .40), it never puts one of two candidates with the same score above the one
+    # that was before it.
     in_order = sorted(range(len(scores)), key=lambda place: (-scores[place].score, place))
     rank_of = {place: rank for rank, place in enumerate(in_order, start=1)}
     reranked = []
@@ -280,11 +230,8 @@ def _rescale(candidate: Candidate, fused_value: float, evidence: Evidence | None
 
 
 def count_named(entities: Iterable[str], text: str) -> int:
-    """How many of the entities a text names: those whose words all follow one another in it.
-
-    Both sides are read as the lexical index reads them, so that case, endings and punctuation do not matter. Two
-    spellings of one entity count once.
-    """
+    """How many of the entities a text names: those whose words all follow one another in it."""
+    # Both are read as BM25 reads them, whatever case, endings and punctuation; two spellings of one count once.
     words = f" {' '.join(tokenize(text))} "
     named = {" ".join(tokenize(entity)) for entity in entities}
     return sum(f" {entity} " in words for entity in named if entity)

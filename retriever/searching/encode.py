@@ -11,7 +11,7 @@ from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.request import IndexRequest
 from retriever.query import Query
 from retriever.searching.open_index import View
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, StageName, TokenBits, as_token_encoder
@@ -49,7 +49,7 @@ class OpenModels:
             recorder.degrade(StageName.SEMANTIC, error)
             return None
         if self._has_matched and view.fingerprint not in self._remembered:
-            settings = given_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
+            settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
             try:
                 encoder = open_encoder(settings.profile().encoder)
                 is_right = encoder is not None and encoder.fingerprint == view.fingerprint

@@ -76,7 +76,7 @@ def score_fusion(rankings: Sequence[Ranking], scaling: Scaling, limit: int | Non
             continue
         # Neighbors have decayed scores of the fusion itself: the best of them is no better than they say. And where all
         # documents are of one week, the oldest is about as new as the newest, and not worth nothing.
-        is_bounded = ranking.source in (Source.NEIGHBORS, Source.RECENCY)
+        is_bounded = ranking.source in (Source.NEIGHBORS, Source.RECENCY, Source.NAME)
         scores = scale_by_bounds(ranking) if is_bounded else scaling(ranking)
         for rank, (score, item) in enumerate(zip(scores, ranking.items, strict=True), start=1):
             shares.append((ranking.weight * score, ranking, rank, item))
@@ -137,6 +137,7 @@ def weigh_rankings(rankings: Sequence[Ranking], settings: Fusion) -> tuple[Ranki
         Source.KEYWORD: fusion.keyword_weight / total,
         Source.RECENCY: fusion.recency_weight if fusion.method == "blended" else 0.0,
         Source.NEIGHBORS: settings.neighbor_weight,
+        Source.NAME: 1.0,  # as much as the best of both searches
     }
     return share_weights(rankings, weights)
 

@@ -4,10 +4,14 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from pageindex.node import Node, Span
 from retriever.indexing.consent import FolderAccess
+from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
 from retriever.lexical.tokens import tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
+from retriever.searching.passage import find_passage
+from retriever.searching.reasons import find_question_words, list_reasons
 from retriever.settings.schema import DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
@@ -26,28 +30,35 @@ class HitSettings:
 
 
 def build_hits(
-    view: View, candidates: Sequence[Candidate], words: Collection[str], settings: HitSettings
+    view: View, candidates: Sequence[Candidate], question: str, words: Collection[str], settings: HitSettings
 ) -> tuple[Hit, ...]:
     """The hits of the candidates, in their order.
 
     Args:
         view: the index.
         candidates: best first.
+        question: as it was asked.
         words: the question's, as BM25 reads them.
         settings: how much of a section is shown.
     """
     ids = [candidate.node_id for candidate in candidates]
-    view.tree.load_nodes(ids)
+    beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
+    view.tree.load_nodes([*ids, *beside])
+    titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
+    fields = reading.fields(view.connection, set(keys.values()))
+    rarity = view.lexical.rarity(list(words))
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = view.tree.node(candidate.node_id)
-        assert node.span is not None, "only nodes with lines are ranked"
-        anchor = anchors.anchor(keys[node.id], node.span, node.text)
+        assert node.body_span is not None, "only nodes with lines are ranked"
+        anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words)
-        text = cut(node.text, settings.final_text_chars)
+        passage = find_passage(node, chunk, rarity)
+        text = cut_to_passage(node, passage.span, settings.final_text_chars)
+        whole = "\n".join((*node.breadcrumb, node.title, node.body))
         hits.append(
             Hit(
                 rank=rank,
@@ -55,19 +66,60 @@ def build_hits(
                 folder=anchors.folders[keys[node.id]],
                 file=node.path,
                 span=anchor.span,
+                passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=snippet(chunk.text if chunk else "", words, tokenize),
+                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, tokenize),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
-                text_cut=text != node.text,
+                text_cut=text != node.body,
                 score=candidate.score,
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
+                matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
+                words=find_question_words(question, words, whole),
+                reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
+                sentence=passage.sentence,
             )
         )
     return tuple(hits)
+
+
+def find_matched_fields(
+    view: View, node: Node, fields: Sequence[tuple[str, str]], words: Collection[str]
+) -> tuple[tuple[str, str], ...]:
+    """What of a document's front matter the scope names, or the question where the section is searched by it."""
+    is_named = view.part.names_field if view.part is not None else None
+    reader = find_reader(view.tree.sections(view.tree.document_key(node.id))) if fields else None
+    return tuple(
+        (key, value)
+        for key, value in fields
+        if (is_named and is_named(key, value))
+        or (reader is node and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
+    )
+
+
+def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> str:
+    """The chunk that matched, from its passage on; a row of a table comes with the table's header."""
+    if chunk is None or passage.first <= chunk.span.first or node.span is None:
+        return chunk.text if chunk else ""
+    lines = node.text.split("\n")
+    begin = top = passage.first - node.span.first
+    while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
+        top -= 1
+    return "\n".join([*lines[top : min(begin, top + 2)], *lines[begin : chunk.span.last - node.span.first + 1]])
+
+
+def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
+    """The section's text within its length: its beginning, or from the passage on where that would not be in it."""
+    if len(node.body) <= max_chars or node.span is None:
+        return cut(node.body, max_chars)
+    begin, lines = node.front_matter_lines, node.text.split("\n")
+    place = passage.first - node.span.first
+    if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:
+        return cut(node.body, max_chars)
+    return cut("\n".join(["…", *lines[place:]]), max_chars)
 
 
 def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:

@@ -71,3 +71,11 @@ def rank_by_distance_and_rank(hits: Iterable[tuple[str, ChunkHit]]) -> tuple[Ran
 def sort_ranked(items: Iterable[Ranked]) -> tuple[Ranked, ...]:
     """Best first, ties by node id."""
     return tuple(sorted(items, key=lambda item: (-item.score, item.node_id)))
+
+
+def first_of_each(items: Iterable[Ranked]) -> list[Ranked]:
+    """The items, best first, without those of a node that came before."""
+    best: dict[str, Ranked] = {}
+    for item in items:
+        best.setdefault(item.node_id, item)
+    return list(best.values())

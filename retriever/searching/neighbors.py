@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from pageindex.node import Node, NodeKind
 from retriever.searching.fusion import Fusion, fuse
-from retriever.searching.mapping import sort_ranked
+from retriever.searching.mapping import first_of_each, sort_ranked
 from retriever.searching.open_index import View
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
@@ -75,7 +75,10 @@ def add_neighbors(
         view.tree.load_nodes(hit.node_id for hit in hits)
         view.tree.load_links(hit.node_id for hit in hits)
         roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
-        return merge([find_neighbors(hits, view.tree, settings), roots])
+        found = merge([find_neighbors(hits, view.tree, settings), roots])
+        shown = (replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
+        taken = {hit.node_id for hit in hits}
+        return view.keep_allowed([item for item in first_of_each(shown) if item.node_id not in taken])
 
     if settings.neighbors == "merged":
         return [

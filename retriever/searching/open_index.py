@@ -4,8 +4,9 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,22 +14,29 @@ from pageindex.node import Node
 from pageindex.tree import DocumentTree
 from retriever.errors import SnapshotError
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_chroma, read_lexical_tokens
+from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
+from retriever.query import Scope
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
 from retriever.store.database import (
-    damaged,
-    identity,
+    identify_database,
+    make_damage_error,
     open_database,
     read_transaction,
     translate_sqlite_errors,
     verify_on_error,
 )
 from retriever.store.reading import link_sources
+from retriever.types import Ranked
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
-    from retriever.vectors.exact import VectorSearch
+    from retriever.lexical.spelling import Spellings
+    from retriever.searching.scope import Part, ScopeTables
+    from retriever.vectors.exact import ExactIndex, VectorSearch
+
+
+MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -47,8 +55,10 @@ class StoredTree:
         self._tree = DocumentTree()
         self._sections: dict[int, list[Node]] = {}
         self._document_keys: dict[str, int] = {}
+        self._keys: dict[str, int] = {}
         self._linked: set[str] = set()
         self._boilerplate: dict[str, float] = {}
+        self._holders: dict[str, str] = {}
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
@@ -56,6 +66,9 @@ class StoredTree:
         for stored in reading.nodes_of_documents(self._connection, new):
             self._tree.add(stored.node, stored.parent_id)
             self._document_keys[stored.node.id] = stored.document_key
+            self._keys[stored.node.id] = stored.key
+            if stored.holder_id:
+                self._holders[stored.node.id] = stored.holder_id
             self._sections.setdefault(stored.document_key, [])
             if stored.node.span:
                 self._sections[stored.document_key].append(stored.node)
@@ -92,9 +105,20 @@ class StoredTree:
         """The document that a loaded node belongs to."""
         return self._document_keys[node_id]
 
+    def keys(self, node_ids: Sequence[str]) -> list[int]:
+        """The keys of the nodes, which need not be loaded."""
+        new = [node_id for node_id in node_ids if node_id not in self._keys]
+        if new:
+            self._keys.update(reading.keys_of_nodes(self._connection, new))
+        return [self._keys[node_id] for node_id in node_ids]
+
     def node(self, node_id: str) -> Node:
         """A loaded node."""
         return self._tree.node(node_id)
+
+    def holder(self, node_id: str) -> str:
+        """The node that is shown for a loaded one: itself, where it has text of its own."""
+        return self._holders.get(node_id, node_id)
 
     def parent(self, node_id: str) -> Node | None:
         """The node that contains it; None for a file."""
@@ -131,7 +155,7 @@ class OpenIndex:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection = open_database(path)
-        self._identity = identity(path)
+        self._identity = identify_database(path)
         self._view: View | None = None
 
     @contextmanager
@@ -162,7 +186,7 @@ class OpenIndex:
             except SnapshotError as error:
                 self._close_view()
                 if substitute:  # then nothing but the rows can be at fault
-                    raise damaged(self.path, error) from error
+                    raise make_damage_error(self.path, error) from error
                 raise
 
     def number(self) -> int:
@@ -177,7 +201,7 @@ class OpenIndex:
 
     def _follow(self) -> None:
         """Opens the database anew when another one is in its place: an index may be moved away and made again."""
-        now = identity(self.path)
+        now = identify_database(self.path)
         if now != self._identity:
             self._close_view()
             connection = open_database(self.path)
@@ -206,7 +230,47 @@ class View:
     """The snapshot in force; 0 before the first."""
     substitute: bool
     """Whether index.sqlite stands in for the snapshot."""
+    whole: "View | None" = None
+    """The whole index, where this is a part of it."""
+    part: "Part | None" = None
+    """What of the index may be found; None for all of it."""
     _opened: list[Snapshot] = field(default_factory=list)
+    _parts: "dict[Scope, View]" = field(default_factory=dict)
+
+    def within(self, scope: Scope) -> "View":
+        """The part of this state that a scope leaves; the last few are kept.
+
+        Raises:
+            ScopeError: it names what is not there.
+        """
+        if scope not in self._parts:
+            from retriever.searching.scope import find_part
+
+            part = find_part(self, scope)
+            view = replace(self, whole=self, part=part)
+            # What all parts share; what a part finds is less.
+            view.__dict__ |= {"tree": self.tree, "fingerprint": self.fingerprint, "background": self.background}
+            view.__dict__["counts"] = replace(self.counts, documents=part.documents, sections=len(part.node_keys))
+            view.__dict__["lexical"] = self.lexical.restrict(part.rows)
+            self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
+        return self._parts[scope]
+
+    @cached_property
+    def scope_tables(self) -> "ScopeTables":
+        """What scopes are decided by."""
+        from retriever.searching.scope import ScopeTables
+
+        return ScopeTables(self.connection, self.lexical.keys)
+
+    def are_allowed(self, node_ids: Sequence[str]) -> list[bool]:
+        """Which of the nodes may be found."""
+        if self.part is None:
+            return [True] * len(node_ids)
+        return self.part.holds(self.tree.keys(node_ids))
+
+    def keep_allowed(self, items: Sequence[Ranked]) -> tuple[Ranked, ...]:
+        """Those of the items that may be found."""
+        return tuple(compress(items, self.are_allowed([item.node_id for item in items])))
 
     @cached_property
     def tree(self) -> StoredTree:
@@ -240,6 +304,14 @@ class View:
             return self._lexical_of_rows()
 
     @property
+    def spellings(self) -> "Spellings | None":
+        """The words of the documents; None where the snapshot has none that can be read: then nothing is mended."""
+        try:
+            return None if self.substitute else self._snapshot.spellings
+        except SnapshotError:
+            return None
+
+    @property
     def can_ask_chroma(self) -> bool:
         """Whether ChromaDB has the vectors of this state; it may have those of an older one, or none."""
         if not self.number or not self.fingerprint:
@@ -249,13 +321,18 @@ class View:
     @property
     def chroma(self) -> "VectorSearch":
         """The chunks' vectors in ChromaDB, or what stands in for it."""
-        return self.scan if self.substitute or not self.can_ask_chroma else self._snapshot.vectors
+        # Of a part, its graph would find too few: those that lie on the way to others are left out.
+        is_scan = self.substitute or self.part is not None or not self.can_ask_chroma
+        return self.scan if is_scan else self._snapshot.vectors
 
     @cached_property
-    def scan(self) -> "VectorSearch":
+    def scan(self) -> "ExactIndex":
         """The exact scan over the vectors of all texts."""
         from retriever.vectors.exact import ExactIndex
 
+        if self.whole is not None and self.part is not None:
+            scan = self.whole.scan
+            return scan.restrict(self.whole.scope_tables.texts_of(self.part.rows, scan.keys))
         keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
         return ExactIndex(keys, matrix)
 
@@ -270,8 +347,7 @@ class View:
         from retriever.lexical.bm25 import LexicalIndex, build_lexical
 
         with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-", ignore_cleanup_errors=True) as folder:
-            tokens = read_lexical_tokens(reading.rankable_nodes(self.connection))
-            build_lexical(Path(folder) / "lexical", tokens)
+            build_lexical(Path(folder) / "lexical", tokenize_texts(read_texts(self.connection)))
             return LexicalIndex.open(Path(folder) / "lexical")
 
     def close(self) -> None:

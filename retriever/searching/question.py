@@ -1,12 +1,74 @@
-"""A question as it is read: text, not empty, not endless."""
+"""A question as it is read: text, not empty, not endless, and the filters that stand in it.
 
+    oven in:daily -car "first week" tag:kitchen
+
+searches for `oven "first week"` in the folder daily, among the sections of documents with the tag kitchen that hold
+`first week` and not `car`. What could be something else stays text: quotation marks in code (`name="x"`, `f("x")`),
+`--flag`, `-x`. A `-word` that the documents themselves write with its dash, such as `-xzf`, is a flag: only who has the
+index can tell (`scope.py`), so it comes in `doubtful`.
+"""
+
+import re
 import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 from retriever.errors import QuestionError
+from retriever.query import Scope
 from retriever.trace import Recorder
 from retriever.types import StageName
 
 MAX_QUESTION_CHARS = 8_000  # a longer question is cut, and the answer says so: no search reads more
+EXAMPLE = 'hybrid_retrieve.py "oven in:daily tag:kitchen -car"'
+
+_KEYS = {"in": "folders", "tag": "tags", "since": "since", "until": "until", "where": "where"}
+_NEGATED = {"in": "not_folders", "tag": "not_tags"}
+MAX_PHRASES = 5  # a question with more quotations is a text with quotations, and they are words like others
+_QUOTES = r"""(?:"(?P<{0}1>[^"]*[^\W_][^"]*)"|[“„](?P<{0}2>[^“”„"]*[^\W_][^“”„"]*)[”“])"""
+_END = r"(?=[\s.,;!?)]|$)"
+# Each begins a word. In a filter a blank is quoted: `in:"my notes"`, `where:author="Ann Lee"`.
+_FILTER = re.compile(
+    rf"(?<!\S)(?P<negated>-?)(?:{_QUOTES.format('phrase')}{_END}|(?P<key>{'|'.join(_KEYS)}):"
+    rf"(?:{_QUOTES.format('quoted')}{_END}|(?P<name>[\w.-]+=){_QUOTES.format('value')}{_END}|(?P<bare>[^\s\"]\S*)))"
+)
+# Two letters or more, and nothing but words and their joints: no `-x`, `--flag`, `-1`, `-Dname=value`.
+_WITHOUT = re.compile(r"(?<!\S)-(?P<word>[^\W\d_]\w+(?:[.'\u2019_-]\w+)*)(?=[.,;!?)]*(?:\s|$))")
+_BEFORE_CODE = frozenset("=:({[,<>+")  # behind these a quotation mark opens a text of code
+
+
+@dataclass(frozen=True)
+class ReadQuestion:
+    """A question without its filters, and what they say."""
+
+    asked: str
+    """As it was written."""
+    scope: Scope
+    """What is certainly a filter."""
+    parts: tuple[tuple[str, str], ...]
+    """(text, `-word` behind it that may be a flag, or empty), in order."""
+
+    @cached_property
+    def doubtful(self) -> tuple[str, ...]:
+        """Words with a dash before them, each once: filters, unless the documents write them so."""
+        return tuple(dict.fromkeys(word for _, word in self.parts if word))
+
+    def settle(self, flags: Collection[str] = ()) -> tuple[str, Scope]:
+        """What is searched for, and where, when `flags` of the doubtful words are text.
+
+        Raises:
+            QuestionError: there are filters alone.
+        """
+        without = tuple(word for word in self.doubtful if word not in flags)
+        if not self.scope and not without:
+            return self.asked, self.scope
+        text = "".join(f"{text}-{word}" if word in flags else text for text, word in self.parts)
+        question = " ".join(text.split())
+        if not any(sign.isalnum() for sign in question):
+            given = " ".join(self.asked.split())
+            raise QuestionError(f"{given!r} says where to look, and not for what; add words, as in: {EXAMPLE}")
+        return question, self.scope + Scope(without=without)
 
 
 def clean_question(question: str, recorder: Recorder) -> str:
@@ -21,3 +83,56 @@ def clean_question(question: str, recorder: Recorder) -> str:
     if len(text) > MAX_QUESTION_CHARS:
         recorder.degrade(StageName.QUESTION, f"only its first {MAX_QUESTION_CHARS:,} characters were read")
     return text[:MAX_QUESTION_CHARS]
+
+
+def read_question(asked: str) -> ReadQuestion:
+    """The question and its filters; a question that is one word alone is searched for, whatever it begins with."""
+    if len(asked.split()) < 2 and asked.startswith("-") and not _FILTER.match(asked):
+        return ReadQuestion(asked, Scope(), ((asked, ""),))
+    given: dict[str, list[str]] = {part.name: [] for part in fields(Scope)}
+    pieces, place = [], 0
+    for found in _FILTER.finditer(asked):
+        before = asked[place : found.start()]
+        phrase = found["phrase1"] or found["phrase2"]
+        if not phrase or found["negated"]:
+            name, value = ("without", phrase) if phrase else _read_filter(found)
+            given[name].append(value)
+            pieces.append(before)
+            place = found.end()
+        elif (asked[: found.start()].rstrip()[-1:] or " ") not in _BEFORE_CODE:
+            given["phrases"].append(phrase)
+    if len(given["phrases"]) > MAX_PHRASES:
+        given["phrases"] = []
+    rest = "".join((*pieces, asked[place:]))
+    parts, place = [], 0
+    for word in _WITHOUT.finditer(rest):
+        parts.append((rest[place : word.start()], word["word"]))
+        place = word.end()
+    return ReadQuestion(asked, make_scope(given), (*parts, (rest[place:], "")))
+
+
+def phrase_flag(word: str) -> str:
+    """What is said of a word that was no filter, because the documents write it as a flag."""
+    return f'-{word} was searched for: documents write it so; to leave out sections with the word, write -"{word}"'
+
+
+def make_scope(given: Mapping[str, Sequence[str]]) -> Scope:
+    """The scope with these values, each field's once; of days, the one that was given last."""
+    values: dict[str, Any] = {}
+    for part in fields(Scope):
+        listed = tuple(dict.fromkeys(given.get(part.name, ())))
+        values[part.name] = listed if isinstance(part.default, tuple) else "".join(listed[-1:])
+    return Scope(**values)
+
+
+def _read_filter(found: re.Match[str]) -> tuple[str, str]:
+    """The field of the scope, and the value."""
+    value = found["quoted1"] or found["quoted2"] or ""
+    if found["name"]:
+        value = found["name"] + (found["value1"] or found["value2"])
+    elif not value:
+        value = found["bare"].rstrip(",;!?)") or found["bare"]
+    key = found["key"]
+    if found["negated"] and key not in _NEGATED:
+        raise QuestionError(f"-{key}: has no meaning; -in: and -tag: leave out a folder or a tag")
+    return (_NEGATED if found["negated"] else _KEYS)[key], value

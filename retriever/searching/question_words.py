@@ -88,7 +88,7 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node]) -> float:
     apart = set(pairs)
     for section in sections:
         titles = "\n".join((*section.breadcrumb, section.title))
-        text = f"{titles}\n\n{section.text[:MOST_READ]}"
+        text = f"{titles}\n\n{section.body[:MOST_READ]}"
         near = _find_near(apart, text)
         for passage in _BLANK_LINE.split(text) if near else ():
             apart -= _find_together(near, passage)

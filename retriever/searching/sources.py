@@ -7,6 +7,7 @@ for each text (`semantic_per_query`, `keyword_per_query`).
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Literal
 
 from retriever.errors import SnapshotError
@@ -17,6 +18,7 @@ from retriever.searching.late_interaction import max_similarities
 from retriever.searching.mapping import (
     ChunkHit,
     find_node,
+    first_of_each,
     rank_by_best_chunk,
     rank_by_distance_and_rank,
     sort_ranked,
@@ -141,13 +143,17 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
     stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
     view.tree.load(chunk.document_key for chunk in stored.values())
     found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
+    if view.part is not None:
+        found = list(compress(found, view.are_allowed([chunk.node_id for _, chunk in found])))
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
     hits = []
     for similarity, chunk in found[:limit]:
         hit = ChunkHit(chunk.span, (), similarity)
         node = find_node(hit, view.tree.sections(chunk.document_key))
         if node is not None:
-            hits.append((node.id, hit))
+            holder = view.tree.holder(node.id)
+            # Where another section is shown, no line of it is what matched.
+            hits.append((holder, hit if holder == node.id else ChunkHit(None, (), similarity)))
     return hits
 
 
@@ -215,8 +221,10 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
             covered = view.lexical.coverage(words[query.text], keys)
             coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
         evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(keys)
-        ids = reading.ids_of_nodes(view.connection, keys)
-        items = [Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)]
+        ids = reading.shown_ids(view.connection, keys)
+        items = first_of_each(
+            Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
+        )
         ranked = penalize_boilerplate(view, items, settings.page_prior)
         rankings.append(Ranking(Source.KEYWORD, "bm25", settings.keyword_weight * share, ranked, result.ceiling))
         results.append(result)

@@ -38,13 +38,9 @@ ON_EVERY_ANSWER = {
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server listens, and the token that it asks for."""
-
-    host: str
-    """The address or name that it is bound to."""
+    host: str  # the address or name that it is bound to
     port: int
-    token: str = ""
-    """The bearer token that every request must carry; empty: none is needed."""
+    token: str = ""  # the bearer token that every request must carry; empty: none is needed
 
     @property
     def authorities(self) -> frozenset[str]:
@@ -61,21 +57,14 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much requests may ask for."""
-
-    header_bytes: int = 16_384
-    """All names and values together."""
+    header_bytes: int = 16_384  # all names and values together
     headers: int = 64
     body_bytes: int = 1_000_000
-    stall_seconds: float = 2.0
-    """Without a byte of a request that has begun."""
-    body_seconds: float = 10.0
-    """For the whole body to arrive."""
+    stall_seconds: float = 2.0  # without a byte of a request that has begun
+    body_seconds: float = 10.0  # for the whole body to arrive
     answer_bytes: int = 4_000_000
-    seconds: float = 150.0
-    """For the whole answer: a language model that is loaded first may take 90."""
-    at_once: int = 64
-    """Whole requests that are being answered at the same time; for others it is told to come again."""
+    seconds: float = 150.0  # for the whole answer: a language model that is loaded first may take 90
+    at_once: int = 64  # whole requests that are being answered at the same time; for others it is told to come again
 
 
 DEFAULT_LIMITS = Limits()
@@ -83,15 +72,11 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered."""
-
     status: int
-    reason: str
-    """For the client: nothing in it comes from this machine."""
+    reason: str  # for the client: nothing in it comes from this machine
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
     async def send(self, send: "Send") -> None:
-        """Answers the request with it."""
         body = json.dumps({"error": self.reason}).encode()
         headers = [
             (b"content-type", b"application/json"),
@@ -120,11 +105,10 @@ FAILED = Refusal(500, "this is a bug; the server's standard error says more")
 
 
 class RequestGuard:
-    """An ASGI application that lets in what may come in, and bounds what it costs.
+    """An ASGI application that lets in what may come in, and bounds what it costs."""
 
-    A request takes one of the `at_once` places only from the end of its body to the end of the application's work: a
-    client that is slow to send or to read keeps no other one out.
-    """
+    # A request takes one of the `at_once` places only from the end of its body to the end of the application's work: a
+    # client that is slow to send or to read keeps no other one out.
 
     def __init__(self, app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
         self.app = app
@@ -236,15 +220,7 @@ def bracket(host: str) -> str:
 def find_refusal(
     method: str, target: bytes, headers: Headers, address: ServerAddress, limits: Limits
 ) -> Refusal | None:
-    """Why a request is not let in, by its first lines alone; None when it is.
-
-    Args:
-        method: as it was sent.
-        target: the request's target without its query.
-        headers: all of them.
-        address: the server that it was sent to.
-        limits: how large they may be.
-    """
+    """Why a request is not let in, by its first lines alone; None when it is. `target` has no query."""
     given = list(headers)
     if len(given) > limits.headers or sum(len(name) + len(value) for name, value in given) > limits.header_bytes:
         return LARGE_HEADERS
@@ -262,7 +238,6 @@ def find_refusal(
 
 
 def read_header(headers: Headers, name: bytes) -> list[str]:
-    """Every value of a header."""
     return [value.decode("latin-1") for key, value in headers if key == name]
 
 
@@ -274,11 +249,9 @@ def refuse_host(hosts: list[str], address: ServerAddress) -> Refusal | None:
 
 
 def refuse_origin(headers: Headers, method: str) -> Refusal | None:
-    """An Origin must be the place that Host names; programs send none.
-
-    A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody follows
-    from another page is let in: the page that it stands on does not see the answer.
-    """
+    """An Origin must be the place that Host names; programs send none."""
+    # A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody
+    # follows from another page is let in: the page that it stands on does not see the answer.
     origins = read_header(headers, b"origin")
     if origins:
         own = [f"http://{host}".lower() for host in read_header(headers, b"host")]

@@ -54,11 +54,6 @@ EVERYWHERE = frozenset({"", "0.0.0.0", "::", "[::]", "*"})
 
 
 def check_host(host: str, token: str) -> None:
-    """Refuses an address that would be open to others.
-
-    Raises:
-        UsageError: with what to give instead.
-    """
     if host in EVERYWHERE:
         raise UsageError(f"--host {host!r} is every address of this machine; name the one that clients will use")
     if not is_loopback(host) and not token:
@@ -69,11 +64,7 @@ def check_host(host: str, token: str) -> None:
 
 
 def read_token(path: Path) -> str:
-    """The bearer token in a file; a new one, readable by its owner alone, where there is no such file.
-
-    Raises:
-        UsageError: others can read the file, or what it holds is no token.
-    """
+    """The bearer token in a file; a new one, readable by its owner alone, where there is no such file."""
     with contextlib.suppress(FileExistsError):
         number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(number, "w", encoding="ascii") as file:
@@ -87,11 +78,7 @@ def read_token(path: Path) -> str:
 
 
 def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
-    """A socket that listens; port 0 is any free one.
-
-    Raises:
-        ServingError: the port is taken, or the address is not this machine's.
-    """
+    """A socket that listens; port 0 is any free one. ServingError when that is not possible."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server((str(address[0]), port), family=family)
@@ -109,14 +96,14 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     routes: list[BaseRoute] = []
     parts: list[Starlette] = []
     if mcp:
-        from retriever.serving.mcp_server import mcp_app
+        from retriever.serving.mcp_server import make_mcp_app
 
-        parts.append(mcp_app(index))
+        parts.append(make_mcp_app(index))
         routes.extend(parts[-1].routes)
     if web:
-        from retriever.serving.web import web_app
+        from retriever.serving.web import make_web_app
 
-        parts.append(web_app(index))
+        parts.append(make_web_app(index))
         routes.append(Mount("/", parts[-1]))
 
     @asynccontextmanager
@@ -135,7 +122,6 @@ def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress, limits:
 
 
 def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> uvicorn.Server:
-    """A server of the application behind the guard, which does not listen yet."""
     config = uvicorn.Config(
         RequestGuard(app, address, limits),
         loop="asyncio",
@@ -155,33 +141,36 @@ def make_server(app: "ASGIApp", address: ServerAddress, limits: Limits = DEFAULT
 
 
 class WatchedProtocol(H11Protocol):
-    """HTTP/1.1 by uvicorn and h11; closes a connection whose client keeps it waiting, which uvicorn does not.
+    """HTTP/1.1 by uvicorn and h11; closes a connection whose client keeps it waiting, which uvicorn does not."""
 
-    The body of a request is the guard's concern: it knows what is still to come, and answers 408.
-    """
+    # The body of a request is the guard's concern: it knows what is still to come, and answers 408.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn declares it
-        """A connection begins; where there are too many, another one ends."""
         super().connection_made(transport)
         self._moved = self.loop.time()  # when the client last sent or took something
         self._head_begun: float | None = None
         self._unsent = 0
         self._watching = self.loop.call_later(WATCH_SECONDS, self._watch)
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+        if len(self.connections) <= MAX_CONNECTIONS:
+            return
+        # Those that have waited longest are closed, of the peer that keeps the most of them waiting.
+        by_peer: dict[str, list[WatchedProtocol]] = {}
+        for other in self.connections:
+            if isinstance(other, WatchedProtocol) and other is not self and other._waits_for_client:
+                by_peer.setdefault(other.client[0] if other.client else "", []).append(other)
+        greediest = max(by_peer.values(), key=len, default=[])
+        for other in sorted(greediest, key=lambda other: other._moved)[:ROOM]:
+            other.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request."""
         self._moved = self.loop.time()
         super().data_received(data)
 
     def on_response_complete(self) -> None:
-        """An answer is out; the time for the next request begins."""
         self._moved = self.loop.time()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection has ended."""
         self._watching.cancel()
         super().connection_lost(exc)
 
@@ -190,16 +179,6 @@ class WatchedProtocol(H11Protocol):
         """Whether a request or a part of it is to come, or an answer is out that the client has to take."""
         to_come = self.conn.their_state in {h11.IDLE, h11.SEND_BODY}
         return to_come or self.cycle is None or self.cycle.response_complete
-
-    def _make_room(self) -> None:
-        """Closes the connections that have waited longest, of the peer that keeps the most of them waiting."""
-        by_peer: dict[str, list[WatchedProtocol]] = {}
-        for other in self.connections:
-            if isinstance(other, WatchedProtocol) and other is not self and other._waits_for_client:
-                by_peer.setdefault(other.client[0] if other.client else "", []).append(other)
-        greediest = max(by_peer.values(), key=len, default=[])
-        for other in sorted(greediest, key=lambda other: other._moved)[:ROOM]:
-            other.transport.abort()
 
     def _watch(self) -> None:
         """Closes the connection when its client has been silent for too long; looks again in a moment."""

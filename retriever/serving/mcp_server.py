@@ -58,6 +58,8 @@ PARENT_CHECK_S = 0.5
 
 # What an agent is told of an error that it cannot mend itself, by the kind of error; the first one that fits counts.
 NEXT_STEPS: dict[type[Exception], str] = {
+    errors.NotIndexedError: "the folder that the server was started in is not indexed; ask the user to run there: "
+    "hybrid_retrieve.py index . (or to start it with --index NAME)",
     errors.NoIndexError: "nothing is indexed; ask the user to run: hybrid_retrieve.py index FOLDER",
     errors.IndexVersionError: "the index is of a newer version; ask the user to update hybrid-retrieve",
     errors.IndexLockedError: "another process is writing to the index; call again in a moment",
@@ -69,7 +71,6 @@ NEXT_STEPS: dict[type[Exception], str] = {
 
 
 def make_mcp_server(index: "ServedIndex") -> Server:
-    """A server over that index; nothing of it is opened before the first call."""
     limiter = anyio.CapacityLimiter(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
@@ -91,16 +92,32 @@ def make_mcp_server(index: "ServedIndex") -> Server:
     async def on_read_resource(_: Any, given: types.ReadResourceRequestParams) -> types.ReadResourceResult:  # noqa: ANN401 - as above
         return await run_in_thread(partial(read_resource, index, given.uri))
 
-    return Server(
-        "hybrid-retrieve",
+    return _Server(
+        index,
         version=version("hybrid-retrieve"),
         title="Hybrid Retrieve",
-        instructions=INSTRUCTIONS,
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
         on_list_resources=on_list_resources,
         on_read_resource=on_read_resource,
     )
+
+
+class _Server(Server):
+    """Its instructions name what is indexed when a client asks for them."""
+
+    def __init__(self, index: "ServedIndex", **given: Any) -> None:  # noqa: ANN401 - as the SDK has them
+        self._index = index
+        super().__init__("hybrid-retrieve", **given)
+
+    @property
+    def instructions(self) -> str:
+        """What every client is told, then what is indexed."""
+        return str(make_sendable(f"{INSTRUCTIONS}\n{self._index.describe()}".strip()))
+
+    @instructions.setter
+    def instructions(self, _: str | None) -> None:
+        """The SDK sets it once."""
 
 
 def list_tools() -> list[types.Tool]:
@@ -143,7 +160,8 @@ def make_sendable(content: Any) -> Any:  # noqa: ANN401 - JSON
 def describe_error(error: Exception) -> str:
     """What an agent is told of an error: what it asked wrongly, in full; else no path and no detail of this machine."""
     if isinstance(error, errors.UnknownReferenceError):
-        return str(make_sendable(f"{error.message}; outline() shows what is"))
+        hint = "outline() shows what is" if isinstance(error.hint, errors.Command) else error.hint
+        return str(make_sendable(f"{error.message}; {hint}"))
     if isinstance(error, UsageError | NotReadyError):
         return str(make_sendable(str(error)))
     log.error("%s", error, exc_info=not isinstance(error, RetrieverError))
@@ -154,11 +172,7 @@ def describe_error(error: Exception) -> str:
 
 
 def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResult:
-    """Some of the resources, by path; the cursor is the number of documents before.
-
-    Raises:
-        UsageError: the cursor is no such number.
-    """
+    """Some of the resources, by path; the cursor, else UsageError, is the number of documents before."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
         raise UsageError("this cursor is none of this server's; list the resources without it")
     first = int(cursor or 0)
@@ -185,11 +199,7 @@ def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResu
 
 
 def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
-    """The text of a resource.
-
-    Raises:
-        UsageError: there is no such resource, or it is too large to be sent whole.
-    """
+    """The text of a resource; UsageError when there is none, or it is too large to be sent whole."""
     from retriever.browse import load_tree, read_excerpt
 
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
@@ -213,7 +223,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
 # HTTP: one POST for each message, one JSON answer, no sessions to keep.
 
 
-def mcp_app(index: "ServedIndex") -> Starlette:
+def make_mcp_app(index: "ServedIndex") -> Starlette:
     """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
     app = make_mcp_server(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
@@ -260,11 +270,9 @@ def serve_stdio(index: "ServedIndex") -> None:
 
 
 async def _serve_stdio(server: Server) -> None:
-    """The SDK's transport, with an answer to each line that is no message, and to each request before the input ends.
-
-    The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
-    While it serves, what others print goes to standard error, and their standard input is empty.
-    """
+    """The SDK's transport, with an answer to each line that is no message, and to each request before the end."""
+    # The SDK passes over such lines, and cancels what is still at work. Both streams lead through here to change that.
+    # While it serves, what others print goes to standard error, and their standard input is empty.
     waiting: set[object] = set()
     to_server, server_reads = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     server_writes, from_server = anyio.create_memory_object_stream[SessionMessage](0)
@@ -324,7 +332,6 @@ class BoundedLines(io.TextIOWrapper):
 
 
 def _refuse_line(error: Exception) -> types.JSONRPCError:
-    """The answer to a line that is no message, with its id if it has one."""
     mistakes = error.errors(include_url=False) if isinstance(error, ValidationError) else []
     if any(mistake["type"] == "json_invalid" for mistake in mistakes):
         code, reason = types.PARSE_ERROR, f"no JSON of at most {MAX_LINE_CHARS:,} characters, or nested too deeply"

@@ -5,18 +5,22 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import NotReadyError, UsageError
+from retriever.display.sanitize import code
+from retriever.errors import NotReadyError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from retriever.retriever import Retriever
 
 # How long a caller waits for documents that are indexed for the first time; clients give up after 60.
@@ -27,38 +31,25 @@ MAX_OPEN = 8
 
 @dataclass(slots=True)
 class _Entry:
-    """A retriever that is open, or will be."""
-
     opened: "Future[Retriever]" = field(default_factory=Future)
-    users: int = 0
-    """How many use it, or wait for it."""
-    is_discarded: bool = False
-    """Whether it is closed after its last user."""
+    users: int = 0  # how many use it, or wait for it
+    is_discarded: bool = False  # whether it is closed after its last user
 
     @property
     def has_failed(self) -> bool:
-        """Whether it could not be opened."""
         return self.opened.done() and self.opened.exception() is not None
 
     def close(self) -> None:
-        """Closes it, if it is open."""
         if self.opened.done() and not self.has_failed:
             self.opened.result().close()
 
 
 class RetrieverPool(Closing):
-    """Keeps retrievers open, the ones used last; safe to share between threads.
-
-    When more than `max_open` are open, the one that was used longest ago and is not in use is closed.
-
-    Args:
-        max_open: how many may stay open.
-        wait_s: how long `borrow` waits for one that is being opened, in seconds; None: as long as it takes.
-    """
+    """Keeps `max_open` retrievers open, those used last; safe to share between threads."""
 
     def __init__(self, max_open: int = MAX_OPEN, wait_s: float | None = None) -> None:
+        # What indexes documents while it opens a retriever reports here; who waits is told of it.
         self.progress = LastProgress()
-        """What indexes documents while it opens a retriever reports here; who waits is told of it."""
         self._max_open = max_open
         self._wait_s = wait_s
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()  # the one used last at the end
@@ -68,16 +59,7 @@ class RetrieverPool(Closing):
 
     @contextmanager
     def borrow(self, key: Hashable, open_retriever: "Callable[[], Retriever]") -> "Iterator[Retriever]":
-        """A retriever that stays open for the block, at least.
-
-        Args:
-            key: everything that the retriever depends on.
-            open_retriever: opens it where none is open for that key; one at a time, in a thread of its own.
-
-        Raises:
-            NotReadyError: it is still being opened; that goes on, and the next call may find it open.
-            Exception: what `open_retriever` raises; the next call tries again.
-        """
+        """The retriever of a key, everything that it depends on; NotReadyError if it is not open after `wait_s`."""
         self._freed_memory.give_back()
         with self._lock:
             entry = self._entries.get(key)
@@ -115,7 +97,6 @@ class RetrieverPool(Closing):
                     entry.close()
 
     def close(self) -> None:
-        """Closes every retriever that is open."""
         with self._lock:
             for entry in self._entries.values():
                 entry.close()
@@ -132,23 +113,20 @@ class RetrieverPool(Closing):
 class ServedIndex(Closing):
     """One index under every profile that clients may name; each is opened when it is first asked for.
 
-    Args:
-        docs: folders to index first, only what changed; empty for those of the index.
-        index: its folder; as in `open_retriever`.
-        profile: the one that is meant when none is named: a name or a file.
-        settings: over those of every profile, nested as in a profile file.
-        wait_s: how long `retriever` waits for one that is being opened, in seconds.
+    `about` is what the user says of the documents, in a line, for `describe`.
     """
 
     def __init__(
         self,
-        docs: tuple[str, ...] = (),
+        docs: Sequence[str] = (),
         index: str | None = None,
         profile: str = DEFAULT_PROFILE,
         settings: Mapping[str, Any] | None = None,
         wait_s: float = OPENING_SECONDS,
+        about: str = "",
     ) -> None:
         self.profile = profile
+        self._about = about
         self._docs = docs
         self._index = index
         self._settings = dict(settings or {})
@@ -156,17 +134,7 @@ class ServedIndex(Closing):
 
     @contextmanager
     def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Iterator[Retriever]":
-        """The retriever of a profile, open for the block; the first one loads what it needs, and indexes `docs`.
-
-        Args:
-            profile: a profile's name, never a file: it comes from a client. Empty for the index's own.
-            settings: over those that were given when this object was made.
-
-        Raises:
-            UsageError: there is no such profile.
-            NotReadyError: the documents are still being indexed; that goes on.
-            RetrieverError: the kinds of `open_retriever`; the next call tries again.
-        """
+        """The open retriever of a profile (a name, never a file; empty: the index's own), or NotReadyError."""
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         name, given = profile or self.profile, settings or {}
@@ -175,18 +143,43 @@ class ServedIndex(Closing):
 
     def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
         from retriever.api import open_retriever
-        from retriever.indexing.request import absolute, find_index
 
-        place = find_index([absolute(folder) for folder in self._docs], self._index)
         retriever = open_retriever(
             self._docs, self._index, profile, merge(self._settings, settings), self._pool.progress
         )
         # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
-        self._docs, self._index = (), str(place)
+        self._docs, self._index = (), str(retriever.path)
         return retriever
 
+    def _place(self) -> "Path":
+        from retriever.indexing.places import find_index
+        from retriever.indexing.request import absolute
+
+        return find_index([absolute(folder) for folder in self._docs], self._index).index
+
+    def describe(self) -> str:
+        """What is indexed, in a few lines for an agent; opens and indexes nothing but index.sqlite."""
+        from retriever.indexing.consent import read_named_folders
+        from retriever.overview import read_overview, write_overview
+        from retriever.store.database import open_database, read_transaction, translate_sqlite_errors
+
+        try:
+            place = self._place()
+            with (
+                translate_sqlite_errors(place),
+                closing(open_database(place)) as connection,
+                read_transaction(connection),
+            ):
+                overview = read_overview(connection, read_named_folders(place).folders)
+        except RetrieverError:  # there is none yet, or none that can be used: the first call says what to do
+            overview = None
+        if overview is not None and overview.documents:
+            return write_overview(overview, self._about)
+        names = ", ".join(code(PurePath(folder).name) for folder in self._docs)
+        waiting = f"The first call indexes {names}." if names else ""
+        return "\n".join(filter(None, [waiting, f"About them: {self._about}" if self._about else ""]))
+
     def close(self) -> None:
-        """Closes every retriever that is open."""
         self._pool.close()
 
 
@@ -197,15 +190,12 @@ class LastProgress:
         self._stage, self._total, self._unit, self._done = "", 0, "", 0
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        """A stage begins."""
         self._stage, self._total, self._unit, self._done = stage, total, unit, 0
 
     def advance(self, stage: str, done: int) -> None:
-        """A part of it is done."""
         self._done = done
 
     def finish(self, stage: str) -> None:
-        """It is over."""
         self._done = self._total
 
     def __str__(self) -> str:
@@ -214,11 +204,10 @@ class LastProgress:
 
 
 class _FreedMemory:
-    """Memory that was freed goes back to the system, also where many threads took it.
+    """Memory that was freed goes back to the system, also where many threads took it."""
 
-    glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came to
-    hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
-    """
+    # glibc gives each thread an arena of its own and keeps what is freed in it: a server whose threads take turns came
+    # to hold twice what it uses (docs/agents.md). Other C libraries give it back by themselves; there nothing is done.
 
     def __init__(self) -> None:
         self._given_back = time.monotonic()

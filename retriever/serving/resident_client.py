@@ -31,7 +31,9 @@ SILENT_S = 5.0
 # The folder `retriever` of this installation.
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib costs 10 ms
 VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
-OWN_FLAGS = frozenset({"--help", "--version", "--batch", "--run"})  # of an `ask` that answers no single question
+OWN_FLAGS = frozenset(
+    {"--help", "--help-all", "--version", "--batch", "--run"}
+)  # of an `ask` that answers no single question
 NOTE = "note: the resident process {what}; asked without it (see it with `status`, end it with `serve --stop`)\n"
 
 Message = dict[str, Any]
@@ -52,12 +54,10 @@ class GoneError(ConversationError):
 
 
 class ResidentPaths:
-    """The files of the resident process of one user and one installation of the program.
+    """The files of the resident process of one user and one installation of the program."""
 
-    They are in `hybrid-retrieve/` below XDG_RUNTIME_DIR; without it, or where that path is too long for a socket, in a
-    folder of /tmp that is named by the user's number.
-    """
-
+    # They are in `hybrid-retrieve/` below XDG_RUNTIME_DIR; without it, or where that path is too long for a socket, in
+    # a folder of /tmp that is named by the user's number.
     def __init__(self, environment: Mapping[str, str]) -> None:
         # The name is new with each incompatible change of the messages, so that no old process is asked.
         name = f"resident-2-{zlib.crc32(os.fsencode(PACKAGE + sys.prefix)):08x}"
@@ -69,10 +69,8 @@ class ResidentPaths:
             folder = f"/tmp/hybrid-retrieve-{user_id()}-{zlib.crc32(os.fsencode(folder)):08x}"
         self.folder = folder
         self.socket = f"{folder}/{name}.sock"
-        self.lock = f"{folder}/{name}.lock"
-        """Held by the process that listens."""
-        self.pid = f"{folder}/{name}.pid"
-        """Holds the id of that process."""
+        self.lock = f"{folder}/{name}.lock"  # held by the process that listens
+        self.pid = f"{folder}/{name}.pid"  # holds the id of that process
         self.log = f"{folder}/{name}.log"
 
     def is_private(self) -> bool:
@@ -85,15 +83,7 @@ class ResidentPaths:
 
 
 def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, Chunks] | None:
-    """Lets the resident process run a command line.
-
-    Args:
-        words: the command line's arguments.
-        commands: the names of all commands of the program.
-
-    Returns:
-        the exit status and the output; None when this process has to run the command line.
-    """
+    """Lets the resident process run a command line: the exit status and the output, or None to run it here."""
     if not is_question(words, commands) or read_mode(words, os.environ) == "never":
         return None
     if sys.stdout is None or sys.stderr is None:
@@ -130,7 +120,6 @@ def ask_resident(words: Sequence[str], commands: Collection[str]) -> tuple[int, 
 
 
 def is_question(words: Sequence[str], commands: Collection[str]) -> bool:
-    """Whether a command line asks one question; `commands` are the names of all commands."""
     first = next((word for word in words if word not in VERBOSITY_FLAGS), "")
     is_ask = bool(first) and (first == "ask" or first not in commands)
     return is_ask and not any(word.split("=", 1)[0] in OWN_FLAGS for word in words)
@@ -147,12 +136,7 @@ def read_mode(words: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 def talk(paths: ResidentPaths, request: Message) -> Message:
-    """Sends a request to the resident process and waits for its reply.
-
-    Raises:
-        NoResidentError: there is none.
-        ConversationError: it hangs, or ended in the middle.
-    """
+    """The resident process's reply; NoResidentError, or ConversationError when it hangs or ended in the middle."""
     if not hasattr(socket, "AF_UNIX") or not paths.is_private():
         raise NoResidentError("there is no private folder with a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -173,11 +157,6 @@ def talk(paths: ResidentPaths, request: Message) -> Message:
 
 
 def send_message(connection: socket.socket, message: Message) -> None:
-    """Sends a message.
-
-    Raises:
-        ConversationError: the other side does not read it in time, or is gone.
-    """
     try:
         connection.sendall(json.dumps(message).encode("ascii") + b"\n")
     except TimeoutError as error:
@@ -187,15 +166,7 @@ def send_message(connection: socket.socket, message: Message) -> None:
 
 
 def read_message(lines: BinaryIO, max_bytes: int) -> Message:
-    """The next message.
-
-    Args:
-        lines: what the other side sends.
-        max_bytes: of the message; a longer one is refused.
-
-    Raises:
-        ConversationError: none comes in time, or it is no message.
-    """
+    """The next message; ConversationError when none comes in time, or it is none or larger than `max_bytes`."""
     try:
         line = lines.readline(max_bytes + 1)
     except TimeoutError as error:
@@ -229,10 +200,7 @@ def user_id() -> int:
 
 
 def program_identity() -> str:
-    """A text that differs when the sources of this program, its packages or its Python do.
-
-    It is made of the names, sizes and times of the sources and of the folder of installed packages, in 2 ms.
-    """
+    """A text that differs when this program, its packages or its Python do: of names, sizes and times, in 2 ms."""
     root = os.path.dirname(PACKAGE)  # noqa: PTH120 - as above
     packages = next((path for path in sys.path if path.endswith("-packages")), sys.prefix)
     found = [(path, os.stat(path)) for path in (f"{root}/hybrid_retrieve.py", packages) if os.path.exists(path)]  # noqa: PTH110, PTH116 - as above

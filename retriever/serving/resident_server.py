@@ -64,7 +64,6 @@ class StreamFacts:
     line_buffering: bool
 
     def open(self, raw: io.RawIOBase) -> TextIO:
-        """A stream of text that writes to `raw` in this way."""
         buffer = io.BufferedWriter(raw)
         return io.TextIOWrapper(
             buffer, encoding=self.encoding, errors="backslashreplace", line_buffering=self.line_buffering
@@ -75,25 +74,16 @@ class StreamFacts:
 class Call:
     """A command line, and everything that its result depends on, apart from files."""
 
-    words: tuple[str, ...]
-    """The arguments."""
-    program_name: str
-    """As error messages name the program."""
-    folder: str
-    """The current one."""
+    words: tuple[str, ...]  # the arguments
+    program_name: str  # as error messages name the program
+    folder: str  # the current one
     environment: Mapping[str, str]
-    columns: int
-    """Of the terminal; 0 where there is none."""
+    columns: int  # of the terminal; 0 where there is none
     stdout: StreamFacts
     stderr: StreamFacts
 
 
 def parse_call(message: Message) -> Call:
-    """The call in a client's message.
-
-    Raises:
-        ConversationError: something is missing, of a wrong type, or an encoding that this process cannot write.
-    """
 
     def text(value: object) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -144,17 +134,9 @@ class _RecordedStream(io.RawIOBase):
 
 @contextmanager
 def impersonate(call: Call) -> Iterator[Chunks]:
-    """Gives this process the folder, the environment and the streams of the call, until the block ends.
-
-    One block at a time. Afterwards the process is in the root folder, so that no other one is kept in use, and it keeps
-    the environment, which the next call changes to its own.
-
-    Yields:
-        what the two streams wrote, in the order in which it would have left the process.
-
-    Raises:
-        OSError: the folder cannot be entered.
-    """
+    """Gives this process a call's folder, environment and streams; yields what the streams wrote, in its order."""
+    # One block at a time. Afterwards the process is in the root folder, so that no other one is kept in use, and it
+    # keeps the environment, which the next call changes to its own.
     os.chdir(call.folder)
     columns = call.environment.get("COLUMNS", "")  # as `shutil.get_terminal_size`, which would ask our terminal
     if not (columns.isdecimal() and int(columns) > 0):
@@ -181,11 +163,7 @@ def impersonate(call: Call) -> Iterator[Chunks]:
 
 
 class Listener:
-    """A Unix socket that listens, and the lock that makes it the only one of its user and installation.
-
-    Raises:
-        ServingError: another process listens already, the folder is open to others, or there are no Unix sockets.
-    """
+    """A Unix socket that listens, and the lock that makes it the only one of its user and installation."""
 
     def __init__(self, paths: ResidentPaths) -> None:
         from filelock import FileLock, Timeout
@@ -230,7 +208,6 @@ class Listener:
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Lets go of everything; another process may listen."""
         self.stop()
         self.socket.close()
         self._lock.release()
@@ -242,27 +219,14 @@ Outcome = tuple[int, Chunks] | str
 
 @dataclass
 class Job:
-    """A call on its way through the queue."""
-
     call: Call
     result: Future[Outcome] = field(default_factory=Future)
     queued: float = field(default_factory=time.monotonic)
-    begun: float = 0.0
-    """By time.monotonic(); 0 before."""
+    begun: float = 0.0  # by time.monotonic(); 0 before
 
 
 class ResidentServer:
-    """Answers until it is told to leave, or no question comes any more.
-
-    Args:
-        answer: runs a call.
-        paths: where it listens.
-        answer_seconds: how long the answer of now may take at most; asked again and again.
-        idle_s: how long it waits for a question.
-
-    Raises:
-        ServingError: as `Listener`.
-    """
+    """Answers until it is told to leave, or no question has come for `idle_s`; ServingError as `Listener`."""
 
     def __init__(
         self,

@@ -11,11 +11,7 @@ DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ?(ms|s)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """`800ms` -> 0.8, `2s` -> 2.0, `1.5s` -> 1.5.
-
-    Raises:
-        ValueError: it is no such time, is 0, or is longer than an hour.
-    """
+    """`800ms` -> 0.8, `2s` -> 2.0, `1.5s` -> 1.5; ValueError for 0, more than an hour, and all else."""
     text = text.strip()
     match = DURATION.fullmatch(text)
     if match is None:

@@ -31,15 +31,10 @@ Layer = tuple[str, Mapping[str, Any]]
 class GivenSettings:
     """The layers of settings, before they are checked."""
 
-    layers: tuple[Layer, ...]
-    """The lowest first."""
+    layers: tuple[Layer, ...]  # the lowest first
 
     def profile(self) -> Profile:
-        """The profile that the layers make over the defaults.
-
-        Raises:
-            ProfileError: with every mistake of every layer.
-        """
+        """The profile that the layers make over the defaults. Raises ProfileError with every mistake of every layer."""
         return self._profile
 
     @cached_property
@@ -55,47 +50,27 @@ class GivenSettings:
         return content
 
 
-def given_settings(
+def collect_settings(
     name: str = DEFAULT_PROFILE,
     flags: Mapping[str, Any] | None = None,
     index_settings: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> GivenSettings:
-    """The layers of a profile of that name or file.
-
-    Args:
-        name: a name in configs/, or the path of a YAML file.
-        flags: nested settings that were given by the caller.
-        index_settings: what the index remembers; only the defaults are below it.
-        environment: os.environ when None.
-
-    Raises:
-        ProfileError: there is no such profile, it is no mapping, or a variable names no setting.
-    """
+    """The layers of a profile, by its name in configs/ or its file; ProfileError when one of them cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
     layers = (("index", index_settings or {}), profile_layer(name), *variables, ("settings", flags or {}))
     return GivenSettings(layers)
 
 
 def load_profile(
-    name: str = DEFAULT_PROFILE,
-    flags: Mapping[str, Any] | None = None,
-    environment: Mapping[str, str] | None = None,
+    name: str = DEFAULT_PROFILE, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> Profile:
-    """The profile of that name or file under the environment's (os.environ when None) and the given settings.
-
-    Raises:
-        ProfileError: with every mistake of every layer.
-    """
-    return given_settings(name, flags, environment=environment).profile()
+    """The profile of that name or file under the environment's and the given settings; ProfileError."""
+    return collect_settings(name, flags, environment=environment).profile()
 
 
 def profile_layer(name: str) -> Layer:
-    """The settings of a profile file.
-
-    Raises:
-        ProfileError: no such profile, or not YAML, or not a mapping.
-    """
+    """The settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
     path = Path(name)
     if name in profile_names():
         path = profile_folder() / f"{name}.yaml"
@@ -164,11 +139,7 @@ def profile_folder() -> Path:
 
 
 def validate(layers: Sequence[Layer]) -> Profile:
-    """The layers as one profile; each mistake is blamed on the last layer that set the key.
-
-    Raises:
-        ProfileError: with every mistake of every layer.
-    """
+    """The layers as one profile; each mistake is blamed on the last layer that set the key."""
     from pydantic import TypeAdapter, ValidationError  # 70 ms: not needed by --help, nor by the default settings
 
     content: dict[str, Any] = {}

@@ -13,12 +13,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 ENVIRONMENT_PREFIX = "HYBRID_RETRIEVE_"
-INDEX_SECTIONS = (
-    "encoder",
-    "chunks",
-    "documents",
-    "summaries",
-)  # they decide what is in an index, which remembers them
+INDEX_SECTIONS = ("encoder", "chunks", "documents", "summaries")  # an index, whose content they decide, remembers them
 LEAST_CONTEXT_TOKENS = 100  # a context without any quotation takes at most these
 
 StageSettings = TypeVar("StageSettings")
@@ -31,10 +26,9 @@ def setting(default: Any, help: str, short_flag: str = "") -> Any:  # noqa: ANN4
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The range of a number; a profile's check and a flag's both read it.
+    """The range of a number; a profile's check and a flag's both read it."""
 
-    It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
-    """
+    # It is `annotated_types.Interval`, whose import takes longer than all other modules of `--help` together.
 
     at_least: float | None = None
     at_most: float | None = None
@@ -110,8 +104,7 @@ class HydeSettings:
     )
     keywords: Count = setting(5, "How many new words join in the mode keywords.")
     bound: Literal["each", "together"] = setting(
-        "each",
-        "each: no rewording or passage weighs more than the question; together: nor do all of them together.",
+        "each", "each: no rewording or passage weighs more than the question; together: nor do all of them together."
     )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
@@ -275,6 +268,10 @@ class Profile:
     )
     semantic_weight: Weight = setting(1.0, "The weight of semantic search in the fusion.")
     keyword_weight: Weight = setting(1.0, "The weight of keyword search in the fusion.")
+    name_weight: Weight = setting(
+        3.0, "The weight of sections that are called what is asked, or hold an identifier that is asked; 0: off."
+    )
+    exact: bool = setting(False, "Whether words are searched for as they are written, typing mistakes and all.")
     token_match_weight: Weight = setting(
         1.0, "The weight of token match, which compares the candidates with the question token by token; 0: off."
     )
@@ -341,13 +338,11 @@ class Profile:
 class Setting:
     """One leaf of the profile."""
 
-    path: tuple[str, ...]
-    """Its keys from the top, such as `("encoder", "kind")`."""
+    path: tuple[str, ...]  # its keys from the top, such as `("encoder", "kind")`
     type: Any
     default: Any
     help: str
-    short_flag: str
-    """Beside `flag`; empty when there is none."""
+    short_flag: str  # beside `flag`; empty when there is none
 
     @property
     def key(self) -> str:

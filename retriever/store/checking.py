@@ -26,7 +26,14 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
             return
         for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
             yield f"a row of {table} belongs to no row of {parent}"
-        yield from _compare_schema(connection)
+        # SQLite believes what its schema says: it is compared with a new one.
+        query = "SELECT name, sql FROM sqlite_master"
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+            make_schema(new)
+            expected, defined = dict(new.execute(query)), dict(connection.execute(query))
+        for name in sorted(expected.keys() | defined.keys()):
+            if defined.get(name) != expected.get(name):
+                yield f"{name} is not defined as it should be"
         for table, read in _READERS.items():
             try:
                 read(connection)
@@ -34,17 +41,6 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
                 yield f"a row of {table} makes no sense: {error}"[:MAX_CHARS]
     except (sqlite3.Error, UnicodeDecodeError) as error:
         yield str(error)
-
-
-def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
-    """SQLite believes what its schema says: it is compared with a new one."""
-    query = "SELECT name, sql FROM sqlite_master"
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-        make_schema(new)
-        expected, found = dict(new.execute(query)), dict(connection.execute(query))
-    for name in sorted(expected.keys() | found.keys()):
-        if found.get(name) != expected.get(name):
-            yield f"{name} is not defined as it should be"
 
 
 def _read_meta(connection: sqlite3.Connection) -> None:

@@ -5,33 +5,22 @@ import shlex
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from pageindex.files import require_regular
-from retriever.errors import (
-    Command,
-    IndexDamagedError,
-    IndexLockedError,
-    IndexUnusableError,
-    IndexVersionError,
-    NoIndexError,
-    StorageError,
-)
+from retriever.errors import Command, IndexDamagedError, IndexLockedError, IndexVersionError, NoIndexError, StorageError
+from retriever.store.locks import writer_lock
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 1
+INDEX_FORMAT = 2
 
 
 def create_database(folder: Path) -> sqlite3.Connection:
-    """A connection for the writer, which holds the lock; makes the index when there is none.
-
-    Raises:
-        IndexUnusableError: or one of its kinds, with the cure.
-    """
+    """A connection for the writer, which holds the lock; makes the index when there is none."""
     with translate_sqlite_errors(folder):
         _require_files(folder)
         try:
@@ -47,23 +36,35 @@ def create_database(folder: Path) -> sqlite3.Connection:
         return connection
 
 
+@contextmanager
+def write_index(folder: Path, wait_s: float) -> Iterator[tuple[sqlite3.Connection, bool]]:
+    """The one writer's connection, and whether there was another one to wait for: see `writer_lock`."""
+    with (
+        writer_lock(folder, wait_s) as waited,
+        translate_sqlite_errors(folder),
+        closing(create_database(folder)) as connection,
+    ):
+        yield connection, waited
+
+
+@contextmanager
+def read_index(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A reader's connection, and SQLite's errors as ours."""
+    with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
+        yield connection
+
+
 def make_schema(connection: sqlite3.Connection) -> None:
     """Makes the tables of an empty database, all or none."""
     connection.executescript(f"BEGIN IMMEDIATE;\n{read_schema()}\nPRAGMA user_version = {INDEX_FORMAT};\nCOMMIT;")
 
 
 def read_schema() -> str:
-    """The SQL that makes the tables."""
-    return (Path(__file__).parent / "schema.sql").read_text(encoding="utf-8")
+    return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
 def open_database(folder: Path) -> sqlite3.Connection:
-    """A connection for a reader; works on a read-only folder too.
-
-    Raises:
-        NoIndexError: there is none in that folder.
-        IndexUnusableError: or one of its other kinds, with the cure.
-    """
+    """A connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
     _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=Command("index FOLDER"))
@@ -87,13 +88,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 
 
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
-    """Refuses an index that another version made.
-
-    Raises:
-        IndexVersionError: its format is another one; the message names the command that makes it again.
-        IndexDamagedError: it has tables of another program.
-        NoIndexError: nothing is in it.
-    """
+    """Refuses an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
         raise NoIndexError(f"the index {folder} is empty", hint=Command("index FOLDER"))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
@@ -111,11 +106,6 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
 
 
 def is_index(folder: Path) -> bool:
-    """Whether there is an index in that folder.
-
-    Raises:
-        StorageError: this user may not look.
-    """
     try:
         return (folder / FILE_NAME).is_file()
     except OSError as error:
@@ -123,12 +113,8 @@ def is_index(folder: Path) -> bool:
 
 
 def _require_files(folder: Path) -> None:
-    """Look at the files that SQLite is about to open: a pipe would block it, a link lead elsewhere.
-
-    Raises:
-        StorageError: one of them is no regular file.
-    """
-    for name in (FILE_NAME, *(f"{FILE_NAME}{ending}" for ending in ("-wal", "-shm", "-journal"))):
+    """StorageError, unless SQLite will open regular files: a pipe would block it, a link lead elsewhere."""
+    for name in (f"{FILE_NAME}{ending}" for ending in ("", "-wal", "-shm", "-journal")):
         try:
             require_regular(folder / name)
         except (FileNotFoundError, NotADirectoryError):
@@ -139,25 +125,20 @@ def _require_files(folder: Path) -> None:
             ) from error
 
 
-def kept_aside(folder: Path) -> list[Path]:
+def list_aside(folder: Path) -> list[Path]:
     """The damaged database that the last repair kept, and the draft of one that was killed."""
     return sorted(folder.glob(f"{FILE_NAME}.*"))
 
 
 def remove_aside(folder: Path) -> None:
-    """Removes what repairs left, which holds texts; for the one writer.
-
-    Raises:
-        OSError: as the system gives it.
-    """
-    for path in kept_aside(folder):
+    for path in list_aside(folder):
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
 
 
-def identity(folder: Path) -> tuple[int, int] | None:
+def identify_database(folder: Path) -> tuple[int, int] | None:
     """What tells the database from any other while it is open; None when there is none."""
     try:
         status = (folder / FILE_NAME).stat()
@@ -167,22 +148,15 @@ def identity(folder: Path) -> tuple[int, int] | None:
 
 
 def _reading_modes(path: Path) -> Iterator[str]:
-    """Ways to open a database in WAL mode, which wants to write a file beside it.
-
-    On a read-only file system only `immutable` reads it, but not what is still in the log.
-    """
     yield from ("mode=rw", "mode=ro")
-    try:
-        unread = path.with_name(f"{path.name}-wal").stat().st_size
-    except FileNotFoundError:
-        unread = 0
-    if not unread:
+    # Only this reads a database in WAL mode on a read-only disk, but not what is still in the log.
+    log = path.with_name(f"{path.name}-wal")
+    if not log.exists() or not log.stat().st_size:
         yield "mode=ro&immutable=1"
 
 
 @contextmanager
 def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """Closes the connection when an exception passes, and only then."""
     try:
         yield connection
     except BaseException:
@@ -192,7 +166,6 @@ def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
-    """All or nothing: commits at the end, rolls back when an exception passes."""
     connection.execute(f"BEGIN {kind}")
     try:
         yield
@@ -216,9 +189,16 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _translated(error, folder) from error
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+            cure = "free some space or name another"
+            raise StorageError(f"the index {folder} cannot be read or written: {error}; {cure}") from error
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            cure = "try again when it has finished"
+            raise IndexLockedError(f"another process is writing to the index {folder}; {cure}") from error
+        raise make_damage_error(folder, error) from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise damaged(folder, error) from error
+        raise make_damage_error(folder, error) from error
 
 
 @contextmanager
@@ -227,36 +207,18 @@ def verify_on_error(connection: sqlite3.Connection, folder: Path) -> Iterator[No
     try:
         yield
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
-        _require_intact(connection, folder, error)
+        from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
+
+        found = next(find_damage(connection), None)  # seconds for a large index
+        if found is not None:
+            raise make_damage_error(folder, found) from error
         raise
 
 
-def damaged(folder: Path, what: object) -> IndexDamagedError:
+def make_damage_error(folder: Path, what: object) -> IndexDamagedError:
     """What is said of an index whose truth cannot be believed."""
     repair = Command(f"doctor --repair --index {shlex.quote(str(folder))}")
     return IndexDamagedError(f"{folder / FILE_NAME} is damaged ({what})", hint=repair)
-
-
-def _require_intact(connection: sqlite3.Connection, folder: Path, error: Exception) -> None:
-    """Check everything, which takes seconds for a large index, after something in it made no sense.
-
-    Raises:
-        IndexDamagedError: it is damaged.
-    """
-    from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
-
-    found = next(find_damage(connection), None)
-    if found is not None:
-        raise damaged(folder, found) from error
-
-
-def _translated(error: sqlite3.Error, folder: Path) -> IndexUnusableError:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return StorageError(f"the index {folder} cannot be read or written: {error}; free some space or name another")
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return IndexLockedError(f"another process is writing to the index {folder}; try again when it has finished")
-    return damaged(folder, error)
 
 
 def _connect(uri: str) -> sqlite3.Connection:

@@ -6,15 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pageindex.files import open_regular, read_file, require_regular
 from retriever.errors import IndexLockedError, StorageError
 from retriever.files import make_private_folder
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
 
 LOCK_NAME = "writer.lock"
 HOLDER_NAME = "writer.pid"
@@ -24,28 +19,7 @@ MAX_HOLDER_BYTES = 100
 
 @contextmanager
 def writer_lock(index: Path, wait_s: float) -> Iterator[bool]:
-    """Only one process writes to an index at a time.
-
-    Args:
-        index: the index's folder; made when it is not there.
-        wait_s: how long to wait for another writer, in seconds.
-
-    Yields:
-        Whether there was another writer to wait for: what was seen of the documents before is old by now.
-
-    Raises:
-        IndexLockedError: another process still writes; the message has its pid.
-        StorageError: the folder cannot be written.
-    """
-    lock, waited = _acquired(index, wait_s)
-    try:
-        yield waited
-    finally:
-        lock.release()
-
-
-def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
-    """The lock, and whether another process had it."""
+    """Only one process writes to an index, whose folder is made; yields whether it had to wait for another one."""
     from filelock import FileLock, Timeout  # 40 ms: only who writes needs it
 
     lock, waited = FileLock(index / LOCK_NAME, mode=0o600), False
@@ -69,7 +43,11 @@ def _acquired(index: Path, wait_s: float) -> tuple["BaseFileLock", bool]:
         raise StorageError(
             f"the index {index} cannot be written: {_blamed(index)}{error.strerror}; name another with --index"
         ) from error
-    return lock, waited
+    try:
+        # What was seen of the documents before is old by now, if there was another writer to wait for.
+        yield waited
+    finally:
+        lock.release()
 
 
 def _blamed(index: Path) -> str:
@@ -85,7 +63,6 @@ def _blamed(index: Path) -> str:
 
 
 def writer_of(index: Path) -> str:
-    """The id of the process that writes to an index now; empty when none does."""
     with contextlib.suppress(OSError), FileIO(open_regular(index / LOCK_NAME), "r") as file:
         return "" if _flock(file, shared=False) else _holder(index)
     return ""
@@ -98,11 +75,7 @@ def _holder(index: Path) -> str:
 
 
 def share_snapshot(snapshot: Path) -> FileIO:
-    """Marks a snapshot as being read until the file is closed.
-
-    Raises:
-        FileNotFoundError: the snapshot is gone.
-    """
+    """Marks a snapshot as being read until the file is closed; FileNotFoundError when it is gone."""
     file = FileIO(open_regular(snapshot / READERS_NAME), "r")
     if not _flock(file, shared=True):
         file.close()
@@ -111,7 +84,6 @@ def share_snapshot(snapshot: Path) -> FileIO:
 
 
 def is_read(snapshot: Path) -> bool:
-    """Whether some process reads this snapshot."""
     try:
         with FileIO(open_regular(snapshot / READERS_NAME), "r") as file:
             return not _flock(file, shared=False)

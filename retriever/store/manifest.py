@@ -16,31 +16,18 @@ Checksums = Mapping[str, tuple[int, int]]
 
 
 def describe_files(folder: Path, files: Iterable[Path]) -> dict[str, tuple[int, int]]:
-    """The checksums of some files below a folder, at 2 GB/s.
-
-    Raises:
-        OSError: one of them cannot be read.
-    """
+    """The checksums of some files below a folder, at 2 GB/s."""
     return {file.relative_to(folder).as_posix(): _describe(file) for file in sorted(files)}
 
 
 def check_names(checksums: Checksums) -> None:
-    """Refuse a manifest that names files of other folders.
-
-    Raises:
-        ValueError: it does.
-    """
+    """ValueError when a manifest names files of other folders."""
     if any(not {"", ".", ".."}.isdisjoint(name.split("/")) for name in checksums):
         raise ValueError("a file of another folder")
 
 
 def check_sizes(folder: Path, checksums: Checksums) -> None:
-    """Look at every file, without reading it.
-
-    Raises:
-        SnapshotError: one is cut.
-        OSError: one is missing, or no regular file.
-    """
+    """Looks at every file, without reading it: SnapshotError when one is cut, OSError when one is missing."""
     for name, (size, _) in checksums.items():
         require_regular(folder / name)  # before a library opens it by its name
         if (folder / name).stat().st_size != size:
@@ -48,11 +35,7 @@ def check_sizes(folder: Path, checksums: Checksums) -> None:
 
 
 def check_contents(folder: Path, checksums: Checksums) -> None:
-    """Read every file: a bit that flipped would give wrong answers.
-
-    Raises:
-        SnapshotError: one is missing, cut or damaged.
-    """
+    """Reads every file, as a bit that flipped would give wrong answers; SnapshotError when one did."""
     try:
         for name, described in checksums.items():
             if _describe(folder / name) != tuple(described):

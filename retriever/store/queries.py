@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from retriever.store.reading import GIVEN, select
 from retriever.store.writing import insert_row
 
 # So many questions are kept, the youngest: with five hits each they take about 10 MB.
@@ -14,15 +15,11 @@ MAX_QUERIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class StoredQuery:
-    """A question that was recorded."""
-
     key: int
-    asked_at: str
-    """UTC, ISO 8601, in seconds."""
+    asked_at: str  # UTC, ISO 8601, in seconds
     question: str
     verdict: str
-    citation: str | None
-    """Of the first hit; None without hits."""
+    citation: str | None  # of the first hit; None without hits
 
 
 def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[str, Any]) -> None:
@@ -33,7 +30,7 @@ def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[s
         asked_at=query.asked_at,
         question=query.question,
         verdict=query.verdict,
-        citation=_storable(query.citation),
+        citation=query.citation and query.citation.encode("utf-8", "replace").decode("utf-8"),
         record=json.dumps(record),  # ASCII: names of files may hold lone surrogates, which SQLite cannot store
     )
     connection.execute(
@@ -43,7 +40,6 @@ def put_query(connection: sqlite3.Connection, query: StoredQuery, record: dict[s
 
 
 def queries(connection: sqlite3.Connection) -> tuple[StoredQuery, ...]:
-    """Every recorded question, the youngest first."""
     rows = connection.execute(
         "SELECT query_id, asked_at, question, verdict, citation FROM queries ORDER BY query_id DESC"
     )
@@ -51,7 +47,6 @@ def queries(connection: sqlite3.Connection) -> tuple[StoredQuery, ...]:
 
 
 def query_record(connection: sqlite3.Connection, key: int) -> dict[str, Any] | None:
-    """All that was kept of a question; None when there is no such key."""
     row = connection.execute("SELECT record FROM queries WHERE query_id = ?", (key,)).fetchone()
     record: dict[str, Any] | None = None if row is None else json.loads(row[0])
     return record
@@ -79,21 +74,11 @@ def note_opened(connection: sqlite3.Connection, node_id: str) -> None:
 
 def opened_counts(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
     """Node ids to how often each was opened; those that never were are left out."""
-    rows = connection.execute(
-        "SELECT node_id, times FROM opened WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
+    return dict(select(connection, f"SELECT node_id, times FROM opened WHERE node_id {GIVEN}", node_ids))
 
 
 def remove_citing(connection: sqlite3.Connection, folder: str, is_gone: Callable[[str], bool]) -> None:
-    """Removes the questions whose hits quote documents of a folder that are to be forgotten. Inside a transaction.
-
-    Args:
-        connection: the documents are removed from it already.
-        folder: absolute, as in the hits.
-        is_gone: whether a path relative to the folder is to be forgotten.
-    """
+    """Removes the questions whose hits quote documents that left; `is_gone` takes a path in the absolute folder."""
     for key, record in connection.execute("SELECT query_id, record FROM queries").fetchall():
         if any(hit["folder"] == folder and is_gone(hit["file"]) for hit in json.loads(record)["hits"]):
             remove_query(connection, key)
@@ -103,7 +88,3 @@ def remove_citing(connection: sqlite3.Connection, folder: str, is_gone: Callable
 def remove_gone(connection: sqlite3.Connection) -> None:
     """Forgets that sections were opened which no document has any more: their ids hold words of their headings."""
     connection.execute("DELETE FROM opened WHERE node_id NOT IN (SELECT node_id FROM nodes)")
-
-
-def _storable(text: str | None) -> str | None:
-    return None if text is None else text.encode("utf-8", "replace").decode("utf-8")

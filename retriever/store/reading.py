@@ -13,18 +13,13 @@ from pageindex.tree import DocumentTree
 
 @dataclass(frozen=True, slots=True)
 class StoredFolder:
-    """An indexed folder."""
-
     key: int
-    path: str
-    """Absolute."""
-    prefix: str
-    """Before the path in the ids of its nodes; empty for the first folder of an index."""
+    path: str  # absolute
+    prefix: str  # before the path in the ids of its nodes; empty for the first folder of an index
+    # Documents that are not to be indexed again, relative to the folder; `drafts/` stands for all below it.
     forgotten: tuple[str, ...] = ()
-    """Documents that are not to be indexed again, relative to the folder; `drafts/` stands for all below it."""
 
     def forgets(self, path: str) -> bool:
-        """Whether the document of that path is not to be indexed."""
         return any(path.startswith(item) if item.endswith("/") else path == item for item in self.forgotten)
 
 
@@ -32,29 +27,22 @@ class StoredFolder:
 class StoredDocument:
     """A document as it was when it was indexed."""
 
-    key: int
-    """0 while it has none."""
-    path: str
-    """Relative to its folder."""
-    size: int
-    """Bytes."""
-    mtime_ns: int
-    """0 when it could not be trusted."""
+    key: int  # 0 while it has none
+    path: str  # relative to its folder
+    size: int  # bytes
+    mtime_ns: int  # 0 when it could not be trusted
     digest: str
-    ctime_ns: int = 0
-    """0 when it could not be trusted: then only the content tells whether the file is as it was."""
+    ctime_ns: int = 0  # 0 when it could not be trusted: then only the content tells whether the file is as it was
     inode: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class StoredNode:
-    """A node and where it belongs."""
-
     key: int
     document_key: int
-    parent_id: str | None
-    """None for the file's own node."""
+    parent_id: str | None  # none for the file's own node
     node: Node
+    holder_id: str | None = None  # of a node without text of its own: the one that is shown in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +57,63 @@ class StoredChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """How much is in an index."""
+class DocumentName:
+    """A document and what it is called."""
 
+    key: int
+    node_id: str
+    """Of its file."""
+    path: str
+    """Relative to its folder."""
+    title: str
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SectionName:
+    """A section and what it is called."""
+
+    key: int
+    """Of its document."""
+    node_id: str
+    title: str
+    anchor: str
+    breadcrumb: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
     documents: int
-    sections: int
-    """Nodes with lines of their own."""
+    sections: int  # nodes with lines of their own
     chunks: int
     broken_links: int
 
 
+# In a query of `select`: one of the values that it is given.
+GIVEN = "IN (SELECT value FROM json_each(?))"
+_DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
+_NODES = (
+    "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
+    " last_line, text, front_matter_lines, anchor, summary, holder_id FROM nodes JOIN documents USING (document_key)"
+)
+_CHUNKS = (
+    "SELECT chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
+    " FROM chunks JOIN nodes USING (node_key)"
+)
+_LINK_TARGETS = (
+    "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
+    " JOIN links ON links.source_key = source.node_key JOIN nodes AS target ON target.node_id = links.target_id"
+)
+_LINK_ORDER = "ORDER BY source.node_key, links.position"
+
+
+def select(connection: sqlite3.Connection, query: str, values: Iterable[int | str], *before: object) -> sqlite3.Cursor:
+    """The rows of a query with GIVEN as its last parameter: SQLite takes only 32,766 variables in a statement."""
+    listed = [value if isinstance(value, str) else int(value) for value in values]  # numpy's integers are no JSON
+    return connection.execute(query, (*before, json.dumps(listed)))
+
+
 def meta(connection: sqlite3.Connection, key: str) -> str | None:
-    """A value that the index keeps about itself."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -96,7 +129,6 @@ def manifest_hash(connection: sqlite3.Connection) -> str:
 
 
 def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
-    """The settings that were given when the folders were indexed: a layer of a profile."""
     content: dict[str, object] = json.loads(meta(connection, "settings") or "{}")
     return content
 
@@ -112,12 +144,17 @@ def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
 
 def documents(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
     """The documents of a folder by path, in the order of the paths."""
-    rows = connection.execute(
-        "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
-        " WHERE folder_key = ? ORDER BY path",
-        (folder_key,),
-    )
+    rows = connection.execute(f"{_DOCUMENTS} WHERE folder_key = ? ORDER BY path", (folder_key,))
     return {row[1]: StoredDocument(*row) for row in rows}
+
+
+def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
+    rows = select(connection, f"{_DOCUMENTS} WHERE document_key {GIVEN}", document_keys)
+    return {row[0]: StoredDocument(*row) for row in rows}
+
+
+def document_count(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
 def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
@@ -132,49 +169,80 @@ def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, Sto
 
 def prefixes(connection: sqlite3.Connection) -> dict[int, str]:
     """Document keys to the prefixes of their nodes' ids, by folder and path."""
-    rows = connection.execute(
-        "SELECT document_key, prefix FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
-    )
-    return dict(rows)
+    query = "SELECT document_key, prefix FROM documents JOIN folders USING (folder_key)"
+    return dict(connection.execute(f"{query} ORDER BY folder_key, documents.path"))
 
 
 def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None:
-    """The key of the document that a node belongs to; None for no such node."""
     row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
-def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
-    """Document keys to the absolute paths of their folders."""
+def document_names(connection: sqlite3.Connection) -> list[DocumentName]:
+    """What each document is called, by folder and path."""
     rows = connection.execute(
-        "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
-        " WHERE document_key IN (SELECT value FROM json_each(?))",
-        (keys_as_json(document_keys),),
+        "SELECT document_key, prefix || documents.path, documents.path, title, aliases"
+        " FROM documents JOIN folders USING (folder_key) ORDER BY folder_key, documents.path"
     )
-    return dict(rows)
+    return [
+        DocumentName(key, node_id, path, title, tuple(json.loads(names))) for key, node_id, path, title, names in rows
+    ]
+
+
+def section_names(connection: sqlite3.Connection, document_key: int | None = None) -> list[SectionName]:
+    """What the sections of one document are called, or of all; each document's in their order."""
+    query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
+    if document_key is None:
+        rows = connection.execute(f"{query} ORDER BY document_key, node_key")
+    else:
+        rows = connection.execute(f"{query} AND document_key = ? ORDER BY node_key", (document_key,))
+    return [
+        SectionName(key, node_id, title, anchor, _read_titles(breadcrumb))
+        for key, node_id, title, anchor, breadcrumb in rows
+    ]
+
+
+def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
+    query = "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
+    return dict(select(connection, f"{query} WHERE document_key {GIVEN}", document_keys))
 
 
 def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """What could not be read, and why, by path."""
     return tuple(connection.execute("SELECT path, reason FROM skipped ORDER BY folder_key, path"))
 
 
 def skipped_count(connection: sqlite3.Connection) -> int:
-    """How many files could not be read; changes without a new snapshot."""
-    return int(connection.execute("SELECT count(*) FROM skipped").fetchone()[0])
+    query = "SELECT count(*) FROM skipped WHERE path != '.gitignore' AND path NOT LIKE '%/.gitignore'"  # no document
+    return int(connection.execute(query).fetchone()[0])
 
 
 def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    """What of the documents could not be decoded or understood, by path."""
+    query = "SELECT documents.path, value FROM documents, json_each(warnings)"
+    return tuple(connection.execute(f"{query} ORDER BY folder_key, documents.path, json_each.key"))
+
+
+def broken_links(connection: sqlite3.Connection) -> tuple[tuple[str, int, str, str], ...]:
+    """(path, line, target as written, why) of each link that leads nowhere, by path and line."""
     rows = connection.execute(
-        "SELECT documents.path, value FROM documents, json_each(warnings)"
-        " ORDER BY folder_key, documents.path, json_each.key"
+        "SELECT documents.path, line, target_path, target_anchor, problem FROM links"
+        " JOIN nodes ON nodes.node_key = source_key JOIN documents USING (document_key) WHERE problem IS NOT NULL"
+        " ORDER BY documents.path, line, position"
     )
-    return tuple(rows)
+    return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
+
+
+def duplicates(connection: sqlite3.Connection) -> tuple[tuple[str, ...], ...]:
+    """The paths of documents that have the same bytes."""
+    copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
+    groups: dict[str, list[str]] = {}
+    for digest, path in connection.execute(
+        f"SELECT digest, path FROM documents WHERE digest IN ({copied}) ORDER BY path"
+    ):
+        groups.setdefault(digest, []).append(path)
+    return tuple(map(tuple, groups.values()))
 
 
 def counts(connection: sqlite3.Connection) -> Counts:
-    """How much there is of everything."""
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
         " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
@@ -184,137 +252,96 @@ def counts(connection: sqlite3.Connection) -> Counts:
 
 def nodes_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> Iterator[StoredNode]:
     """All nodes of these documents, document by document, in document order."""
-    rows = connection.execute(
-        f"SELECT {NODE_COLUMNS} FROM nodes JOIN documents USING (document_key)"
-        " WHERE document_key IN (SELECT value FROM json_each(?)) ORDER BY document_key, node_key",
-        (keys_as_json(document_keys),),
-    )
-    return (_stored_node(row) for row in rows)
+    query = f"{_NODES} WHERE document_key {GIVEN} ORDER BY document_key, node_key"
+    return map(_read_node, select(connection, query, document_keys))
 
 
 def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
     """The nodes that have lines of their own, by key: all of them, or those of these keys."""
-    query = f"SELECT {NODE_COLUMNS} FROM nodes JOIN documents USING (document_key) WHERE first_line IS NOT NULL"
+    query = f"{_NODES} WHERE first_line IS NOT NULL"
     if node_keys is None:
-        rows = connection.execute(query + " ORDER BY node_key")
-    else:
-        query += " AND node_key IN (SELECT value FROM json_each(?)) ORDER BY node_key"
-        rows = connection.execute(query, (keys_as_json(node_keys),))
-    return (_stored_node(row) for row in rows)
+        return map(_read_node, connection.execute(f"{query} ORDER BY node_key"))
+    return map(_read_node, select(connection, f"{query} AND node_key {GIVEN} ORDER BY node_key", node_keys))
 
 
 def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) -> list[int]:
-    """The keys of these documents' nodes that have lines of their own."""
-    rows = connection.execute(
-        "SELECT node_key FROM nodes WHERE first_line IS NOT NULL"
-        " AND document_key IN (SELECT value FROM json_each(?)) ORDER BY node_key",
-        (keys_as_json(document_keys),),
-    )
-    return [row[0] for row in rows]
+    query = f"SELECT node_key FROM nodes WHERE first_line IS NOT NULL AND document_key {GIVEN} ORDER BY node_key"
+    return [row[0] for row in select(connection, query, document_keys)]
 
 
-def ids_of_nodes(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
-    """Node keys to node ids; keys that are not there are left out."""
+def shown_ids(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
+    """Node keys to the ids of the nodes that a search shows for them."""
+    query = f"SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key {GIVEN}"
+    return dict(select(connection, query, node_keys))
+
+
+def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[tuple[str, int]]:
+    """(the id that a search shows, heading level) of the nodes with this name, the highest headings first."""
     rows = connection.execute(
-        "SELECT node_key, node_id FROM nodes WHERE node_key IN (SELECT value FROM json_each(?))",
-        (keys_as_json(node_keys),),
+        "SELECT coalesce(holder_id, node_id), level FROM names JOIN nodes USING (node_key) WHERE name = ?"
+        " ORDER BY level, node_key LIMIT ?",
+        (name, limit),
     )
-    return dict(rows)
+    return list(rows)
+
+
+def texts_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+    """Node ids to title and own text; ids that are not there are left out."""
+    query = f"SELECT node_id, title || char(10) || text FROM nodes WHERE node_id {GIVEN}"
+    return dict(select(connection, query, node_ids))
 
 
 def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[int]:
     """The keys of the documents of these nodes, each once; ids that are not there are left out."""
-    rows = connection.execute(
-        "SELECT DISTINCT document_key FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
+    rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_id {GIVEN}", node_ids)
+    return sorted(row[0] for row in rows)
+
+
+def keys_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
+    return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
+
+
+def documents_of_keys(connection: sqlite3.Connection, node_keys: Iterable[int]) -> list[int]:
+    """As `documents_of_nodes`, of the nodes with these keys."""
+    rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_key {GIVEN}", node_keys)
     return sorted(row[0] for row in rows)
 
 
 def link_targets(connection: sqlite3.Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
-    rows = connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,))
-    return list(rows)
+    return list(connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,)))
 
 
 def link_targets_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[tuple[str, str, int]]:
     """As `link_targets`, of the links of these nodes."""
-    rows = connection.execute(
-        f"{_LINK_TARGETS} WHERE source.node_id IN (SELECT value FROM json_each(?)) {_LINK_ORDER}",
-        (json.dumps(list(node_ids)),),
-    )
-    return list(rows)
+    return list(select(connection, f"{_LINK_TARGETS} WHERE source.node_id {GIVEN} {_LINK_ORDER}", node_ids))
 
 
 def chunks(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
-    """Chunks by key; keys that are not there are left out."""
-    rows = connection.execute(
-        f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
-        " WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
-        (keys_as_json(chunk_keys),),
-    )
-    return {row[0]: _stored_chunk(row) for row in rows}
+    rows = select(connection, f"{_CHUNKS} WHERE chunk_key {GIVEN} ORDER BY chunk_key", chunk_keys)
+    return {row[0]: _read_chunk(row) for row in rows}
 
 
 def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
     """All chunks of these nodes, in the order of the text."""
-    rows = connection.execute(
-        f"SELECT {CHUNK_COLUMNS} FROM chunks JOIN nodes USING (node_key)"
-        " WHERE node_id IN (SELECT value FROM json_each(?)) ORDER BY chunk_key",
-        (json.dumps(list(node_ids)),),
-    )
-    return (_stored_chunk(row) for row in rows)
+    return map(_read_chunk, select(connection, f"{_CHUNKS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids))
 
 
-NODE_COLUMNS = (
-    "node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line, last_line,"
-    " text, front_matter_lines, anchor, summary"
-)
-_LINK_TARGETS = (
-    "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
-    " JOIN links ON links.source_key = source.node_key JOIN nodes AS target ON target.node_id = links.target_id"
-)
-_LINK_ORDER = "ORDER BY source.node_key, links.position"
-CHUNK_COLUMNS = "chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
-
-
-def _stored_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest = row
+def _read_node(row: tuple[Any, ...]) -> StoredNode:
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder = row
     span = None if first is None else Span(first, last)
-    node = Node(node_id, NodeKind(kind), path, title, level, _titles(breadcrumb), span, *rest)
-    return StoredNode(key, document_key, parent_id, node)
+    node = Node(node_id, NodeKind(kind), path, title, level, _read_titles(breadcrumb), span, *rest)
+    return StoredNode(key, document_key, parent_id, node, holder)
 
 
-@lru_cache(maxsize=1024)
-def _titles(breadcrumb: str) -> tuple[str, ...]:
-    """Remembered: siblings have one breadcrumb, and to read it is a third of the work on a row."""
+@lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row
+def _read_titles(breadcrumb: str) -> tuple[str, ...]:
     return tuple(json.loads(breadcrumb))
 
 
-def _stored_chunk(row: tuple[Any, ...]) -> StoredChunk:
+def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     key, node_id, document_key, first, last, text = row
     return StoredChunk(key, node_id, document_key, Span(first, last), text)
-
-
-def keys_as_json(keys: Iterable[int]) -> str:
-    """A list for json_each: SQLite takes only 32,766 variables in a statement."""
-    return json.dumps([int(key) for key in keys])
-
-
-# What files were like when they were indexed.
-
-
-def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
-    """The documents of these keys."""
-    rows = connection.execute(
-        "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
-        " WHERE document_key IN (SELECT value FROM json_each(?))",
-        (keys_as_json(document_keys),),
-    )
-    return {row[0]: StoredDocument(*row) for row in rows}
-
-
-# What leads to a node, from index.sqlite; what a node leads to is in `reading`.
 
 
 def link_sources(connection: sqlite3.Connection, node_id: str) -> list[tuple[str, int]]:
@@ -368,24 +395,34 @@ def backlinks(connection: sqlite3.Connection, node_id: str, limit: int) -> list[
 
 def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
     """Node ids -> summaries; ids that are not there are left out."""
-    rows = connection.execute(
-        "SELECT node_id, summary FROM nodes WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
+    return dict(select(connection, f"SELECT node_id, summary FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
 # What documents say of themselves before a question is asked, by the nodes that a search found.
 
 
+def fields(
+    connection: sqlite3.Connection, document_keys: Iterable[int] | None = None
+) -> dict[int, list[tuple[str, str]]]:
+    """Document keys to (key, value) of their front matter and tags, in its order; of all documents when None.
+
+    Documents without any are left out.
+    """
+    query, order = "SELECT document_key, key, value FROM fields", "ORDER BY document_key, position"
+    if document_keys is None:
+        rows: Iterable[tuple[int, str, str]] = connection.execute(f"{query} {order}")
+    else:
+        rows = select(connection, f"{query} WHERE document_key {GIVEN} {order}", document_keys)
+    found: dict[int, list[tuple[str, str]]] = {}
+    for document_key, key, value in rows:
+        found.setdefault(document_key, []).append((key, value))
+    return found
+
+
 def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:
     """Node ids to how much of a list of links or a log each one's document is, 0 to 1."""
-    rows = connection.execute(
-        "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
-        " WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
+    query = "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
+    return dict(select(connection, f"{query} WHERE node_id {GIVEN}", node_ids))
 
 
 def dates(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
@@ -393,9 +430,6 @@ def dates(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, 
 
     None: it says nothing, and its file's time could not be trusted when it was read.
     """
-    rows = connection.execute(
-        "SELECT node_id, coalesce(dated, nullif(mtime_ns, 0) / 1e9) FROM nodes JOIN documents USING (document_key)"
-        " WHERE node_id IN (SELECT value FROM json_each(?))",
-        (json.dumps(list(node_ids)),),
-    )
-    return dict(rows)
+    dated = "coalesce(dated, nullif(mtime_ns, 0) / 1e9)"
+    query = f"SELECT node_id, {dated} FROM nodes JOIN documents USING (document_key) WHERE node_id {GIVEN}"
+    return dict(select(connection, query, node_ids))

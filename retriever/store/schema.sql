@@ -45,9 +45,17 @@ CREATE TABLE nodes (
     text TEXT NOT NULL,
     front_matter_lines INTEGER NOT NULL,
     anchor TEXT NOT NULL,
-    summary TEXT NOT NULL
+    summary TEXT NOT NULL,
+    holder_id TEXT               -- of a node without text of its own: the one that is shown in its place
 ) STRICT;
 CREATE INDEX nodes_of_document ON nodes (document_key, node_key);
+
+CREATE TABLE names (
+    name TEXT NOT NULL,          -- a title, file name or alias, as `retriever.lexical.names` spells it
+    node_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
+    PRIMARY KEY (name, node_key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX names_of_node ON names (node_key);
 
 CREATE TABLE links (
     source_key INTEGER NOT NULL REFERENCES nodes ON DELETE CASCADE,
@@ -59,6 +67,14 @@ CREATE TABLE links (
     target_id TEXT,              -- null: it leads to no node
     problem TEXT,                -- why not; null when it leads to a node or to a file that is no document
     PRIMARY KEY (source_key, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE fields (
+    document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
+    position INTEGER NOT NULL,   -- among those of its document
+    key TEXT NOT NULL,           -- of the front matter, in lower case; with dots where it is nested
+    value TEXT NOT NULL,         -- on one line; `tags` has those of the text as well, without #
+    PRIMARY KEY (document_key, position)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE chunks (

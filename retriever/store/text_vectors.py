@@ -1,15 +1,10 @@
-"""What is kept by the text that the encoder read: vectors and tokens, and which chunks share a text.
+"""What is kept by the text that the encoder read: vectors and tokens, and which chunks share a text."""
 
-The first chunk of a text (by key) stands for all others where vectors are searched: a graph of near vectors cannot be
-walked where many are equal. With 3,000 equal ones among 5,000, ChromaDB found 43 % of what the exact scan found.
-"""
-
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
-from retriever.store.reading import keys_as_json, meta
+from retriever.store.reading import GIVEN, meta, select
 from retriever.types import FloatMatrix, TokenBits
 
 # How far from 1 the length of a stored vector may be: float32 rounds, and an encoder may round more.
@@ -17,26 +12,20 @@ NORM_TOLERANCE = 1e-3
 
 
 def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:
-    """Hashes of the texts whose vectors are there."""
     rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
     return {row[0] for row in rows}
 
 
 def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:
     """Chunk keys to the keys of all chunks with the same text, their own included, ascending."""
-    rows = connection.execute(
-        "SELECT named.chunk_key, other.chunk_key FROM chunks AS named JOIN chunks AS other USING (text_hash)"
-        " WHERE named.chunk_key IN (SELECT value FROM json_each(?)) ORDER BY other.chunk_key",
-        (keys_as_json(chunk_keys),),
-    )
+    query = "SELECT named.chunk_key, other.chunk_key FROM chunks AS named JOIN chunks AS other USING (text_hash)"
     found: dict[int, list[int]] = {}
-    for named, other in rows:
+    for named, other in select(connection, f"{query} WHERE named.chunk_key {GIVEN} ORDER BY 2", chunk_keys):
         found.setdefault(named, []).append(other)
     return found
 
 
 def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
-    """How many chunks have a vector."""
     row = connection.execute(
         "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
         (fingerprint,),
@@ -53,19 +42,24 @@ def embedded_share(connection: sqlite3.Connection) -> float:
 def chunk_vectors(
     connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
-    """Keys, node ids and vectors (n, d) of the chunks whose vector is there, by key; of all chunks when None.
-
-    Raises:
-        sqlite3.DatabaseError: a vector is not of length 1: it was damaged.
-    """
+    """Keys, node ids and unit vectors (n, d) of the chunks whose vector is there, by key; of all when None."""
     if chunk_keys is None:
         return _as_matrix(connection.execute(f"{_VECTORS} ORDER BY chunk_key", (fingerprint,)))
-    query = f"{_VECTORS} WHERE chunk_key IN (SELECT value FROM json_each(?)) ORDER BY chunk_key"
-    return _as_matrix(connection.execute(query, (fingerprint, keys_as_json(chunk_keys))))
+    query = f"{_VECTORS} WHERE chunk_key {GIVEN} ORDER BY chunk_key"
+    return _as_matrix(select(connection, query, chunk_keys, fingerprint))
+
+
+def vectors_of_nodes(
+    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str]
+) -> tuple[list[int], list[str], FloatMatrix]:
+    """As `chunk_vectors`, of the chunks of these nodes."""
+    return _as_matrix(select(connection, f"{_VECTORS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids, fingerprint))
 
 
 def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]:
     """The key of the first chunk of each text whose vector is there, ascending."""
+    # It stands for all others where vectors are searched: a graph of near vectors cannot be walked where many are
+    # equal. With 3,000 equal ones among 5,000, ChromaDB found 43 % of what the exact scan found.
     rows = connection.execute(
         "SELECT min(chunk_key) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
         " GROUP BY chunks.text_hash ORDER BY 1",
@@ -87,12 +81,12 @@ def tokens_of_nodes(
     import numpy as np
 
     # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
-    rows = connection.execute(
+    query = (
         "SELECT chunk_key, node_id, bits FROM nodes CROSS JOIN chunks USING (node_key)"
         " CROSS JOIN tokens ON tokens.text_hash = chunks.text_hash AND fingerprint = ?"
-        " WHERE node_id IN (SELECT value FROM json_each(?))",
-        (fingerprint, json.dumps(list(node_ids))),
+        f" WHERE node_id {GIVEN}"
     )
+    rows = select(connection, query, node_ids, fingerprint)
     found: dict[str, list[TokenBits]] = {}
     for _, node_id, bits in sorted(rows, key=itemgetter(0)):  # SQLite, to sort, would copy half a megabyte of bits
         found.setdefault(node_id, []).append(np.frombuffer(bits, dtype="<u8").reshape(-1, width))

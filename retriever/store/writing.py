@@ -13,7 +13,6 @@ from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
     from pageindex.document import Document
-    from pageindex.links import LinkTargets
 
 
 def text_hash(text: str) -> bytes:
@@ -31,13 +30,24 @@ def set_meta(connection: sqlite3.Connection, key: str, value: str) -> None:
 
 
 def add_folder(connection: sqlite3.Connection, folder: StoredFolder) -> StoredFolder:
-    """A folder that is not there yet, with its key."""
     return replace(folder, key=insert_row(connection, "folders", path=folder.path, prefix=folder.prefix))
 
 
-def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDocument, document: "Document") -> int:
+def set_forgotten(connection: sqlite3.Connection, folder: StoredFolder) -> None:
+    rows = [(folder.key, path) for path in folder.forgotten]
+    connection.executemany("INSERT OR IGNORE INTO forgotten (folder_key, path) VALUES (?, ?)", rows)
+
+
+def put_document(
+    connection: sqlite3.Connection,
+    folder_key: int,
+    stat: StoredDocument,
+    document: "Document",
+    names: Mapping[str, Iterable[str]],
+) -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
     from pageindex.boilerplate import boilerplate  # a question writes no document
+    from pageindex.document import find_holders
 
     document_key = insert_row(
         connection,
@@ -55,7 +65,10 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
         warnings=json.dumps(document.warnings, ensure_ascii=False),
         dated=document.front_matter.dated,
     )
+    for position, (key, value) in enumerate(document.fields):
+        insert_row(connection, "fields", document_key=document_key, position=position, key=key, value=value)
     node_keys = {}
+    holders = find_holders(document.nodes)
     for placed in document.nodes:
         node = placed.node
         first, last = (node.span.first, node.span.last) if node.span else (None, None)
@@ -75,7 +88,10 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
             front_matter_lines=node.front_matter_lines,
             anchor=node.anchor,
             summary=node.summary,
+            holder_id=holders.get(node.id),
         )
+    rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
+    connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     for position, (node_id, link) in enumerate(document.links):
         insert_row(
             connection,
@@ -91,7 +107,6 @@ def put_document(connection: sqlite3.Connection, folder_key: int, stat: StoredDo
 
 
 def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:
-    """The chunks of nodes that are there."""
     node_key = "SELECT node_key FROM nodes WHERE node_id = ?"
     for chunk in chunks:
         (node,) = connection.execute(node_key, (chunk.node_id,)).fetchone()
@@ -142,14 +157,15 @@ def set_skipped(
 
 def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> None:
     """Decides anew where the links of a folder's documents lead: any change may have made or broken one."""
-    from pageindex.links import (  # 40 ms with what they import, when something has changed
-        Broken,
-        Link,
-        LinkKind,
-        resolve_link,
-    )
+    # 40 ms with what they import, when something has changed.
+    from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 
-    targets = _link_targets(connection, folder)
+    anchors: dict[str, dict[str, str]] = {}
+    query = "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key) WHERE folder_key = ?"
+    for path, anchor, node_id in connection.execute(f"{query} ORDER BY node_key", (folder.key,)):
+        anchors.setdefault(path, {}).setdefault(anchor, node_id)
+    aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
+    targets = LinkTargets(anchors, note_names((path, json.loads(names)) for path, names in aliases))
     rows = connection.execute(
         "SELECT path, line, target_path, target_anchor, links.kind, source_key, position FROM links"
         " JOIN nodes ON node_key = source_key JOIN documents USING (document_key) WHERE folder_key = ?",
@@ -165,21 +181,6 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
         " AND (target_id IS NOT ?1 OR problem IS NOT ?2)",
         resolved,
     )
-
-
-def _link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> "LinkTargets":
-    from pageindex.links import LinkTargets, note_names
-
-    anchors: dict[str, dict[str, str]] = {}
-    rows = connection.execute(
-        "SELECT path, anchor, node_id FROM nodes JOIN documents USING (document_key)"
-        " WHERE folder_key = ? ORDER BY node_key",
-        (folder.key,),
-    )
-    for path, anchor, node_id in rows:
-        anchors.setdefault(path, {}).setdefault(anchor, node_id)
-    aliases = connection.execute("SELECT path, aliases FROM documents WHERE folder_key = ?", (folder.key,))
-    return LinkTargets(anchors, note_names((path, json.loads(names)) for path, names in aliases))
 
 
 def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
@@ -203,7 +204,6 @@ def put_tokens(
 
 
 def insert_row(connection: sqlite3.Connection, table: str, **values: object) -> int:
-    """One row, by the names of its columns; returns its number."""
     columns, marks = ", ".join(values), ", ".join("?" * len(values))
     cursor = connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", tuple(values.values()))
     assert cursor.lastrowid is not None
@@ -219,7 +219,6 @@ def known(connection: sqlite3.Connection, writer: str) -> dict[bytes, str]:
 
 
 def put(connection: sqlite3.Connection, writer: str, text_hash: bytes, summary: str) -> None:
-    """What a language model wrote for a text that it had not read yet."""
     row = (writer, text_hash, summary)
     connection.execute("INSERT INTO summaries (writer, text_hash, summary) VALUES (?, ?, ?)", row)
 

@@ -3,14 +3,7 @@
     chroma.sqlite3, UUID/    ChromaDB's own
     manifest.json            ours, written last: which snapshot the vectors are of, how many, and checksums
 
-`import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
-documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
-two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
-can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
-
-ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a changed
-byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees it: 50 ms at
-100,000 vectors, and ChromaDB then finds them in the system's cache. Everything else is checked by opening it.
+Neither the current folder nor the environment configures it, and no vector file reaches it unread.
 """
 
 import json
@@ -45,6 +38,10 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# `import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
+# documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
+# two documented parameters of pydantic's settings: no `.env` file, and a prefix for names of variables that no variable
+# can have. The current folder and the environment of the process stay as they are, for the sake of its other threads.
 UNCONFIGURED: dict[str, Any] = {"_env_file": None, "_env_prefix": "=", "_secrets_dir": None}  # no variable has a "="
 RUST_API = "chromadb.api.rust.RustBindingsAPI"
 # What ChromaDB says, in one exception or another, when the disk takes no more or nothing at all.
@@ -103,12 +100,7 @@ def default_settings() -> Iterator[None]:
 
 
 def open_client(folder: Path, *, writing: bool = False) -> "Client":
-    """Open a folder of ChromaDB's, or make one; every call needs its `close()` before the folder is moved or removed.
-
-    Raises:
-        SnapshotError: it cannot be opened.
-        StorageError: when `writing`: the disk is full or read-only.
-    """
+    """Opens a folder of ChromaDB's, or makes one; call `close()` before the folder is moved or removed."""
     chromadb = import_chromadb()
     path = str(folder.absolute())  # vector files are opened later, by this name: the current folder may change
     with chroma_errors(folder, writing=writing):
@@ -131,15 +123,9 @@ def open_client(folder: Path, *, writing: bool = False) -> "Client":
 
 
 def run_in_time(seconds: float, folder: Path, work: Callable[[], Result], *, writing: bool = True) -> Result:
-    """What ChromaDB returns, or an error when it takes longer.
-
-    On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
-    that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
-
-    Raises:
-        StorageError: a write did not finish in time.
-        SnapshotError: nothing was written, and it did not answer in time.
-    """
+    """What ChromaDB returns, or an error when it takes longer: StorageError when `writing`, else SnapshotError."""
+    # On a full disk one of its connections may sleep for 1,000 s while another keeps the journal (measured). The thread
+    # that waits for it is left behind, and ends with the process; the folder that it wrote to is never published.
     done: list[Result] = []
     failed: list[BaseException] = []
 
@@ -200,11 +186,7 @@ class VectorIndex:
 
     @classmethod
     def open(cls, folder: Path, fingerprint: str, snapshot: str = "") -> Self:
-        """Open it and load the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000.
-
-        Raises:
-            SnapshotError: it is missing, damaged, cut, not writable, of another encoder, or of another snapshot.
-        """
+        """Opens it and loads the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000."""
         manifest = ChromaManifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
@@ -225,7 +207,6 @@ class VectorIndex:
             raise
 
     def __len__(self) -> int:
-        """How many vectors it holds."""
         return self._manifest.count
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
@@ -250,11 +231,7 @@ class VectorIndex:
         return run_in_time(ANSWERS_WITHIN_S, self._folder, query, writing=False)
 
     def verify(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Compare with the truth: every key is there, no other is, and sampled vectors find what the exact scan finds.
-
-        Raises:
-            SnapshotError: they differ.
-        """
+        """Compares with the truth: the keys are the same, and samples find what the exact scan finds."""
         with chroma_errors(self._folder):
             stored = set(self._collection.get(include=[])["ids"])
         if stored != set(map(str, keys)):
@@ -270,7 +247,6 @@ class VectorIndex:
             raise SnapshotError(f"{agreeing:.0%} of the vectors find themselves; index the documents again")
 
     def close(self) -> None:
-        """Release files and memory; a second call does nothing."""
         with _sharing:
             self._client.close()
 
@@ -287,20 +263,7 @@ def check_collection(collection: "ChromaCollection", manifest: ChromaManifest, f
 
 
 def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot: str = "") -> None:
-    """Make a collection of these vectors in a new folder: 0.35 ms each, on two cores.
-
-    A folder that an error leaves behind has no manifest: it opens as nothing, and can be removed.
-
-    Args:
-        folder: does not exist yet.
-        fingerprint: of the encoder.
-        chunks: may be none.
-        snapshot: the manifest hash of the snapshot that they belong to.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-        SnapshotError: ChromaDB failed otherwise.
-    """
+    """Makes a collection of these vectors, 0.35 ms each; a folder that an error leaves opens as nothing."""
     require_space(folder, estimate_size(chunks))
     with writing_to(folder):
         folder.mkdir(parents=True)
@@ -336,20 +299,12 @@ def patch_vectors(
     *,
     most_changed: float = math.inf,
 ) -> None:
-    """Make a new folder out of an older one of the same encoder, which is only read (readers may have it open).
+    """Makes a new folder out of an older one of the same encoder, which is only read (readers may have it open).
 
-    Args:
-        source: the older folder.
-        target: does not exist yet.
-        keys: of all chunks that the new folder is to hold; a key stands for one vector for ever.
-        load: gives the vectors of those that the older one does not have.
-        snapshot: the manifest hash of the snapshot that they belong to.
-        most_changed: which share of the older folder's vectors may come and go.
-
-    Raises:
-        EncoderError: the added vectors are not as long as the others.
-        StorageError: the disk is full or the folder cannot be written.
-        SnapshotError: `source` cannot be opened, or too much has changed: build anew.
+    `keys` are all that the new one is to hold, and stand for one vector for ever; `load` gives those that the older one
+    does not have; `most_changed` is the share of the older ones that may come and go. Raises EncoderError when the
+    added vectors have another length; StorageError; SnapshotError when `source` cannot be opened, or too much has
+    changed: build anew.
     """
     manifest = ChromaManifest.read(source)
     manifest.check(source)
@@ -385,11 +340,7 @@ def patch_vectors(
 
 
 def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
-    """Removes vector files that do not count, which hold whatever was in this process's memory, and describes the rest.
-
-    Raises:
-        StorageError: the disk is full or the folder cannot be written.
-    """
+    """Removes vector files that do not count, which hold whatever was in this process's memory; describes the rest."""
     with writing_to(folder):
         for file in folder.glob("*/data_level0.bin"):
             if not file.with_name("index_metadata.pickle").exists():
@@ -400,11 +351,9 @@ def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
 
 
 def estimate_size(chunks: ChunkVectors) -> int:
-    """Bytes that ChromaDB takes for these vectors, at most.
-
-    Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
-    journal may take as much once more.
-    """
+    """Bytes that ChromaDB takes for these vectors, at most."""
+    # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
+    # journal may take as much once more.
     return 2_000_000 + 2 * len(chunks) * (8 * chunks.dimension + 1_200)
 
 

@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,19 +29,11 @@ def uses_chroma(vector_search: Literal["auto", "exact", "chroma"], chunks: int) 
 
 @dataclass(frozen=True, slots=True)
 class ChunkVectors:
-    """Vectors on their way into an index.
+    """Vectors on their way into an index; ValueError for keys that do not fit, EncoderError for odd numbers."""
 
-    Raises:
-        ValueError: the three are not of one length, or a key comes twice.
-        EncoderError: a number is not finite.
-    """
-
-    keys: Sequence[int]
-    """Of the chunks, distinct."""
-    node_ids: Sequence[str]
-    """The node of each chunk."""
-    matrix: FloatMatrix
-    """(n, d) float32, one row for each chunk; (0, d) for none."""
+    keys: Sequence[int]  # of the chunks, distinct
+    node_ids: Sequence[str]  # the node of each chunk
+    matrix: FloatMatrix  # (n, d) float32, one row for each chunk; (0, d) for none
 
     def __post_init__(self) -> None:
         if len(self.node_ids) != len(self.keys):
@@ -52,7 +45,6 @@ class ChunkVectors:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector."""
         return int(self.matrix.shape[1])
 
 
@@ -65,9 +57,7 @@ class VectorSearch(Protocol):
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
         """The nearest chunks of each row of `queries`, in their order; `limit` of each, or all if there are fewer.
 
-        Raises:
-            EncoderError: `queries` holds something that is no vector of this index.
-            SnapshotError: the index is damaged.
+        Raises EncoderError for what is no vector of this index; SnapshotError when it is damaged.
         """
 
     def close(self) -> None:
@@ -78,25 +68,28 @@ class ExactIndex:
     """The exact cosine similarity to every vector; safe to share between threads."""
 
     def __init__(self, keys: Sequence[int], matrix: FloatMatrix) -> None:
-        """Look at these vectors.
-
-        Args:
-            keys: one for each row, distinct.
-            matrix: (n, d) float32. A row of zeros is near nothing: its similarity is 0.
-
-        Raises:
-            EncoderError: a number is not finite.
-        """
+        """Looks at an (n, d) float32 matrix, a distinct key for each row; a row of zeros is near nothing."""
         check_vectors(keys, matrix)
         self._keys = np.array(keys, np.int64)
         self._matrix = matrix
         self._lengths = _lengths(matrix)
+        self._rows: npt.NDArray[np.int64] | None = None  # those that may be found
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._keys) if self._rows is None else len(self._rows)
+
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """The keys of all vectors, in their order."""
+        return self._keys
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The same vectors, of which only those of these rows are found."""
+        part = copy(self)
+        part._rows = np.flatnonzero(rows)
+        return part
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
-        """As `VectorSearch.search`."""
         if not len(self):
             return [[] for _ in queries]
         check_queries(queries, limit, self._matrix.shape[1])
@@ -107,20 +100,16 @@ class ExactIndex:
         """Nothing to release: the vectors go with the object."""
 
     def _nearest(self, cosines: npt.NDArray[np.float32], limit: int) -> Neighbours:
-        rows = np.arange(len(cosines))
+        rows = np.arange(len(cosines)) if self._rows is None else self._rows
         if limit < len(rows):
-            rows = np.flatnonzero(cosines >= np.partition(cosines, len(rows) - limit)[len(rows) - limit])
+            found = cosines[rows]
+            rows = rows[found >= np.partition(found, len(rows) - limit)[len(rows) - limit]]
         rows = rows[np.lexsort((self._keys[rows], -cosines[rows]))][:limit]
         return list(zip(self._keys[rows].tolist(), cosines[rows].tolist(), strict=True))
 
 
 def check_vectors(keys: Sequence[int], matrix: FloatMatrix) -> None:
-    """Check that there is one good vector for each key.
-
-    Raises:
-        ValueError: there is not one row for each key, or a key comes twice.
-        EncoderError: a number is not finite.
-    """
+    """ValueError unless there is one row for each distinct key; EncoderError for a number that is not finite."""
     if matrix.ndim != 2 or len(matrix) != len(keys):
         raise ValueError(f"{len(keys)} keys for vectors of shape {matrix.shape}")
     if len(set(keys)) != len(keys):
@@ -131,12 +120,7 @@ def check_vectors(keys: Sequence[int], matrix: FloatMatrix) -> None:
 
 
 def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
-    """Check that each row can be compared with vectors of this dimension.
-
-    Raises:
-        ValueError: `limit` is below 1.
-        EncoderError: a row has another length, or a number that is not finite.
-    """
+    """ValueError for a `limit` below 1; EncoderError for a row of another length, or with an odd number."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if queries.ndim != 2 or queries.shape[1] != dimension:
@@ -146,6 +130,5 @@ def check_queries(queries: FloatMatrix, limit: int, dimension: int) -> None:
 
 
 def _lengths(matrix: FloatMatrix) -> npt.NDArray[np.float32]:
-    """(n,) float32: the length of each row, 1 for a row of zeros."""
     lengths = np.linalg.norm(matrix, axis=1)
     return np.where(lengths > 0, lengths, 1).astype(np.float32)

@@ -4,9 +4,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from _pytest.outcomes import Skipped  # what pytest.skip raises
 
-class NoCompilerError(Exception):
-    """There is no C compiler, or it cannot build the library."""
+
+class NoCompilerError(Skipped):
+    """There is no C compiler, or it cannot build the library; a test that raises it is skipped."""
 
 
 def built(folder: Path) -> Path:

@@ -30,7 +30,6 @@ class LoopbackServer(ThreadingHTTPServer):
         """The other side hung up: nothing to print."""
 
     def kill(self) -> None:
-        """The port refuses, and every open connection ends, from one moment to the next."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self.shutdown()
             self._thread.join()

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 from tests.fake_encoder import FakeEncoder
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
@@ -30,8 +30,6 @@ _TEXT = frozenset({"/api/chat", "/api/generate"})
 
 @dataclass(frozen=True)
 class Asked:
-    """One request for text."""
-
     path: str
     body: Mapping[str, Any]
 
@@ -41,12 +39,10 @@ class Asked:
 
     @property
     def instructions(self) -> str:
-        """What the system message says."""
         return "\n".join(message["content"] for message in self._messages if message["role"] == "system")
 
     @property
     def material(self) -> str:
-        """What the user message says."""
         return "\n".join(message["content"] for message in self._messages if message["role"] == "user")
 
     @property
@@ -54,6 +50,11 @@ class Asked:
         """The keys that the schema of the answer has: they tell the stages apart."""
         schema = self.body.get("format") or {}
         return set(schema.get("properties", {}))
+
+    @property
+    def candidates(self) -> list[dict[str, Any]]:
+        """What the reranking shows of the sections, in its order."""
+        return [json.loads(line) for line in self.material.split("\n") if line.startswith('{"number"')]
 
     @property
     def num_ctx(self) -> int:
@@ -82,6 +83,18 @@ class Fault:
     """What is done instead of answering."""
 
     do: Callable[["OllamaHandler", Asked], None]
+
+
+Told = ParamSpec("Told")
+
+
+def fault(do: Callable[Concatenate["OllamaHandler", Asked, Told], None]) -> Callable[Told, Fault]:
+    """What is done with a connection, as a function that makes a fault of it."""
+
+    def make(*arguments: Told.args, **named: Told.kwargs) -> Fault:
+        return Fault(lambda handler, asked: do(handler, asked, *arguments, **named))
+
+    return make
 
 
 Answer = Callable[[Asked], object]
@@ -121,7 +134,6 @@ class ScriptedOllama:
 
     @property
     def asked(self) -> list[Asked]:
-        """The requests for text."""
         return [Asked(path, body) for path, body, _ in self.requests if path in _TEXT]
 
     @property
@@ -135,6 +147,24 @@ class ScriptedOllama:
     def find(self, name: str) -> str | None:
         """The model's full name, when it is here."""
         return next((full for full in (name, f"{name}:latest") if full in self.models), None)
+
+
+QUESTION = "who pays for the journey when I put something into the red box?"
+"""On the pages of tests/shelf.py, in other words than theirs."""
+HELPFUL = {
+    "queries": ["who pays for the journey of a letter?"],
+    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
+    "hyde_answer": "The stamp pays for the journey.",
+    "intent": "MECHANISM",
+    "entities": ["stamp", "letter"],
+}
+
+
+def help_and_reverse(asked: Asked) -> object:
+    """Expands that question, and reverses every list of candidates."""
+    if "queries" in asked.properties:
+        return HELPFUL
+    return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
 
 
 @contextmanager
@@ -275,125 +305,89 @@ def bad_gateway() -> Fault:
     return status(502, "<html><body><h1>502 Bad Gateway</h1></body></html>")
 
 
-def lines(*contents: object) -> Fault:
+@fault
+def lines(handler: OllamaHandler, asked: Asked, *contents: object) -> None:
     """A complete stream of these lines: bytes as they are, any other object as JSON."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        for content in contents:
-            handler.send(content) if isinstance(content, bytes) else handler.line(content)
-        handler.end()
-
-    return Fault(do)
+    handler.begin()
+    for content in contents:
+        handler.send(content) if isinstance(content, bytes) else handler.line(content)
+    handler.end()
 
 
-def error_line(message: str) -> Fault:
+@fault
+def error_line(handler: OllamaHandler, asked: Asked, message: str) -> None:
     """What Ollama says in the middle of a stream, when its runner dies."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        handler.line(_part(asked, '{"'))
-        handler.line({"error": message})
-        handler.end()
-
-    return Fault(do)
+    handler.begin()
+    handler.line(_part(asked, '{"'))
+    handler.line({"error": message})
+    handler.end()
 
 
-def cut_stream(text: str = '{"queries": [') -> Fault:
+@fault
+def cut_stream(handler: OllamaHandler, asked: Asked, text: str = '{"queries": [') -> None:
     """The stream ends well, without its last line."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        handler.line(_part(asked, text))
-        handler.end()
-
-    return Fault(do)
+    handler.begin()
+    handler.line(_part(asked, text))
+    handler.end()
 
 
-def closed(text: str = '{"queries": [') -> Fault:
+@fault
+def closed(handler: OllamaHandler, asked: Asked, text: str = '{"queries": [') -> None:
     """The connection ends in the middle of the answer."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        handler.line(_part(asked, text))
-        handler.close_connection = True
-
-    return Fault(do)
+    handler.begin()
+    handler.line(_part(asked, text))
+    handler.close_connection = True
 
 
-def hang_up() -> Fault:
+@fault
+def hang_up(handler: OllamaHandler, asked: Asked) -> None:
     """The connection ends before the answer."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.close_connection = True
-
-    return Fault(do)
+    handler.close_connection = True
 
 
-def silence() -> Fault:
+@fault
+def silence(handler: OllamaHandler, asked: Asked) -> None:
     """Nothing ever comes."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.script.ended.wait()
-        handler.close_connection = True
-
-    return Fault(do)
+    handler.script.ended.wait()
+    handler.close_connection = True
 
 
-def delayed(seconds: float, answer: object) -> Fault:
-    """The model writes the answer, but later."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.script.ended.wait(seconds)
-        handler.write(asked, answer if isinstance(answer, str) else json.dumps(answer))
-
-    return Fault(do)
+@fault
+def delayed(handler: OllamaHandler, asked: Asked, seconds: float, answer: object) -> None:
+    handler.script.ended.wait(seconds)
+    handler.write(asked, answer if isinstance(answer, str) else json.dumps(answer))
 
 
-def killed(text: str = '{"queries": [') -> Fault:
+@fault
+def killed(handler: OllamaHandler, asked: Asked, text: str = '{"queries": [') -> None:
     """The server dies in the middle of its answer."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        handler.line(_part(asked, text))
-        handler.script.kill()
-
-    return Fault(do)
+    handler.begin()
+    handler.line(_part(asked, text))
+    handler.script.kill()
 
 
 def written(text: str, *, thinking: str = "", reason: str = "") -> Fault:
-    """The model writes the text, with thoughts, or stops for another reason."""
     return Fault(lambda handler, asked: handler.write(asked, text, thinking=thinking, reason=reason))
 
 
-def endless(text: str = " ", every_s: float = 0.0) -> Fault:
-    """The model writes the same for ever."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        _for_ever(handler, lambda: handler.line(_part(asked, text)), every_s)
-
-    return Fault(do)
+@fault
+def endless(handler: OllamaHandler, asked: Asked, text: str = " ", every_s: float = 0.0) -> None:
+    handler.begin()
+    _for_ever(handler, lambda: handler.line(_part(asked, text)), every_s)
 
 
-def trickle(every_s: float = 0.05) -> Fault:
+@fault
+def trickle(handler: OllamaHandler, asked: Asked, every_s: float = 0.05) -> None:
     """One byte of an answer after another, for ever."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.begin()
-        _for_ever(handler, lambda: handler.send(b" "), every_s)
-
-    return Fault(do)
+    handler.begin()
+    _for_ever(handler, lambda: handler.send(b" "), every_s)
 
 
-def trickled_headers(every_s: float = 0.05) -> Fault:
+@fault
+def trickled_headers(handler: OllamaHandler, asked: Asked, every_s: float = 0.05) -> None:
     """One byte of a header after another, for ever."""
-
-    def do(handler: OllamaHandler, asked: Asked) -> None:
-        handler.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
-        _for_ever(handler, lambda: handler.wfile.write(b"x"), every_s)
-
-    return Fault(do)
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
+    _for_ever(handler, lambda: handler.wfile.write(b"x"), every_s)
 
 
 def _for_ever(handler: OllamaHandler, act: Callable[[], object], every_s: float) -> None:

@@ -2,33 +2,25 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retriever.api import index_folders
 from retriever.errors import NoIndexError, ProfileError, QuestionError
-from tests.shelf import PAGES
+from tests.program import PROJECT, run_python
+from tests.real.served import indexed
+from tests.shelf import PAGES, WORDS_ALONE
 
-PROJECT = Path(__file__).parents[2]
 QUESTION = "what pays for a letter?"
 EXTRAS = {"langchain": "langchain_core", "llamaindex": "llama_index.core"}
 EXAMPLE_PAGE = {"fusion.md": "# Fusion\n\nThe two rankings are fused by their ranks.\n"}
 """Answers what the examples ask."""
-WITHOUT_MODEL = {"encoder": {"kind": "none"}}
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("adapted")
-    for name, text in {**PAGES, **EXAMPLE_PAGE}.items():
-        (place / "docs" / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / "docs" / name).write_text(text, encoding="utf-8")
-    index_folders([place / "docs"], place / "index", settings=WITHOUT_MODEL)
-    return place / "index"
+    return indexed(tmp_path_factory.mktemp("adapted"), {**PAGES, **EXAMPLE_PAGE}, WORDS_ALONE)
 
 
 @pytest.fixture
@@ -48,7 +40,6 @@ def llamaindex() -> Any:  # noqa: ANN401 - a module
 
 
 def check_metadata(known: dict[str, Any], index: Path) -> None:
-    """Of the section that answers the question."""
     assert known["citation"] == "mail.md:5-8"
     assert known["source"] == str(index.parent / "docs" / "mail.md")
     assert (known["start_line"], known["end_line"]) == (5, 8)
@@ -139,7 +130,7 @@ def test_the_page_has_an_example_for_each_adapter() -> None:
 @pytest.mark.parametrize(("extra", "package"), EXTRAS.items())
 def test_a_missing_extra_is_named(extra: str, package: str) -> None:
     code = f"import sys; sys.modules[{package!r}] = None; import retriever.adapters.{extra}"
-    finished = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
+    finished = run_python(code)
     assert finished.returncode == 1
     last = finished.stderr.splitlines()[-1]
     assert last.startswith(f"ModuleNotFoundError: this needs the extra `{extra}`; run: pip install 'hybrid-retrieve[")
@@ -147,5 +138,6 @@ def test_a_missing_extra_is_named(extra: str, package: str) -> None:
 
 def test_the_library_loads_neither() -> None:
     code = "import sys, retriever.api, retriever.retriever, retriever.adapters.sections; print(*sys.modules)"
-    finished = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    finished = run_python(code)
+    assert finished.returncode == 0
     assert not {"langchain_core", "llama_index"} & set(finished.stdout.split())

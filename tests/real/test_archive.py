@@ -29,11 +29,11 @@ from retriever.errors import (
 )
 from retriever.store.database import INDEX_FORMAT
 from retriever.store.locks import writer_lock
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
+from tests.program import command, environment, run_command, run_python
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits, write_pages
 
 pytestmark = pytest.mark.shared_index
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 INDEX = "index.sqlite"
 
 
@@ -141,17 +141,6 @@ def test_two_folders_may_change_places(tmp_path: Path) -> None:
         assert retriever.status().index.folders == (str(other), str(shelf.docs))
 
 
-def test_it_answers_without_its_folders_and_says_so(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path / "one", PAGES)
-    shelf.update()
-    export_index(shelf.index, tmp_path / "notes.zip")
-    shelf.docs.rename(tmp_path / "away")
-    brought(tmp_path / "notes.zip", tmp_path / "new")
-    answer = shelf.ask("what pays for a letter?", index=tmp_path / "new")
-    assert answer.hits[0].citation == "mail.md:5-8"
-    assert any("not looked at" in sentence for sentence in map(str, answer.degraded))
-
-
 def test_nothing_is_replaced_unless_that_is_said(shelf: Shelf, archive: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--force"):
         export_index(shelf.index, archive)
@@ -207,10 +196,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, archive: Path) -> None:
         "manifest makes no  sense": {"manifest.json": json.dumps(known | {"more": 1}), INDEX: database},
         "manifest is too large": {"manifest.json": json.dumps(known) + " " * 70_000, INDEX: database},
         "checksum differs": {"manifest.json": json.dumps(known), INDEX: database[:-4096]},
-        "checksum differs ": {
-            "manifest.json": json.dumps(known),
-            INDEX: database[:-1] + bytes([database[-1] ^ 1]),
-        },
+        "checksum differs ": {"manifest.json": json.dumps(known), INDEX: database[:-1] + bytes([database[-1] ^ 1])},
         "checksum  differs": {"manifest.json": json.dumps(known), INDEX: database + b"x"},
     }
     for message, content in files.items():
@@ -291,8 +277,7 @@ def test_what_a_killed_import_left_goes_with_the_next(shelf: Shelf, archive: Pat
     index = tmp_path / "far" / "index"
     brought(archive, index)
     before = (index / INDEX).read_bytes()
-    command = [sys.executable, "-c", KILLED_IMPORT, str(archive), str(index), moment]
-    assert subprocess.run(command, check=False, cwd=PROGRAM.parent).returncode == -signal.SIGKILL
+    assert run_python(KILLED_IMPORT, archive, index, moment).returncode == -signal.SIGKILL
     draft, _ = importing.name_drafts(index)
     assert (draft / INDEX).exists()
     assert [item.says for item in examine_leftovers(index) if str(draft) in item.says] == [
@@ -330,14 +315,10 @@ def test_a_server_that_only_the_index_names_is_not_asked(archive: Path, tmp_path
 
 def test_from_the_command_line(tmp_path: Path) -> None:
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
-        variables["XDG_DATA_HOME"] = str(tmp_path / "data")
-        command = [sys.executable, str(PROGRAM), *arguments]
-        return subprocess.run(command, check=False, cwd=tmp_path, env=variables, capture_output=True, text=True)
+        return run_command(command(*arguments), tmp_path, environment(XDG_DATA_HOME=str(tmp_path / "data")))
 
     for name in ("docs", "there"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.md").write_text("# Otters\n\nAn otter holds hands while asleep.\n", encoding="utf-8")
+        write_pages(tmp_path / name, {"a.md": "# Otters\n\nAn otter holds hands while asleep.\n"})
     assert run("index", "docs", "--encoder-kind", "none").returncode == 0
     first = run("export", "notes.zip")
     assert first.stdout.startswith("exported 1 document, "), first.stderr
@@ -346,7 +327,7 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     assert "--force replaces it" in taken.stderr
     mapped = run("import", "notes.zip", "--docs", "there")
     assert mapped.stdout.startswith(f"imported 1 document, 1 section of {tmp_path / 'there'} into "), mapped.stderr
-    assert " 1  there/a.md:1-3\n" in run("otter asleep", "-q", "--top-k", "1").stdout
+    assert " 1  there/a.md:1-3\n" in run("otter asleep", "-q", "--top-k", "1", "--index", "there").stdout
     (tmp_path / "docs").rename(tmp_path / "gone")
     away = run("import", "notes.zip", "--index", "new", "--json")
     assert json.loads(away.stdout)["index"]["documents"] == 1

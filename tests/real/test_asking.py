@@ -1,33 +1,36 @@
 """Questions of every kind to folders of every kind: an answer, with what stood in the way of a better one."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from retriever.api import index_folders, open_retriever
+from retriever.embedding.onnx import OnnxEncoder
 from retriever.errors import EncoderError, NoIndexError, QuestionError
-from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, CountingEncoder, Shelf, found, same_hits
+from retriever.retriever import Retriever
+from retriever.searching.fusion import Fusion, fuse
+from retriever.store import queries
+from retriever.types import FloatMatrix, Source
+from tests.shelf import (
+    LONG_AGO_NS,
+    NEVER_REFRESH,
+    PAGES,
+    QUESTIONS,
+    CountingEncoder,
+    FailingEncoder,
+    Shelf,
+    WrongEncoder,
+    found,
+    same_hits,
+    write_pages,
+)
 
 pytestmark = pytest.mark.shared_index
-
-PROJECT = Path(__file__).parents[2]
-
-
-class Moody(CountingEncoder):
-    """Encodes documents, but gives this for a question, or raises it."""
-
-    def __init__(self, mood: "FloatMatrix | EncoderError") -> None:
-        super().__init__()
-        self._mood = mood
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        if isinstance(self._mood, EncoderError):
-            raise self._mood
-        return self._mood
 
 
 @pytest.mark.parametrize(
@@ -44,7 +47,7 @@ class Moody(CountingEncoder):
 def test_without_a_vector_the_words_answer_and_it_is_said(
     shelf: Shelf, mood: "FloatMatrix | EncoderError", reason: str
 ) -> None:
-    answer = shelf.ask("stamp for a letter", encoder=Moody(mood))
+    answer = shelf.ask("stamp for a letter", encoder=WrongEncoder(questions=mood))
     assert answer.hits[0].node_id == "mail.md#mail/stamps"
     assert {item.source for hit in answer.hits for item in hit.evidence} == {"keyword", "neighbors"}
     (sentence,) = map(str, answer.degraded)
@@ -54,7 +57,7 @@ def test_without_a_vector_the_words_answer_and_it_is_said(
 
 def test_a_vector_that_is_no_unit_vector_finds_the_same(shelf: Shelf) -> None:
     long = 3 * shelf.encoder.encode_queries([QUESTIONS[0]])
-    answer = shelf.ask(QUESTIONS[0], encoder=Moody(long), **NEVER_REFRESH)
+    answer = shelf.ask(QUESTIONS[0], encoder=WrongEncoder(questions=long), **NEVER_REFRESH)
     assert same_hits(found(answer), found(shelf.ask(QUESTIONS[0])))
     assert answer.degraded == ()
 
@@ -159,20 +162,10 @@ def test_a_question_without_a_character(shelf: Shelf, question: str) -> None:
         ({"a.md": "?! ... ---\n"}, 1),
     ],
     ids=[
-        "one chunk",
-        "no heading",
-        "all the same",
-        "empty",
-        "all empty",
-        "blank",
-        "front matter alone",
-        "heading without title",
-        "heading alone",
-        "BOM and CRLF",
-        "unclosed fence",
-        "punctuation",
+        "one chunk", "no heading", "all the same", "empty", "all empty", "blank", "front matter alone",
+        "heading without title", "heading alone", "BOM and CRLF", "unclosed fence", "punctuation",
     ],
-)
+)  # fmt: skip
 def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> None:
     shelf = Shelf(tmp_path, pages)
     assert shelf.update().sections == sections
@@ -238,13 +231,158 @@ def test_a_section_with_thousands_of_children(tmp_path: Path) -> None:
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     with pytest.raises(EncoderError):
-        shelf.update(encoder=Silent())
+        shelf.update(encoder=FailingEncoder())
     with pytest.raises(
         NoIndexError, match=r"is not finished \(0% of its texts are embedded\); run: hybrid_retrieve.py index"
     ):
         shelf.ask("word")
 
 
-class Silent(CountingEncoder):
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        raise EncoderError("not today")
+def test_the_token_match_chooses_from_more_than_are_kept(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    encoder = OnnxEncoder()
+    shelf.update(encoder=encoder)
+    notes = {}
+    for token_match_candidates in (1, 6):
+        answer = shelf.ask(
+            "who visits the blossom?", encoder=encoder, top_k=2, candidate_cap=2,
+            token_match_candidates=token_match_candidates,
+        )  # fmt: skip
+        notes[token_match_candidates] = next(stage.note for stage in answer.trace.stages if stage.name == "token_match")
+        (matched,) = [ranking for ranking in answer.trace.rankings if ranking.source == "token_match"]
+        assert len(matched.items) == max(2, token_match_candidates)
+        assert len(answer.hits) == len(answer.trace.order) == 2
+    assert notes == {1: "2 sections", 6: "6 sections"}
+
+
+METHODS = ("rrf", "convex", "blended")
+DAY_NS = 86_400_000_000_000
+TEXT = "# Ferry\n\nThe ferry crosses the strait at noon.\n"
+
+
+def first(shelf: Shelf, **fusion: float | str) -> str:
+    """Which of two pages of one text is above the other; by their ids, but for their dates."""
+    shelf.update()
+    answer = shelf.ask("when does the ferry cross the strait?", **NEVER_REFRESH, fusion=fusion)
+    assert {hit.file for hit in answer.hits} == {"a.md", "z.md"}
+    return answer.hits[0].file
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_scores_are_sums_of_shares_and_can_be_computed_again(shared_shelf: Shelf, method: str, question: str) -> None:
+    with shared_shelf.open(**NEVER_REFRESH, fusion={"method": method}) as retriever:
+        answer = retriever.search(question)
+        again = fuse(answer.trace.rankings, retriever.profile.part(Fusion), len(answer.hits))
+    assert {hit.scale for hit in answer.hits} == {method}
+    assert all(hit.score == pytest.approx(sum(piece.share for piece in hit.evidence)) for hit in answer.hits)
+    assert [item.node_id for item in again] == [hit.node_id for hit in answer.hits]
+    sources = [ranking.source for ranking in answer.trace.rankings]
+    assert sources == ["semantic", "keyword", *(["recency"] if method == "blended" else []), "neighbors"]
+    weights = {ranking.source: ranking.weight for ranking in answer.trace.rankings}
+    if method == "blended":
+        assert (weights[Source.SEMANTIC], weights[Source.KEYWORD], weights[Source.RECENCY]) == pytest.approx(
+            (0.55, 0.30, 0.15)
+        )
+    if method == "convex":
+        assert weights[Source.SEMANTIC] + weights[Source.KEYWORD] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("off", [{"semantic_weight": 0.0}, {"keyword_weight": 0.0}])
+def test_one_arm_alone(shared_shelf: Shelf, method: str, off: dict[str, Any]) -> None:
+    answer = shared_shelf.ask("bread over night", **NEVER_REFRESH, fusion={"method": method}, **off)
+    assert answer.hits[0].node_id == "kitchen.md#kitchen/bread"
+
+
+def test_the_front_matter_tells_which_is_newer(tmp_path: Path) -> None:
+    shelf = Shelf(
+        tmp_path, {"a.md": f"---\ndate: 2020-02-01\n---\n{TEXT}", "z.md": f"---\ndate: 2024-02-01\n---\n{TEXT}"}
+    )
+    assert first(shelf) == "a.md"
+    assert first(shelf, method="blended") == "z.md"
+    assert first(shelf, method="blended", recency_weight=0.0) == "a.md"
+    shelf.write("a.md", f"---\ndate: 2025-02-01\n---\n{TEXT}")
+    assert first(shelf, method="blended") == "a.md"
+
+
+def test_else_the_file_does(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write("a.md", TEXT, mtime_ns=LONG_AGO_NS)
+    shelf.write("z.md", TEXT, mtime_ns=LONG_AGO_NS + DAY_NS)
+    assert first(shelf, method="blended") == "z.md"
+
+
+def test_what_is_opened_more_often_is_above_what_is_not(tmp_path: Path) -> None:
+    shelf = Shelf(
+        tmp_path, {"a.md": f"---\ndate: 2024-02-01\n---\n{TEXT}", "z.md": f"---\ndate: 2024-02-01\n---\n{TEXT}"}
+    )
+    assert first(shelf, method="blended") == "a.md"
+    with shelf.rows() as rows:
+        queries.note_opened(rows, "z.md#ferry")
+    assert first(shelf, method="blended") == "z.md"
+    assert first(shelf) == "a.md"
+
+
+def test_what_is_not_near_is_no_dense_evidence(shared_shelf: Shelf) -> None:
+    wishes = {"method": "blended", "min_cosine": 1.0}
+    answer = shared_shelf.ask(QUESTIONS[0], **NEVER_REFRESH, fusion=wishes)
+    assert "semantic" not in {piece.source for hit in answer.hits for piece in hit.evidence}
+    assert answer.degraded == ()
+    anything = shared_shelf.ask(QUESTIONS[0], **NEVER_REFRESH, fusion={**wishes, "min_cosine": -1.0})
+    assert found(anything) != found(answer)
+
+
+GIBBERISH = Path(__file__).parents[1] / "eval_unanswerable" / "gibberish.jsonl"
+
+
+@pytest.fixture(scope="module")
+def by_the_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
+    folder = tmp_path_factory.mktemp("confidence")
+    with open_retriever([write_pages(folder / "docs", PAGES)], folder / "index") as retriever:
+        yield retriever
+
+
+@pytest.mark.parametrize(
+    ("verdict", "questions"),
+    [
+        ("answered", ["what pays for a letter?", "bread over night", "weigh a parcel before the train", "stamps"]),
+        ("weak", ["how long does dough need to rise?", "which disease makes leaves brown?"]),
+        ("none", ["how do I install the printer driver?", "what is the capital of France", "who repairs bicycles?"]),
+        ("none", ["what is the zorblax letter?", "how do I configure tomatoes frobnicate zorblax?", "zorblax bread"]),
+    ],
+    ids=["it is there", "in other words", "it is not there", "a word of it is not there"],
+)
+def test_verdicts(by_the_model: Retriever, verdict: str, questions: list[str]) -> None:
+    for answer in map(by_the_model.search, questions):
+        assert answer.verdict == verdict, answer.question
+        assert answer.confidence > 0.8 if verdict == "answered" else answer.hits
+
+
+def test_words_of_the_documents_that_do_not_belong_together_are_not_answered(by_the_model: Retriever) -> None:
+    for question in ("train patience leaves", "letter water", "sun journey salt", "stick beans summer"):
+        assert by_the_model.search(question).verdict != "answered", question
+    assert by_the_model.search("how do I install the printer driver?").confidence < 0.05
+
+
+def test_a_number_alone_is_never_answered(tmp_path: Path) -> None:
+    page = "# Errors\n\nThe server replies 401 without a password.\n\n# Files\n\nA file is read once.\n"
+    with open_retriever([write_pages(tmp_path / "docs", {"errors.md": page})], tmp_path / "index") as retriever:
+        assert retriever.search("401").verdict != "answered"
+        assert retriever.search("replies 401").verdict == "answered"
+
+
+def test_gibberish_is_none(by_the_model: Retriever) -> None:
+    for line in GIBBERISH.read_text(encoding="utf-8").splitlines():
+        question = json.loads(line)["question"]
+        assert by_the_model.search(question).verdict == "none", question
+
+
+def test_a_folder_of_one_section(tmp_path: Path) -> None:
+    page = "# Log rotation\n\nLogs are rotated every night at two; seven old files are kept and then removed.\n"
+    with open_retriever([write_pages(tmp_path / "docs", {"logs.md": page})], tmp_path / "index") as retriever:
+        verdicts = [
+            retriever.search(question).verdict
+            for question in ("how often are logs rotated?", "when does the database backup run?", "asdf qwer")
+        ]
+    assert verdicts == ["answered", "none", "none"]

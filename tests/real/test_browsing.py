@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from hybrid_retrieve import main
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
+from retriever.overview import suggest_questions
 from tests.shelf import CountingEncoder, Shelf
 
 GUIDE = """\
@@ -38,7 +40,6 @@ Delete it.
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Two folders in one index."""
     place = tmp_path_factory.mktemp("browsing")
     shelf = Shelf(
         place, {"guide.md": GUIDE, "a/c#.md": "# Sharp\n\nnote\n", "empty.md": "", "no-end.md": "# A\n\nlast"}
@@ -47,6 +48,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     second = Shelf(place / "second", {"guide.md": "# Other\n\nguide\n", "only/here.md": "# Here\n\nalone\n"})
     shelf.update(second.docs)
     return shelf
+
+
+@pytest.fixture(scope="module")
+def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever]:
+    shelf = Shelf(tmp_path_factory.mktemp("vault"), VAULT)
+    shelf.update()
+    with shelf.open() as retriever:
+        yield retriever
 
 
 @pytest.fixture
@@ -121,25 +130,11 @@ def test_lines_that_are_not_there(retriever: Retriever, lines: str) -> None:
 @pytest.mark.parametrize(
     "reference",
     [
-        "",
-        "guide",
-        "guide.md#nothing",
-        "guide.md:",
-        "guide.md:x",
-        "guide.md:1-",
-        "guide.md:-1",
-        "guide.md:1234567890",
-        "../docs/../../etc/passwd",
-        "/etc/passwd",
-        "/etc/passwd:1",
-        "a\0b",
-        "\udcff.md",
-        "x" * 10_000,
-        "~nobody-of-this-name/guide.md",
-        "a",
+        "", "guide.md#nothing", "guide.md:", "guide.md:x", "guide.md:1-", "guide.md:-1", "guide.md:1234567890",
+        "a\0b", "\udcff.md", "x" * 10_000, "~nobody-of-this-name/guide.md", "garden/",
     ],
     ids=lambda reference: ascii(reference)[:20],
-)
+)  # fmt: skip
 def test_references_to_nothing(retriever: Retriever, reference: str) -> None:
     with pytest.raises(UsageError, match=r"is not in the index|is no folder"):
         retriever.read(reference)
@@ -154,10 +149,63 @@ def test_a_short_form_of_several_sections_is_refused(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=r"'a.md#use' may be any of a.md#a/use, a.md#b/use$"):
             retriever.read("a.md#use")
         with pytest.raises(UnknownReferenceError) as caught:
-            retriever.tree("a.md#us")
-        assert (caught.value.message, caught.value.hint) == ("'a.md#us' is not in the index", "tree")
+            retriever.tree("a.md#nothing")
+        assert (caught.value.message, caught.value.hint) == ("'a.md#nothing' is not in the index", "tree")
         assert isinstance(caught.value.hint, Command)
-        assert str(caught.value) == "'a.md#us' is not in the index; to see what is, run: hybrid_retrieve.py tree"
+        assert str(caught.value) == "'a.md#nothing' is not in the index; to see what is, run: hybrid_retrieve.py tree"
+
+
+VAULT = {
+    "Rezepte/Apfelkuchen.md": "# Apfelkuchen\n\nMit Zimt.\n\n## Teig\n\nMehl und Butter.\n\n## Backen\n\nLange.\n",
+    "handbook.md": (
+        "---\naliases: [The Handbook]\n---\n# Working here\n\n## Severance package\n\nTwo weeks.\n\n"
+        "## Vacation days\n\nThirty.\n"
+    ),
+    "team/README.md": "# Team\n\nAll of us.\n",
+    "tools/README.md": "# Tools\n\nWhat we use.\n\n## Vacation calendar\n\nOn the wall.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("written", "cited"),
+    [
+        ("Apfelkuchen.md", "Rezepte/Apfelkuchen.md:1-11"),
+        ("apfelkuchen", "Rezepte/Apfelkuchen.md:1-11"),
+        ("Apfelkuchen:3", "Rezepte/Apfelkuchen.md:3-3"),
+        ("Apfelkuchen#Teig", "Rezepte/Apfelkuchen.md:5-8"),
+        ("[[Apfelkuchen]]", "Rezepte/Apfelkuchen.md:1-11"),
+        ("[[Apfelkuchen#Backen|backen]]", "Rezepte/Apfelkuchen.md:9-11"),
+        ("[[Rezepte/Apfelkuchen#Apfelkuchen#Teig]]", "Rezepte/Apfelkuchen.md:5-8"),
+        ("handbook.md#Vacation days", "handbook.md:10-12"),
+        ("the handbook", "handbook.md:1-12"),  # an alias
+        ("Working here", "handbook.md:1-12"),  # a title stands for its file
+        ("vacation days", "handbook.md:10-12"),
+        ("#Severance package", "handbook.md:6-9"),
+        ("severence pakage", "handbook.md:6-9"),
+        ("apfelkuhen", "Rezepte/Apfelkuchen.md:1-11"),
+        ("team/README", "team/README.md:1-3"),
+        ("README#Vacation calendar", "tools/README.md:5-7"),
+    ],
+)
+def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:
+    assert vault.read(written).citation == cited
+    assert vault.nodes(written.removesuffix(":3"), 0)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("README", "'README' may be any of team/README.md, tools/README.md"),
+        ("handbok.md", "'handbok.md' is not in the index; did you mean 'handbook.md'?"),
+        ("handbook#vacation day", "did you mean 'handbook.md#working-here/vacation-days'?"),
+        ("vacation", "mean 'handbook.md#working-here/vacation-days' or 'tools/README.md#tools/vacation-calendar'?"),
+        ("vacat. dys", "did you mean 'handbook.md#working-here/vacation-days'?"),
+    ],
+)
+def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        vault.read(written)
+    assert str(caught.value).endswith(said)
 
 
 def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
@@ -218,3 +266,56 @@ def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Monk
     for path, mode in modes.items():
         assert mode == (0o700 if path.is_dir() else 0o600), path
     assert not list(shelf.docs.rglob("*.sqlite*"))
+
+
+def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shelf = Shelf(
+        tmp_path,
+        {
+            "soup.md": "# Soup\n\n## Tomato\n\nTomatoes, salt and patience.\n\n## Leek\n\nLeeks and salt.\n",
+            "garden.md": "# Garden\n\nTomatoes want patience.\n\n# Rain\n\nRain fills the barrel.\n",
+            "post.md": "# Post\n\nA stamp pays for the letter.\n",
+            "empty.md": "",
+        },
+    )
+    shelf.update()
+    with shelf.open() as retriever:
+        found = retriever.similar("soup.md#soup/tomato", 2)
+        assert (found.node_id, found.title, found.file) == ("soup.md#soup/tomato", "Tomato", "soup.md")
+        first = found.sections[0]
+        assert (first.rank, first.node_id, first.citation) == (1, "garden.md#garden", "garden.md:1-4")
+        assert 1.0 > first.similarity > found.sections[1].similarity
+        assert {item.is_same_file for item in found.sections} == {False}
+        with_own = retriever.similar("soup.md#soup/tomato", 9, same_file=True).sections
+        assert [item.node_id for item in with_own if item.is_same_file] == ["soup.md#soup/leek"]
+        below = retriever.similar("soup.md#soup", 9, same_file=True).sections
+        assert not [item for item in below if item.is_same_file], "what is below it is a part of it"
+        assert retriever.similar("soup.md").sections[0].file == "garden.md"
+        with pytest.raises(UnknownReferenceError):
+            retriever.similar("nowhere.md")
+    with shelf.open() as retriever, pytest.raises(UsageError, match="has no text that was embedded"):
+        retriever.similar("empty.md")
+    assert main(["similar", "soup.md#soup/tomato", "--index", str(shelf.index), "--count", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[0] == "1"
+    assert lines[0].split()[1].endswith("garden.md:1-4")
+    assert lines[1:] == ["    Garden", "    Tomatoes want patience."]
+
+
+def test_questions_are_suggested_by_titles_and_first_sentences(tmp_path: Path) -> None:
+    much = "It bends, and what comes out of it is wide and dim. " * 4
+    shelf = Shelf(
+        tmp_path,
+        {
+            "lens.md": f"# A lens\n\nSee [light](light.md).\n\n## What it is\n\n{much}\n\n## Lens\n\n"
+            f"A lens is round. {much}\n",
+            "light.md": f"# Light\n\n## Where does light go?\n\n{much}\n",
+            "short.md": "# Why not?\n\nBecause.\n",
+            "mirror.md": f"# Mirror work\n\n{much}\n\n## How to clean a mirror\n\n{much}\n",
+        },
+    )
+    shelf.update()
+    with shelf.open() as retriever, retriever.view() as view:
+        suggested = suggest_questions(view.connection)
+    # The one that another document links to comes first; titles as they are come last.
+    assert suggested == ("Where does light go?", "what is Lens?", "how to clean a mirror", "Why not?")

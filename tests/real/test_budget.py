@@ -2,26 +2,26 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hybrid_retrieve import main
 from retriever.deadline import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
 from retriever.errors import LanguageModelTimeoutError, OutOfTimeError, ProfileError
 from retriever.query import Expansion
 from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
 from retriever.types import Stage, StageName
-from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, scripted_ollama, silence
+from tests.program import Cli
+from tests.real.scripted_ollama import HELPFUL, QUESTION, ScriptedOllama, delayed, help_and_reverse, silence
+from tests.real.served import indexed
 from tests.shelf import PAGES, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
-QUESTION = "who pays for the journey when I put something into the red box?"
-HELPFUL = {"queries": ["who pays for the journey of a letter?"], "hyde": ["A stamp pays for the journey of a letter."]}
+answered = help_and_reverse
 ALWAYS = {"use_llm": True, "hyde": {"gate": "always", "cache_entries": 0}}
 
 
@@ -33,17 +33,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture
-def ollama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOllama]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with scripted_ollama(answered) as script:
-        yield script
-
-
-def answered(asked: Asked) -> object:
-    return HELPFUL if "queries" in asked.properties else {"best_first": list(range(8, 0, -1))}
 
 
 def with_model(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
@@ -61,30 +50,22 @@ def test_a_time_has_a_unit(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("800", "must have a unit: 800ms or 800s"),
-        (800, "must have a unit: 800ms or 800s"),
-        (1.5, "must have a unit: 1.5ms or 1.5s"),
-        ("0ms", "more than 0"),
-        ("2h", "such as 800ms or 2s"),
-        ("-2s", "such as 800ms or 2s"),
-        ("4000s", "at most 3600s"),
-        ("\u0662s", "such as 800ms or 2s"),
-        (None, "such as 800ms or 2s"),
-        (True, "such as 800ms or 2s"),
-        ([], "such as 800ms or 2s"),
+        ("800", "must have a unit: 800ms or 800s"), (800, "must have a unit: 800ms or 800s"),
+        (1.5, "must have a unit: 1.5ms or 1.5s"), ("0ms", "more than 0"), ("2h", "such as 800ms or 2s"),
+        ("-2s", "such as 800ms or 2s"), ("4000s", "at most 3600s"), ("\u0662s", "such as 800ms or 2s"),
+        (None, "such as 800ms or 2s"), (True, "such as 800ms or 2s"), ([], "such as 800ms or 2s"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_time_is_refused_with_the_reason(given: object, reason: str) -> None:
     with pytest.raises(ProfileError, match="budget") as caught:
         load_profile(flags={"budget": given}, environment={})
     assert reason in str(caught.value)
 
 
-def test_the_flag_and_the_variable(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_flag_and_the_variable(shelf: Shelf, cli: Cli) -> None:
     index = ["--index", str(shelf.index), "--encoder-kind", "none"]
-    assert main(["ask", QUESTION, "--budget", "800", *index]) == 2
-    assert "must have a unit: 800ms or 800s" in capsys.readouterr().err
-    assert main(["ask", QUESTION, "--budget", "20s", *index]) == 0
+    assert "must have a unit: 800ms or 800s" in cli("ask", QUESTION, "--budget", "800", *index, code=2).err
+    cli("ask", QUESTION, "--budget", "20s", *index)
     assert load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2s"}).budget == "2s"
     with pytest.raises(ProfileError, match="must have a unit"):
         load_profile(environment={"HYBRID_RETRIEVE_BUDGET": "2"})
@@ -94,14 +75,7 @@ def test_without_a_budget_nothing_is_limited() -> None:
     assert Deadline().seconds_for(StageName.EXPAND, needs=1e9) is None
 
 
-REQUIRED = (
-    StageName.EMBED,
-    StageName.SEMANTIC,
-    StageName.KEYWORD,
-    StageName.NEIGHBORS,
-    StageName.FUSE,
-    StageName.HITS,
-)
+REQUIRED = (StageName.EMBED, StageName.SEMANTIC, StageName.KEYWORD, StageName.NEIGHBORS, StageName.FUSE, StageName.HITS)
 
 
 def test_a_stage_has_what_is_left_but_for_those_that_always_run() -> None:
@@ -189,27 +163,15 @@ def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
     assert len(ollama.asked) == 1
 
 
-def build_hits(printed: str) -> list[tuple[str, float]]:
-    return [(hit["node_id"], hit["score"]) for hit in json.loads(printed)["hits"]]
-
-
-def degraded_of(printed: str) -> list[str]:
-    return list(json.loads(printed)["degraded"])
-
-
-def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, cli: Cli) -> None:
     """With the bundled model, whose stage it is."""
-    shelf = Shelf(tmp_path, PAGES)
-    assert main(["index", str(shelf.docs), "--index", str(shelf.index)]) == 0
-    capsys.readouterr()
-    asked = ["ask", "tomatoes in a wet summer", "--index", str(shelf.index), "--json"]
-    assert main([*asked, "--token-match-weight", "0"]) == 0
-    without = capsys.readouterr().out
-    assert main([*asked, "--budget", "1ms"]) == 0
-    hurried = capsys.readouterr().out
-    assert build_hits(hurried) == build_hits(without)
-    assert degraded_of(hurried) == ["token_match: skipped, the budget is used up"]
-    assert degraded_of(without) == []
+    index = indexed(tmp_path, PAGES)
+    asked = ["ask", "tomatoes in a wet summer", "--index", str(index), "--json"]
+    without = json.loads(cli(*asked, "--token-match-weight", "0").out)
+    hurried = json.loads(cli(*asked, "--budget", "1ms").out)
+    hits, others = ([(hit["node_id"], hit["score"]) for hit in found["hits"]] for found in (hurried, without))
+    assert hits == others
+    assert (hurried["degraded"], without["degraded"]) == (["token_match: skipped, the budget is used up"], [])
 
 
 def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedOllama) -> None:

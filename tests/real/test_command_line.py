@@ -2,20 +2,16 @@
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.marks import slow
-from tests.real.terminals import chunks
-
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+from tests.program import command, in_terminal, run_command, slow
+from tests.shelf import write_pages
 
 PAGES = {
     "mail.md": "# Mail\n\nHow messages leave the house.\n\n## After the response\n\n"
@@ -36,45 +32,21 @@ QUESTION = "send an email once the answer is on its way"
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Runs the program beside a folder `docs`."""
-
     folder: Path
     environment: dict[str, str] = field(default_factory=dict)
 
     def __call__(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            check=False,
-            cwd=self.folder,
-            env=self.environment | environment,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-        )
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, str(PROGRAM), *arguments]
+        return run_command(command(*arguments), self.folder, self.environment | environment)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """With docs indexed; an index of its own, far from the user's."""
     folder = tmp_path_factory.mktemp("work")
-    for name, text in PAGES.items():
-        path = folder / "docs" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+    write_pages(folder / "docs", PAGES)
     left_out = (
-        "HYBRID_RETRIEVE_",
-        "NO_COLOR",
-        "FORCE_COLOR",
-        "COLUMNS",
-        "LC_",
-        "LANG",
-        "PYTHONIOENCODING",
-        "PYTHONPATH",
-    )
+        "HYBRID_RETRIEVE_", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LC_", "LANG", "PYTHONIOENCODING", "PYTHONPATH",
+    )  # fmt: skip
     environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environment["XDG_DATA_HOME"] = str(folder / "data")
     command_line = CommandLine(folder, environment)
@@ -112,21 +84,8 @@ def test_a_changed_file_is_found_at_once(run: CommandLine) -> None:
 
 
 def test_settings_reach_the_search(run: CommandLine) -> None:
-    result = run(
-        "--json",
-        "--explain",
-        "--neighbor-depth",
-        "0",
-        "--candidate-file-roots",
-        "0",
-        "--rrf-k",
-        "10",
-        "--rank-weighting",
-        "constant",
-        "--token-match-weight",
-        "0",
-        QUESTION,
-    )
+    plain = "--neighbor-depth 0 --candidate-file-roots 0 --rrf-k 10 --rank-weighting constant --token-match-weight 0"
+    result = run("--json", "--explain", *plain.split(), QUESTION)
     content = json.loads(result.stdout)
     assert [ranking["source"] for ranking in content["trace"]["rankings"]] == ["semantic", "keyword"]
     for hit in content["hits"]:
@@ -167,37 +126,16 @@ def test_looking_inside(run: CommandLine) -> None:
     assert "encoder" in run("status").stdout
 
 
-def test_help_loads_nothing_heavy(run: CommandLine) -> None:
-    heavy = {"numpy", "chromadb", "networkx", "onnxruntime", "tokenizers", "pydantic", "rich", "httpx", "ollama"}
-    for arguments in (["--help"], ["ask", "--help"], ["index", "--help"]):
-        command = [sys.executable, "-X", "importtime", str(PROGRAM), *arguments]
-        result = subprocess.run(command, check=True, capture_output=True, text=True, env=run.environment)
-        loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines()}
-        assert "click" in loaded
-        assert loaded & heavy == set()
-
-
-def in_terminal(run: CommandLine, *arguments: str, **environment: str) -> bytes:
-    """What a terminal would get."""
-    main, side = pty.openpty()
-    process = subprocess.Popen(
-        run.command(*arguments),
-        cwd=run.folder,
-        env=run.environment | {"TERM": "xterm-256color"} | environment,
-        stdin=side,
-        stdout=side,
-        stderr=side,
-    )
-    os.close(side)
-    output = b"".join(chunks(main))
-    assert process.wait() == 0, output
-    return output
-
-
 @pytest.mark.slow
 def test_colours_are_for_terminals_that_want_them(run: CommandLine) -> None:
-    assert b"\x1b[1;36m" in in_terminal(run, QUESTION, **FAST)
-    assert re.search(rb"\x1b\[[0-9;]*3[0-9]", in_terminal(run, QUESTION, **FAST, NO_COLOR="1")) is None
+    def coloured(**variables: str) -> bytes:
+        environment = run.environment | {"TERM": "xterm-256color"} | FAST | variables
+        status, output = in_terminal(command(QUESTION), run.folder, environment)
+        assert status == 0, output
+        return output
+
+    assert b"\x1b[1;36m" in coloured()
+    assert re.search(rb"\x1b\[[0-9;]*3[0-9]", coloured(NO_COLOR="1")) is None
     assert "\x1b" not in run(QUESTION, **FAST).stdout
 
 
@@ -229,8 +167,7 @@ def test_in_a_deleted_folder(run: CommandLine) -> None:
     gone = run.folder / "gone"
     gone.mkdir()
     script = 'rmdir "$PWD"; exec "$@"'
-    command = ["sh", "-c", script, "sh", *run.command(QUESTION)]
-    result = subprocess.run(command, check=False, cwd=gone, env=run.environment, capture_output=True, text=True)
+    result = run_command(["sh", "-c", script, "sh", *command(QUESTION)], gone, run.environment)
     assert result.returncode == 0, result.stderr
     assert f"{run.folder.resolve()}/docs/mail.md:5-8" in result.stdout
     assert "Traceback" not in result.stderr
@@ -238,7 +175,7 @@ def test_in_a_deleted_folder(run: CommandLine) -> None:
 
 def test_a_closed_pipe_is_quiet(run: CommandLine) -> None:
     process = subprocess.Popen(
-        run.command("-q", QUESTION), cwd=run.folder, env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command("-q", QUESTION), cwd=run.folder, env=run.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     assert process.stdout is not None
     process.stdout.close()
@@ -250,8 +187,9 @@ def test_a_closed_pipe_is_quiet(run: CommandLine) -> None:
 
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0), (">/dev/full", 1)])
 def test_standard_streams_that_take_nothing(run: CommandLine, redirect: str, code: int) -> None:
-    command = ["sh", "-c", f'exec "$@" {redirect}', "sh", *run.command("tree")]
-    result = subprocess.run(command, check=False, cwd=run.folder, env=run.environment, capture_output=True, text=True)
+    result = run_command(
+        ["sh", "-c", f'exec "$@" {redirect}', "sh", *command("tree", "-q")], run.folder, run.environment
+    )
     assert result.returncode == code
     assert "Traceback" not in result.stderr
     assert result.stderr.count("\n") == code
@@ -259,13 +197,9 @@ def test_standard_streams_that_take_nothing(run: CommandLine, redirect: str, cod
 
 def test_control_c_is_one_line(run: CommandLine) -> None:
     process = subprocess.Popen(
-        run.command("--batch", "-"),
-        cwd=run.folder,
-        env=run.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        command("--batch", "-"), cwd=run.folder, env=run.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )
+    )  # fmt: skip
     assert process.stdin is not None
     process.stdin.write(b"\n" * 300_000)  # more than a pipe holds: when it is gone, the program waits for more
     process.stdin.flush()

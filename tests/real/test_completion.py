@@ -2,16 +2,15 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from retriever.api import index_folders
-from tests.marks import slow
+from tests.program import PROGRAM, environment, run_command, slow
+from tests.real.served import indexed
+from tests.shelf import WORDS_ALONE
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 EVIL = "a;touch owned.md"
 SHELLS = {
     "bash": """
@@ -49,10 +48,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = place / "bin" / "hybrid-retrieve"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{PROGRAM}" "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    (place / "docs").mkdir()
-    for name in ("guide.md", "garden.md", EVIL, "g\x1b]0;owned\x07.md"):
-        (place / "docs" / name).write_text("# Guide\n\n## Install\n\nWords.\n\n## Use\n\nWords.\n", encoding="utf-8")
-    index_folders([place / "docs"], place / "index", settings={"encoder": {"kind": "none"}})
+    page = "# Guide\n\n## Install\n\nWords.\n\n## Use\n\nWords.\n"
+    indexed(place, dict.fromkeys(("guide.md", "garden.md", EVIL, "g\x1b]0;owned\x07.md"), page), WORDS_ALONE)
     return place
 
 
@@ -62,15 +59,11 @@ def pressed(shell: str, place: Path, *lines: str) -> list[list[str]]:
     if path is None:
         pytest.skip(f"{shell} is not installed")
     calls = "\n".join(f"complete_words {line}\necho '=='" for line in lines)
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
-    variables |= {
-        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}",
+    variables = {
+        "PATH": f"{place / 'bin'}{os.pathsep}{os.environ['PATH']}", "HOME": str(place),
         "HYBRID_RETRIEVE_INDEX": str(place / "index"),
-        "HOME": str(place),
-    }
-    finished = subprocess.run(
-        [path, "-c", SHELLS[shell] + calls], cwd=place, env=variables, capture_output=True, text=True, check=False
-    )
+    }  # fmt: skip
+    finished = run_command([path, "-c", SHELLS[shell] + calls], place, environment(**variables))
     assert finished.stderr == ""
     blocks = finished.stdout.split("==\n")
     assert len(blocks) == len(lines) + 1
@@ -80,14 +73,7 @@ def pressed(shell: str, place: Path, *lines: str) -> list[list[str]]:
 @pytest.mark.parametrize("shell", ["bash", *slow(["zsh", "fish"])])
 def test_a_shell_completes_what_is_typed(shell: str, place: Path) -> None:
     commands, options, profiles, documents, sections, evil = pressed(
-        shell,
-        place,
-        "wat",
-        "index --prof",
-        "ask --profile prec",
-        "read gar",
-        "read 'guide.md#guide/i'",
-        "read a",
+        shell, place, "wat", "index --prof", "ask --profile prec", "read gar", "read 'guide.md#guide/i'", "read a"
     )
     assert any(line.startswith("watch") for line in commands)
     assert any(line.startswith("--profile") for line in options)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from hybrid_retrieve import main
 from retriever.context.budget import load_token_counter
 from retriever.errors import UsageError
 from retriever.retriever import Retriever
+from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
 
 LONG = "# Ships\n\n" + "".join(
@@ -87,17 +87,14 @@ def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: 
 
 
 def test_the_command_line_prints_the_page_or_its_parts(
-    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(tmp_path / "index"))
     words = ["--encoder-kind", "none", "bread over night", "--context"]
-    assert main(["index", str(shelf.docs), "--encoder-kind", "none", "-q"]) == 0
-    capsys.readouterr()
-    assert main([*words, "--max-tokens", "200"]) == 0
-    page = capsys.readouterr()
+    cli("index", shelf.docs, "--encoder-kind", "none", "-q")
+    page = cli(*words, "--max-tokens", "200")
     assert "## `kitchen.md:1-7` `Kitchen`\n```\n# Kitchen\n" in page.out
-    assert main([*words, "--json", "--max-tokens", "200"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(cli(*words, "--json", "--max-tokens", "200").out)
     assert page.out == content["markdown"]
     assert content["tokens"] <= content["max_tokens"] == 200
     piece = content["pieces"][0]
@@ -106,6 +103,5 @@ def test_the_command_line_prints_the_page_or_its_parts(
 
 
 @pytest.mark.parametrize("flag", ["--full", "--explain"])
-def test_flags_that_exclude_each_other(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["word", "--context", flag]) == 2
-    assert "leave out --full and --explain" in capsys.readouterr().err
+def test_flags_that_exclude_each_other(flag: str, cli: Cli) -> None:
+    assert "leave out --full and --explain" in cli("word", "--context", flag, code=2).err

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from hybrid_retrieve import main
 from retriever.api import index_folders
 from retriever.serving.mcp_answers import MAX_REMARKS, describe_answer
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.types import Degradation, StageName
 from tests.answers import HIT, answer
+from tests.program import Cli
 from tests.shelf import ALWAYS_LOOK, PAGES, Shelf
 
 QUESTION = "which stamp pays for the journey of a letter?"
@@ -66,12 +66,7 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
 
 @pytest.mark.parametrize(("said", "question", "settings", "trouble"), CASES, ids=[case[0] for case in CASES])
 def test_text_json_and_agents_name_it_alike(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    said: str,
-    question: str,
-    settings: Mapping[str, Any],
-    trouble: Trouble,
+    tmp_path: Path, cli: Cli, said: str, question: str, settings: Mapping[str, Any], trouble: Trouble
 ) -> None:
     shelf = Shelf(tmp_path, PAGES)
     index_folders([shelf.docs], shelf.index)
@@ -80,11 +75,9 @@ def test_text_json_and_agents_name_it_alike(
     asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile), "--resident", "never"]
 
     with trouble(shelf):
-        assert main(asked) == 0
-    text = capsys.readouterr().err
+        text = cli(*asked).err
     with trouble(shelf):
-        assert main([*asked, "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+        content = json.loads(cli(*asked, "--json").out)
     with trouble(shelf), ServedIndex(index=str(shelf.index), profile=str(profile)) as library:
         reply = SearchTool.model_construct(question=question, profile=str(profile)).answer(library)
     values = reply.values or {}

@@ -3,8 +3,6 @@
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,10 @@ from typing import Any
 import pytest
 
 from retriever.api import index_folders, open_retriever
-from retriever.display.json import answer_object
+from retriever.display.json import dump_answer
 from retriever.trace import Spent
+from tests.program import PROJECT, run_python
 
-PROJECT = Path(__file__).parents[2]
 LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 QUESTIONS = ("how long are snapshots kept?", "the store is full, what now", "catch_up", "banana bread")
 TIMES = ("timings_ms", "milliseconds")
@@ -32,26 +30,18 @@ def answers(index: Path, profile: str = "balanced", **settings: object) -> list[
     """The JSON of every question, with all that can be said of an answer."""
     with open_retriever(index=index, profile=profile, settings=settings) as retriever:
         found = [retriever.search(question) for question in QUESTIONS]
-    objects = [answer_object(answer, Spent(0.0, 0.0), full=True, explain=True) for answer in found]
+    objects = [dump_answer(answer, Spent(0.0, 0.0), full=True, explain=True) for answer in found]
     return [json.dumps(without_times(item)) for item in objects]
 
 
 def answers_elsewhere(index: Path, seed: int, threads: int) -> list[str]:
-    """As `answers`, in a process of its own."""
     program = (
         "import json, pathlib; from tests.real.test_determinism import answers;"
         f"print(json.dumps(answers(pathlib.Path({str(index)!r}))))"
     )
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": str(seed),
-        "PYTHONPATH": str(PROJECT),
-        "HYBRID_RETRIEVE_ENCODER_THREADS": str(threads),
-        "OMP_NUM_THREADS": str(threads),
-        "OPENBLAS_NUM_THREADS": str(threads),
-    }
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, cwd=index)
+    numbers = ("HYBRID_RETRIEVE_ENCODER_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    variables = {"PYTHONHASHSEED": str(seed), "PYTHONPATH": str(PROJECT), **dict.fromkeys(numbers, str(threads))}
+    done = run_python(program, cwd=index, env=os.environ | variables)
     found: list[str] = json.loads(done.stdout)
     return found
 

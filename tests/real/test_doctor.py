@@ -8,38 +8,27 @@ import shutil
 import signal
 import sqlite3
 import struct
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from hybrid_retrieve import main
 from retriever.api import check_up
 from retriever.command_line.options import ExitCode
 from retriever.doctor import CheckUp
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
 from retriever.store.checking import find_damage
-from retriever.store.database import INDEX_FORMAT, kept_aside
+from retriever.store.database import INDEX_FORMAT, list_aside
 from retriever.store.locks import writer_lock
-from tests.marks import slow
+from tests.program import Cli, run_python, slow
+from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
-
-PROJECT = Path(__file__).parents[2]
-CHAPTERS = {
-    f"chapter-{number}.md": "".join(
-        f"{'##' if part else '#'} Chapter {number} part {part}\n\nIt speaks of topic{number * 7 + part} alone.\n\n"
-        for part in range(8)
-    )
-    for number in range(24)
-}
 
 
 @pytest.fixture(scope="module")
 def good(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     """Enough pages that a broken page of the database is not all of it; copied, never changed."""
-    shelf = Shelf(tmp_path_factory.mktemp("good"), PAGES | CHAPTERS)
+    shelf = Shelf(tmp_path_factory.mktemp("good"), PAGES | chapter_pages(24))
     shelf.update()
     return shelf
 
@@ -151,7 +140,7 @@ def test_broken_pages_cost_only_the_vectors_in_them(shelf: Shelf, good: Shelf, s
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
     assert shelf.encoder.encoded <= 20, (page, before, repaired.repairs)
     if before:
-        (aside,) = kept_aside(shelf.index)
+        (aside,) = list_aside(shelf.index)
         assert aside.read_bytes() == data
         assert str(aside) in repaired.repairs[0]
         assert "left over" in notes(repaired)
@@ -174,8 +163,8 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
 
 
-def test_what_no_document_gives_back_is_saved(shelf: Shelf) -> None:
-    assert main(["forget", "kitchen.md", "--index", str(shelf.index), "-q"]) == ExitCode.OK
+def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
+    cli("forget", "kitchen.md", "--index", shelf.index, "-q")
     shelf.ask(QUESTIONS[0], record=True, **NEVER_REFRESH)
     tables = ("folders", "forgotten", "queries", "vectors")
     with shelf.rows() as rows:
@@ -212,20 +201,16 @@ def test_a_folder_that_is_away_leaves_the_damaged_index_as_it_is(shelf: Shelf, t
         rows.execute("UPDATE nodes SET kind = 'none'")
     with pytest.raises(DocumentsError, match="bring it back"):
         examined(shelf, repair=True)
-    assert kept_aside(shelf.index) == []
+    assert list_aside(shelf.index) == []
     assert "a row of nodes makes no sense" in problems(examined(shelf))[0]
 
 
 KILLED_AT: Mapping[str, str] = {
-    "salvaging": "retriever.repair.salvage",
-    "indexing": "retriever.repair.update_index",
-    "embedding": "retriever.store.writing.put_vectors",
-    "the snapshot": "retriever.indexing.update.build_snapshot",
-    "the swap": "retriever.repair.swap",
-    "keeping the damaged one": "os.link",
-    "the one step": "retriever.repair.sync",
-    "after it": "retriever.repair.remove_old_snapshots",
-}
+    "salvaging": "retriever.repair.salvage", "indexing": "retriever.repair.update_index",
+    "embedding": "retriever.store.writing.put_vectors", "the snapshot": "retriever.indexing.update.build_snapshot",
+    "the swap": "retriever.repair.swap", "keeping the damaged one": "os.link",
+    "the one step": "retriever.repair.sync", "after it": "retriever.repair.remove_old_snapshots",
+}  # fmt: skip
 
 
 KILLED_REPAIR = """
@@ -246,8 +231,7 @@ def test_a_killed_repair_leaves_the_damaged_index_or_the_whole_new_one(shelf: Sh
     with shelf.rows() as rows:
         rows.execute("UPDATE nodes SET breadcrumb = '[oops'")
         rows.execute("UPDATE vectors SET vector = zeroblob(256) WHERE rowid <= 5")
-    command = [sys.executable, "-c", KILLED_REPAIR, str(shelf.index), KILLED_AT[step]]
-    killed = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+    killed = run_python(KILLED_REPAIR, shelf.index, KILLED_AT[step])
     assert (killed.returncode, killed.stderr) == (-signal.SIGKILL, "")
     if step == "after it":
         assert problems(examined(shelf)) == []
@@ -320,13 +304,10 @@ def test_another_format_is_refused_and_left_alone(shelf: Shelf, number: int) -> 
     assert (shelf.index / "index.sqlite").read_bytes() == before
 
 
-def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--index", str(shelf.index)]) == ExitCode.OK
-    assert "PROBLEM" not in capsys.readouterr().out
+def test_the_command_exits_with_1_for_problems_only(shelf: Shelf, cli: Cli) -> None:
+    assert "PROBLEM" not in cli("doctor", "--index", shelf.index).out
     (shelf.index / "snapshot-1" / "manifest.json").unlink()
-    assert main(["doctor", "--index", str(shelf.index), "--json"]) == ExitCode.ERROR
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(cli("doctor", "--index", shelf.index, "--json", code=ExitCode.ERROR).out)
     assert content["problems"] == 2
     assert {"area", "name", "level", "says", "cure"} == content["findings"][0].keys()
-    assert main(["doctor", "--index", str(shelf.index.parent / "nowhere")]) == ExitCode.OK
-    assert "there is no index in" in capsys.readouterr().out
+    assert "there is no index in" in cli("doctor", "--index", shelf.index.parent / "nowhere").out

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from hybrid_retrieve import main
-from retriever.evaluation.ask import Asked, System, ask_all, open_system, sections_of
+from retriever.evaluation.ask import Asked, System, ask_all, list_sections, open_system
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.runs import Stage
-from retriever.evaluation.summary import Summary, against, read_baseline, summarize
+from retriever.evaluation.summary import Summary, compare_to_baseline, read_baseline, summarize
 from retriever.query import Expansion
 from retriever.types import Source
+from tests.program import Cli
 
 SET = Path(__file__).parents[1] / "eval_corpus"
 DOCS = SET / "larder"
@@ -32,13 +33,13 @@ def measured(index: str, *systems: System, questions: QuestionSet = QUESTIONS) -
     asked = Asked(questions, index=index)
     runs = [ask_all(system, asked) for system in systems]
     with open_system(systems[0], asked) as retriever:
-        return summarize(questions, runs, sections_of(retriever))
+        return summarize(questions, runs, list_sections(retriever))
 
 
 def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
     """When a change is meant: hybrid_retrieve.py eval ... --save-baseline tests/eval_corpus/larder.baseline.json."""
     summary = measured(index, System("balanced", "balanced", {}))
-    verdict = against(summary, read_baseline(BASELINE))
+    verdict = compare_to_baseline(summary, read_baseline(BASELINE))
     assert not verdict.is_worse, verdict
     (balanced,) = summary.systems
     assert balanced.overall["hit@5"].mean >= 0.85
@@ -49,7 +50,7 @@ def test_the_ranking_is_no_worse_than_it_was(index: str) -> None:
 
 def test_a_ranking_that_is_broken_falls_below_the_baseline(index: str) -> None:
     broken = System("balanced", "balanced", {"keyword_weight": 0.0, "semantic_weight": 0.0, "token_match_weight": 0.0})
-    assert against(measured(index, broken), read_baseline(BASELINE)).is_worse
+    assert compare_to_baseline(measured(index, broken), read_baseline(BASELINE)).is_worse
 
 
 def test_a_model_that_cannot_be_used_is_a_failure_and_no_zero(index: str) -> None:
@@ -87,9 +88,9 @@ def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(ind
     assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]
 
 
-def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path) -> None:
+def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp_path: Path, cli: Cli) -> None:
     path = tmp_path / "own.jsonl"
-    assert main(["questions", str(DOCS), "--out", str(path)]) == 0
+    cli("questions", DOCS, "--out", path)
     questions = read_questions(path)
     copied = replace(questions, questions=tuple(item for item in questions.questions if item.excluded))
     assert len(copied.questions) >= 3
@@ -102,27 +103,20 @@ def test_a_question_does_not_find_the_section_it_was_copied_from(index: str, tmp
         assert run.outcomes[question.id].found
 
 
-def test_the_command_writes_runs_that_score_the_same(
-    index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_writes_runs_that_score_the_same(index: str, tmp_path: Path, cli: Cli) -> None:
     questions, run, expansions = SET / "larder.jsonl", tmp_path / "run.jsonl", tmp_path / "expansions.jsonl"
     expansions.write_text("".join(json.dumps({"id": item.id}) + "\n" for item in QUESTIONS.questions))
     ask = ["eval", str(questions), "--index", index, "--json"]
-    assert main([*ask, "--profiles", "fast", "--run", str(run), "--expansions", str(expansions)]) == 0
-    asked = json.loads(capsys.readouterr().out)["systems"][0]
-    assert main([*ask, "--score", str(run)]) == 0
-    scored = json.loads(capsys.readouterr().out)["systems"][0]
+    asked = json.loads(cli(*ask, "--profiles", "fast", "--run", run, "--expansions", expansions).out)["systems"][0]
+    scored = json.loads(cli(*ask, "--score", run).out)["systems"][0]
     for name in ("nDCG@10", "hit@5", "AP", "file recall@10"):
         assert scored["measures"][name] == asked["measures"][name]
     assert asked["latency_ms"]["p50"] > 0
     assert asked["abstention"]["unanswerable"] is not None
 
 
-def test_ablation_measures_each_part(index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    few = tmp_path / "few.jsonl"
-    few.write_text("\n".join((SET / "larder.jsonl").read_text().splitlines()[:4]))
-    assert main(["eval", str(few), "--index", index, "--profiles", "fast", "--ablate", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+def test_ablation_measures_each_part(index: str, few: Path, cli: Cli) -> None:
+    content = json.loads(cli("eval", few, "--index", index, "--profiles", "fast", "--ablate", "--json").out)
     names = [system["name"] for system in content["systems"]]
     assert names[0] == "fast"
     assert {"fast - semantic search", "fast - keyword search", "fast - evidence weights"} <= set(names)
@@ -131,50 +125,35 @@ def test_ablation_measures_each_part(index: str, tmp_path: Path, capsys: pytest.
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_status_tells_what_expansions_were_measured_to_be_worth(
-    index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    few, expansions = tmp_path / "few.jsonl", tmp_path / "expansions.jsonl"
-    lines = (SET / "larder.jsonl").read_text(encoding="utf-8").splitlines()[:4]
-    few.write_text("\n".join(lines), encoding="utf-8")
-    made = []
-    for question in map(json.loads, lines):
-        gold = question["gold"][0]
-        page = (DOCS / gold["file"]).read_text(encoding="utf-8").splitlines()
-        answer = " ".join(page[gold["start_line"] - 1 : gold["end_line"]])
-        made.append(json.dumps({"id": question["id"], "hyde": [answer]}))
-    expansions.write_text("\n".join(made), encoding="utf-8")
-    ask = ["eval", str(few), "--index", index, "--profiles", "fast", "--expansions", str(expansions), "--json"]
+def test_status_tells_what_expansions_were_measured_to_be_worth(index: str, few: Path, cli: Cli) -> None:
+    expansions = str(few.with_suffix(".expansions.jsonl"))
+    ask = ["eval", str(few), "--index", index, "--profiles", "fast", "--expansions", expansions, "--json"]
     few_parts = ["--rank-weighting", "constant", "--page-prior", "0", "--rewording-weight", "0"]
-    assert main([*ask, *few_parts, "--ablate"]) == 0
-    systems = {item["name"]: item for item in json.loads(capsys.readouterr().out)["systems"]}
+    systems = {item["name"]: item for item in json.loads(cli(*ask, *few_parts, "--ablate").out)["systems"]}
     plain, expanded = (systems[name]["measures"]["nDCG@10"]["mean"] for name in ("fast - expansion", "fast"))
     assert plain < expanded, "or with and without could be confused"
-    assert main(["status", "--index", index, "--metrics", "--json"]) == 0
-    (gain,) = json.loads(capsys.readouterr().out)["expansion"]["gains"]
+    (gain,) = json.loads(cli("status", "--index", index, "--metrics", "--json").out)["expansion"]["gains"]
     assert gain == {"questions": "few, fast", "plain": pytest.approx(plain), "expanded": pytest.approx(expanded)}
-    assert main(["status", "--index", index, "--metrics"]) == 0
-    assert f"nDCG@10 {plain:.3f} without, {expanded:.3f} with" in capsys.readouterr().out
+    assert f"nDCG@10 {plain:.3f} without, {expanded:.3f} with" in cli("status", "--index", index, "--metrics").out
 
 
-def test_why_a_section_is_not_a_hit(index: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_why_a_section_is_not_a_hit(index: str, cli: Cli) -> None:
     question = "keep the program from hogging our internet connection"
     ask = ["explain", question, "--index", index, "--json", "--why-not"]
-    assert main([*ask, "retention.md#undoing", "--vector-top-n", "3", "--keyword-top-n", "3", "--profile", "fast"]) == 0
-    lost = json.loads(capsys.readouterr().out)
+    lost = json.loads(
+        cli(*ask, "retention.md#undoing", "--vector-top-n", "3", "--keyword-top-n", "3", "--profile", "fast").out
+    )
     assert lost["lost"] == Stage.NOT_FOUND
     dense = next(item for item in lost["sources"] if item["source"] == "semantic")
     assert dense["rank"] > 3
     assert dense["lacks"] == pytest.approx(dense["last_score"] - dense["score"])
-    assert main([*ask, "configuration.md"]) == 0
-    there = json.loads(capsys.readouterr().out)
+    there = json.loads(cli(*ask, "configuration.md").out)
     assert there["node_id"] == "configuration.md#configuration/limiting-bandwidth-and-processor-use"
-    assert main([*ask, "configuration.md#nonsense"]) == 2
-    assert main(["explain", question, "--index", index]) == 0
-    assert "stages" in capsys.readouterr().out
+    cli(*ask, "configuration.md#nonsense", code=2)
+    assert "stages" in cli("explain", question, "--index", index).out
 
 
-def test_a_folder_of_beir_is_indexed_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_of_beir_is_indexed_and_asked(tmp_path: Path, cli: Cli) -> None:
     folder = tmp_path / "tiny"
     (folder / "qrels").mkdir(parents=True)
     documents = {
@@ -186,8 +165,7 @@ def test_a_folder_of_beir_is_indexed_and_asked(tmp_path: Path, capsys: pytest.Ca
     (folder / "corpus.jsonl").write_text("\n".join(lines))
     (folder / "queries.jsonl").write_text('{"_id": "1", "text": "how hot should water for tea be"}\n')
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ttea\t1\n")
-    assert main(["eval", str(folder), "--json"]) == 0
-    (system,) = json.loads(capsys.readouterr().out)["systems"]
+    (system,) = json.loads(cli("eval", folder, "--json").out)["systems"]
     assert system["measures"]["file hit@1"]["mean"] == 1.0
     assert "hit@1" not in system["measures"]
-    assert main(["eval", str(folder), "--docs", str(folder)]) == 2
+    cli("eval", folder, "--docs", folder, code=2)

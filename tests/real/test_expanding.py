@@ -1,53 +1,26 @@
 """Questions expanded by a scripted Ollama over HTTP: what it writes is used; whatever it does, there is an answer."""
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from retriever.expansion.cache import FILE_NAME
-from retriever.query import Expansion
+from retriever.query import Expansion, ExpansionReport
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
-from tests.real.scripted_ollama import (
-    Asked,
-    Fault,
-    ScriptedOllama,
-    bad_gateway,
-    busy,
-    closed,
-    cut_stream,
-    endless,
-    hang_up,
-    killed,
-    scripted_ollama,
-    silence,
-    status,
-    trickle,
-    written,
-)
+from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, ScriptedOllama, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
-QUESTION = "who pays for the journey when I put something into the red box?"
-HELPFUL = {
-    "queries": ["who pays for the journey of a letter?"],
-    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
-    "hyde_answer": "The stamp pays for the journey.",
-    "intent": "MECHANISM",
-    "entities": ["stamp", "letter"],
-}
 STAMPS = "mail.md#mail/stamps"
 
 
-@pytest.fixture
-def ollama(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOllama]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with scripted_ollama(lambda asked: HELPFUL) as script:
-        yield script
+def answered(asked: Asked) -> object:
+    return HELPFUL
 
 
 def settings(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
@@ -58,12 +31,16 @@ def asked_of(shelf: Shelf, ollama: ScriptedOllama, question: str = QUESTION, **m
     return shelf.ask(question, **settings(ollama, **more))
 
 
+def report_of(answer: Answer) -> ExpansionReport:
+    assert answer.expansion
+    return answer.expansion
+
+
 def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOllama) -> None:
     answer = asked_of(shelf, ollama)
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
-    report = answer.expansion
-    assert report is not None
+    report = report_of(answer)
     assert (report.used, report.used_hyde, report.cached) == (True, True, False)
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
@@ -95,17 +72,12 @@ def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedOl
         again = asked_of(shelf, ollama)
     assert len(ollama.asked) == 1
     assert found(again) == found(first)
-    assert again.expansion is not None
-    assert again.expansion.cached
+    assert report_of(again).cached
 
 
 def test_threads_that_ask_the_same_call_the_model_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    with shelf.open(**settings(ollama)) as retriever:
-        threads = [threading.Thread(target=retriever.search, args=(QUESTION,)) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    with shelf.open(**settings(ollama)) as retriever, ThreadPoolExecutor(4) as pool:
+        list(pool.map(retriever.search, [QUESTION] * 4))
     assert len(ollama.asked) == 1
 
 
@@ -115,46 +87,7 @@ def test_failures_are_not_remembered(shelf: Shelf, ollama: ScriptedOllama) -> No
         assert retriever.search(QUESTION).degraded
         better = retriever.search(QUESTION)
     assert better.degraded == ()
-    assert better.expansion is not None
-    assert better.expansion.used
-
-
-FAULTS: dict[str, Fault] = {
-    "refuses with 500": status(500),
-    "is busy": busy(),
-    "is a broken proxy": bad_gateway(),
-    "hangs up": hang_up(),
-    "is killed in the middle": killed(),
-    "closes in the middle": closed(),
-    "ends without done": cut_stream(),
-    "never answers": silence(),
-    "trickles for ever": trickle(),
-    "writes for ever": endless("words "),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_whatever_the_server_does_the_answer_is_the_plain_one(
-    shelf: Shelf, ollama: ScriptedOllama, fault: Fault
-) -> None:
-    ollama.once.extend([fault] * 3)
-    limits = {"url": ollama.url, "seconds": 0.5, "load_seconds": 0.5, "idle_seconds": 0.25}
-    answer = asked_of(shelf, ollama, llm=limits)
-    plain = shelf.ask(QUESTION, **NEVER_REFRESH)
-    assert found(answer) == found(plain)
-    (sentence,) = map(str, answer.degraded)
-    assert sentence.startswith("expand: ")
-    assert answer.expansion is not None
-    assert not answer.expansion.used
-
-
-@pytest.mark.parametrize("reply", ["", "no JSON at all", '{"queries": [', "[1, 2]", "x" * 100_000])
-def test_an_answer_that_is_no_object_is_a_failure(shelf: Shelf, ollama: ScriptedOllama, reply: str) -> None:
-    ollama.answer = lambda asked: written(reply)
-    answer = asked_of(shelf, ollama)
-    assert found(answer) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
-    (sentence,) = map(str, answer.degraded)
-    assert sentence.startswith("expand: ")
+    assert report_of(better).used
 
 
 def of_texts(*texts: str) -> Callable[[Asked], object]:
@@ -184,8 +117,7 @@ def test_texts_that_cannot_be_used_change_nothing(
     ollama.answer = reply
     answer = asked_of(shelf, ollama)
     assert found(answer) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
-    assert answer.expansion is not None
-    assert not answer.expansion.used
+    assert not report_of(answer).used
 
 
 def test_the_same_passage_three_times_weighs_as_one(shelf: Shelf, ollama: ScriptedOllama) -> None:
@@ -196,21 +128,11 @@ def test_the_same_passage_three_times_weighs_as_one(shelf: Shelf, ollama: Script
     assert found(thrice) == found(once)
 
 
-def test_a_model_of_another_kind_is_named(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    wishes = settings(ollama)
-    wishes["llm"] |= {"model": "nomic-embed-text"}
-    answer = shelf.ask(QUESTION, **wishes)
-    (sentence,) = map(str, answer.degraded)
-    assert sentence.startswith("expand: ")
-    assert "nomic-embed-text" in sentence
-
-
 def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
     answer = asked_of(shelf, ollama, "stamp for a letter", hyde={"gate": "auto"})
     assert ollama.asked == []
     assert answer.degraded == ()
-    assert answer.expansion is not None
-    assert answer.expansion.note == "not needed: the question has 4 words"
+    assert report_of(answer).note == "not needed: the question has 4 words"
     never = asked_of(shelf, ollama, hyde={"gate": "never"})
     assert ollama.asked == []
     assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
@@ -229,8 +151,7 @@ def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: She
     with shelf.open(hyde={"gate": "always"}, **NEVER_REFRESH) as retriever:
         answer = retriever.search(QUESTION, given)
     assert found(answer) == found(asked)
-    assert answer.expansion is not None
-    assert answer.expansion.milliseconds is None
+    assert report_of(answer).milliseconds is None
 
 
 @pytest.mark.parametrize("mode", ["average", "keywords", "answer"])
@@ -238,8 +159,7 @@ def test_every_mode_finds_the_section(shelf: Shelf, ollama: ScriptedOllama, mode
     answer = asked_of(shelf, ollama, hyde={"gate": "always", "mode": mode})
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
-    assert answer.expansion is not None
-    assert answer.expansion.used
+    assert report_of(answer).used
 
 
 def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) -> None:
@@ -248,8 +168,7 @@ def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) 
         answer = retriever.search(QUESTION)
     assert answer.hits[0].node_id == STAMPS
     assert [sentence.stage for sentence in answer.degraded] == ["semantic"]
-    assert answer.expansion is not None
-    assert answer.expansion.used
+    assert report_of(answer).used
 
 
 def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllama) -> None:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hybrid_retrieve import main
 from retriever.command_line.options import ExitCode
 from retriever.errors import UsageError
 from retriever.indexing.forget import ForgetReport, forget, take_back
-from retriever.indexing.request import IndexRequest
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
 
 SECRET = 'Der Schatz liegt unter der xyzzy-Eiche \N{SNOWMAN}, "links" vom Brunnen.'
@@ -21,7 +19,6 @@ LEFT = "xyzzy"
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> Shelf:
-    """Pages, among them a secret one of two versions, the older of which has been replaced."""
     shelf = Shelf(tmp_path, PAGES)
     shelf.write("plans/secret.md", f"# Plan\n\nAn older version: {SECRET}\n")
     shelf.update()
@@ -31,13 +28,8 @@ def shelf(tmp_path: Path) -> Shelf:
     return shelf
 
 
-def request(shelf: Shelf) -> IndexRequest:
-    given = given_settings(DEFAULT_PROFILE, None, None, {})
-    return IndexRequest(shelf.index, (), given.profile(), given.for_index(), shelf.encoder, 0.0)
-
-
 def forgotten(shelf: Shelf, *references: str) -> ForgetReport:
-    return forget(request(shelf), references)
+    return forget(shelf.request(), references)
 
 
 def secrets(shelf: Shelf) -> list[bytes]:
@@ -55,19 +47,14 @@ def secrets(shelf: Shelf) -> list[bytes]:
     return [*spelled, *hashes, *(vector[:32] for vector in [*vectors, older])]
 
 
-def where(shelf: Shelf, secret: bytes) -> list[str]:
-    files = [path for path in shelf.index.rglob("*") if path.is_file()]
-    return [str(path.relative_to(shelf.index)) for path in files if secret in path.read_bytes()]
-
-
 @pytest.mark.parametrize("reference", ["plans/secret.md", "plans/", "plans"])
 def test_no_byte_of_it_stays(shelf: Shelf, reference: str) -> None:
     sought = secrets(shelf)
-    assert sum(bool(where(shelf, secret)) for secret in sought) >= 5  # the search finds what is there
+    assert sum(bool(shelf.files_with(secret)) for secret in sought) >= 5  # the search finds what is there
     report = forgotten(shelf, reference)
     assert report.remaining == ()
     assert report.documents == (1 if reference.endswith(".md") else 2)
-    assert {secret: where(shelf, secret) for secret in sought} == {secret: [] for secret in sought}
+    assert {secret: shelf.files_with(secret) for secret in sought} == {secret: [] for secret in sought}
     assert (shelf.docs / "plans" / "secret.md").read_text(encoding="utf-8").count(LEFT) == 2
 
 
@@ -76,9 +63,9 @@ def test_recorded_questions_that_quote_it_go_too(shelf: Shelf, reference: str, m
     monkeypatch.chdir(shelf.docs)
     for question in (f"where is the {LEFT}?", QUESTIONS[2]):
         assert shelf.ask(question, record=True, top_k=1).hits
-    assert "index.sqlite" in " ".join(where(shelf, LEFT.encode()))
+    assert "index.sqlite" in " ".join(shelf.files_with(LEFT))
     forgotten(shelf, reference)
-    assert where(shelf, LEFT.encode()) == []
+    assert shelf.files_with(LEFT) == []
     with shelf.rows() as rows:
         assert rows.execute("SELECT count(*) FROM queries").fetchone() == (1 if reference != "." else 0,)
 
@@ -88,7 +75,7 @@ def test_copies_kept_aside_go_too(shelf: Shelf) -> None:
     for name in ("index.sqlite.damaged", "index.sqlite.draft/index.sqlite"):
         (shelf.index / name).write_bytes((shelf.index / "index.sqlite").read_bytes())
     forgotten(shelf, "plans/secret.md")
-    assert where(shelf, LEFT.encode()) == []
+    assert shelf.files_with(LEFT) == []
 
 
 def test_it_answers_as_if_it_had_never_been_there_and_embeds_nothing(shelf: Shelf) -> None:
@@ -113,12 +100,13 @@ def test_it_does_not_come_back_until_it_is_taken_back(shelf: Shelf) -> None:
     with shelf.open() as retriever:
         status = retriever.status()
         assert retriever.search(QUESTIONS[0]).index.stale_files == 0
-    assert [path for path, reason in status.skipped if "forget --undo" in reason] == ["garden/", "plans/secret.md"]
-    assert where(shelf, LEFT.encode()) == []
-    assert take_back(request(shelf), ["garden"]).forgotten == ("garden/",)
+    assert status.skipped == ()
+    assert [path for path, reason in status.forgotten if "forget --undo" in reason] == ["garden/", "plans/secret.md"]
+    assert shelf.files_with(LEFT) == []
+    assert take_back(shelf.request(), ["garden"]).forgotten == ("garden/",)
     assert shelf.update().added == 3
     with pytest.raises(UsageError, match="was not forgotten"):
-        take_back(request(shelf), ["mail.md"])
+        take_back(shelf.request(), ["mail.md"])
 
 
 def test_an_indexed_folder_leaves_the_index(shelf: Shelf, tmp_path: Path) -> None:
@@ -131,7 +119,7 @@ def test_an_indexed_folder_leaves_the_index(shelf: Shelf, tmp_path: Path) -> Non
     answer = shelf.ask(LEFT)
     assert (answer.index.folders, answer.index.documents) == ((str(notes),), 1)
     assert forgotten(shelf, "notes:note.md").documents == 1
-    assert where(shelf, LEFT.encode()) == []
+    assert shelf.files_with(LEFT) == []
     assert shelf.update(shelf.docs).documents == 6  # who names it again wants it
 
 
@@ -163,18 +151,15 @@ def test_what_another_process_reads_is_named_and_goes_the_next_time(shelf: Shelf
             other.execute("PRAGMA user_version")
     again = forgotten(shelf, "plans/secret.md")
     assert (again.documents, again.remaining) == (0, ())
-    assert where(shelf, LEFT.encode()) == []
+    assert shelf.files_with(LEFT) == []
 
 
-def test_the_command_says_what_it_did(
-    shelf: Shelf, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_says_what_it_did(shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shelf.place)
-    assert main(["forget", "docs/plans/secret.md", "--index", "index"]) == ExitCode.OK
-    out, err = capsys.readouterr()
+    out, err = cli("forget", "docs/plans/secret.md", "--index", "index")
     assert out == "forgot plans/secret.md\n"
     assert "1 document left the index" in err
-    assert main(["forget", "--undo", "plans/secret.md", "--index", "index", "--json"]) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out)["forgotten"] == ["plans/secret.md"]
-    assert main(["forget", "plans/secret.md", "--index", "nowhere"]) == ExitCode.ERROR
-    assert "nothing to forget" in capsys.readouterr().err
+    assert json.loads(cli("forget", "--undo", "plans/secret.md", "--index", "index", "--json").out)["forgotten"] == [
+        "plans/secret.md"
+    ]
+    assert "nothing to forget" in cli("forget", "plans/secret.md", "--index", "nowhere", code=ExitCode.ERROR).err

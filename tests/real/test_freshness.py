@@ -2,16 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pageindex.files import DocumentText, SourceFile, read_document
-from retriever.errors import DocumentsError, EncoderError
-from retriever.types import FloatMatrix
-from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, Shelf, wait_until_trusted
+from retriever.errors import DocumentsError
+from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
 
 
 def freshness(shelf: Shelf, **settings: Any) -> tuple[int, int, tuple[str, ...]]:  # noqa: ANN401 - any setting
@@ -53,12 +50,6 @@ def test_more_changes_than_the_limit_are_counted_and_left(shelf: Shelf) -> None:
     assert shelf.snapshots() == ["snapshot-1"]
     assert freshness(shelf, **NEVER_REFRESH) == (0, 4, ())
     assert freshness(shelf, refresh_max_files=4) == (4, 0, ())
-
-
-def test_what_was_only_touched_is_not_stale(shelf: Shelf) -> None:
-    shelf.touch("mail.md")
-    assert freshness(shelf) == (0, 0, ())
-    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_many_files_written_just_before_they_were_indexed_are_not_stale(tmp_path: Path) -> None:
@@ -113,7 +104,7 @@ def test_a_folder_that_lost_all_its_documents(shelf: Shelf) -> None:
 
 
 def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, reads: list[str]
 ) -> None:
     wait_until_trusted(monkeypatch)
     shelf.write("binary.md", b"# A\x00B\n")
@@ -125,17 +116,11 @@ def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(
         status = retriever.status()
     assert [path for path, _ in status.skipped] == ["binary.md", "kitchen.md"]
     assert status.changed_files == ()
-    read: list[str] = []
-
-    def noted(file: SourceFile, limit: int) -> DocumentText:
-        read.append(file.path)
-        return read_document(file, limit)
-
-    monkeypatch.setattr("retriever.indexing.changes.read_document", noted)
+    reads.clear()
     assert shelf.ask("bread").index.stale_files == 0
-    assert read == []
+    assert reads == []
     assert [path for path, _ in shelf.update().skipped] == ["binary.md", "kitchen.md"]
-    assert read == ["binary.md", "kitchen.md"]
+    assert reads == ["binary.md", "kitchen.md"]
     shelf.write("binary.md", "# Text\n\nNow it is text.\n")
     assert freshness(shelf) == (1, 0, ())
     (shelf.docs / "kitchen.md").unlink()
@@ -144,19 +129,9 @@ def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(
         assert retriever.status().skipped == ()
 
 
-class Broken(CountingEncoder):
-    """Cannot read documents any more."""
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        raise EncoderError("the model has gone home")
-
-    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
-        return CountingEncoder().encode_queries(texts)
-
-
 def test_a_refresh_that_fails_is_said_and_the_old_state_answers(shelf: Shelf) -> None:
     shelf.write("mail.md", "# Mail\n\nNo otter here.\n")
-    answer = shelf.ask("stamp for a letter", encoder=Broken())
+    answer = shelf.ask("stamp for a letter", encoder=FailingEncoder())
     assert answer.index.stale_files == 1
     assert tuple(map(str, answer.degraded)) == ("refresh: the model has gone home",)
     assert answer.hits[0].node_id == "mail.md#mail/stamps"
@@ -189,22 +164,20 @@ def test_the_index_remembers_its_settings_even_when_they_change_nothing_yet(shel
     assert shelf.ask("otter").index.documents == 4
 
 
-def test_a_citation_says_what_the_file_holds_by_now(shelf: Shelf) -> None:
-    question = "which stamp pays for the journey?"
-    assert _cited(shelf, question) == ("mail.md:5-8", "exact")
-    text = (shelf.docs / "mail.md").read_text(encoding="utf-8")
-    shelf.write("mail.md", f"Before.\n\n{text}")
-    assert _cited(shelf, question) == ("mail.md:7-10", "moved")
-    shelf.write("mail.md", text.replace("A stamp pays", "Nobody pays"))
-    assert _cited(shelf, question) == ("mail.md:5-8", "stale")
-    (shelf.docs / "mail.md").unlink()
-    assert _cited(shelf, question) == ("mail.md:5-8", "gone")
-    with shelf.open(**NEVER_REFRESH) as retriever:
-        page = retriever.context(question).context.markdown
-    assert "gone: the file can no longer be read" in page
-
-
-def _cited(shelf: Shelf, question: str) -> tuple[str, str]:
-    """Of the first hit, without anything being indexed again."""
-    hit = shelf.ask(question, **NEVER_REFRESH).hits[0]
-    return hit.citation, hit.citation_state
+def test_only_what_is_not_read_counts_as_skipped(shelf: Shelf) -> None:
+    shelf.write("latin.md", "# Caf\xe9\n\nA link to [nothing](nothing.md).\n".encode("latin-1"))
+    shelf.write("copy.md", (shelf.docs / "latin.md").read_bytes())
+    shelf.write("scan.pdf", b"%PDF")
+    shelf.write(".gitignore", "[z-a]\n")
+    shelf.write("binary.md", b"\x00")
+    shelf.update()
+    with shelf.open() as retriever:
+        plain, status = retriever.status(), retriever.status(details=True)
+    assert [path for path, _ in plain.skipped] == ["binary.md"]
+    assert plain.index.skipped_files == 1
+    assert [path for path, _ in plain.remarks] == ["copy.md", "latin.md", ".gitignore"]
+    assert plain.details is None
+    assert status.details is not None
+    assert ("latin.md", 3, "nothing.md", "no such document") in status.details.broken_links
+    assert status.details.duplicates == (("copy.md", "latin.md"),)
+    assert status.details.unread_formats == ((".pdf", 1),)

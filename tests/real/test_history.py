@@ -1,34 +1,27 @@
 """Questions that are recorded: kept, shown, bounded, deleted from every file; and an ask that never fails by it."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 
 import pytest
 
-from hybrid_retrieve import main
 from retriever import history
 from retriever.errors import IndexLockedError, UsageError
 from retriever.history import QuestionLog
 from retriever.query import Expansion
 from retriever.store import queries
 from retriever.store.database import open_database
+from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found
+from tests.small_disk import read_only
 
 SECRET = "who weighs the quixotic parcel?"
 
 
 def ask(shelf: Shelf, *questions: str, **settings: object) -> list[tuple[str, ...]]:
-    """What was degraded in each of the answers."""
     with shelf.open(**{**NEVER_REFRESH, "record": True, **settings}) as retriever:
         return [tuple(map(str, retriever.search(question).degraded)) for question in questions]
-
-
-def files_with(shelf: Shelf, text: str) -> list[str]:
-    """The files of the index that hold the text in any of its bytes."""
-    return [path.name for path in shelf.index.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
 
 
 def opened(shelf: Shelf, *node_ids: str) -> dict[str, int]:
@@ -42,7 +35,7 @@ def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
         retriever.read("mail.md")
     assert QuestionLog(shelf.index).queries() == ()
     assert opened(shelf, "mail.md#mail") == {}
-    assert files_with(shelf, "quixotic") == []
+    assert shelf.files_with("quixotic") == []
 
 
 def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
@@ -84,6 +77,7 @@ def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf) -> None:
         writer.execute("BEGIN IMMEDIATE")
         (degraded,) = ask(shelf, SECRET)
         writer.execute("ROLLBACK")
+    assert history.WAIT_S <= 0.5, "less than an indexing run takes"
     assert degraded == (
         f"record: another process is writing to the index {shelf.index}; try again when it has finished",
     )
@@ -91,18 +85,11 @@ def test_a_busy_writer_makes_no_answer_fail_or_wait(shelf: Shelf) -> None:
     assert ask(shelf, SECRET) == [()]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="mount is Linux's")
 def test_a_read_only_index_answers_and_says_that_it_records_nothing(shelf: Shelf) -> None:
     plain = found(shelf.ask(SECRET, **NEVER_REFRESH))
-    for command in (["mount", "--bind"], ["mount", "-o", "remount,bind,ro"]):
-        if subprocess.run([*command, shelf.index, shelf.index], capture_output=True, check=False).returncode:
-            pytest.skip("this user may not mount a folder read-only")
-    try:
-        with shelf.open(**NEVER_REFRESH, record=True) as retriever:
-            answer = retriever.search(SECRET)
-            assert retriever.read("mail.md").text == PAGES["mail.md"]
-    finally:
-        subprocess.run(["umount", "-l", shelf.index], check=True)
+    with read_only(shelf.index), shelf.open(**NEVER_REFRESH, record=True) as retriever:
+        answer = retriever.search(SECRET)
+        assert retriever.read("mail.md").text == PAGES["mail.md"]
     assert found(answer) == plain
     assert any(sentence.startswith("record: the index") for sentence in map(str, answer.degraded))
 
@@ -123,14 +110,14 @@ def test_what_is_deleted_is_in_no_file(shelf: Shelf, which: str) -> None:
     (shelf.index / "index.sqlite.damaged").write_text(SECRET, encoding="utf-8")  # as a repair leaves one
     with closing(open_database(shelf.index)) as other:  # keeps the log alive, and reads nothing just now
         other.execute("SELECT count(*) FROM queries").fetchone()
-        assert files_with(shelf, "quixotic") != []
+        assert shelf.files_with("quixotic") != []
         if which == "one":
             QuestionLog(shelf.index).delete(2)
         else:
             assert QuestionLog(shelf.index).delete_all() == 2
-        assert files_with(shelf, "quixotic") == []
+        assert shelf.files_with("quixotic") == []
     assert [query.key for query in QuestionLog(shelf.index).queries()] == ([1] if which == "one" else [])
-    assert (files_with(shelf, "bread over night") != []) == (which == "one")
+    assert (shelf.files_with("bread over night") != []) == (which == "one")
 
 
 def test_a_reader_that_holds_the_text_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +129,7 @@ def test_a_reader_that_holds_the_text_is_named(shelf: Shelf, monkeypatch: pytest
         with pytest.raises(IndexLockedError, match="deleted, but a process that reads the index"):
             QuestionLog(shelf.index).delete_all()
     assert QuestionLog(shelf.index).delete_all() == 0
-    assert files_with(shelf, "quixotic") == []
+    assert shelf.files_with("quixotic") == []
 
 
 def test_a_question_that_is_not_there(shelf: Shelf) -> None:
@@ -173,39 +160,23 @@ def test_a_writer_at_work_keeps_no_one_from_reading(shelf: Shelf, caplog: pytest
     assert "record: another process is writing" in caplog.text
 
 
-def test_what_is_forgotten_is_in_no_recorded_answer(shelf: Shelf) -> None:
-    from retriever.indexing.forget import forget
-    from retriever.indexing.request import IndexRequest
-    from retriever.settings.schema import Profile
-
-    ask(shelf, "what pays for a letter?", "bread over night", top_k=1)
-    forget(IndexRequest(shelf.index, (), Profile(), {}, shelf.encoder), ["mail.md"])
-    assert [query.question for query in QuestionLog(shelf.index).queries()] == ["bread over night"]
-    assert files_with(shelf, "A stamp pays") == []
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(list(arguments)) == 0
-    return capsys.readouterr().out
-
-
-def test_the_command_line(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(shelf.index))
     ask(shelf, "bread\tover \x1b[31mnight", SECRET)
-    listed = run(capsys, "history").splitlines()
+    listed = cli("history").out.splitlines()
     assert [line.split()[0] for line in listed] == ["2", "1"]
     assert SECRET in listed[0]
     assert "\x1b" not in "".join(listed)
-    assert SECRET in run(capsys, "history", "2")
-    content = json.loads(run(capsys, "history", "--json"))
+    assert SECRET in cli("history", "2").out
+    content = json.loads(cli("history", "--json").out)
     assert [query["id"] for query in content["queries"]] == [2, 1]
-    assert json.loads(run(capsys, "history", "2", "--json"))["hits"][0]["citation"] == content["queries"][0]["citation"]
-    assert json.loads(run(capsys, "history", "--delete", "2", "--json"))["deleted"] == 1
-    assert SECRET not in run(capsys, "history")
-    run(capsys, "read", "mail.md", "--record", "-q")
+    assert json.loads(cli("history", "2", "--json").out)["hits"][0]["citation"] == content["queries"][0]["citation"]
+    assert json.loads(cli("history", "--delete", "2", "--json").out)["deleted"] == 1
+    assert SECRET not in cli("history").out
+    cli("read", "mail.md", "--record", "-q")
     assert opened(shelf, "mail.md#mail") == {"mail.md#mail": 1}
-    run(capsys, "history", "--delete", "all")
-    assert run(capsys, "history") == ""
+    cli("history", "--delete", "all")
+    assert cli("history").out == ""
     assert opened(shelf, "mail.md#mail") == {}
 
 
@@ -213,12 +184,7 @@ def test_the_command_line(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys:
     "arguments", [["history", "9"], ["history", "--delete", "x"], ["history", "1", "--delete", "1"]]
 )
 def test_what_cannot_be_meant(
-    shelf: Shelf, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", str(shelf.index))
-    assert main(list(arguments)) == 2
-    assert capsys.readouterr().err.startswith("error: ")
-
-
-def test_an_answer_waits_less_than_an_indexing_run_takes() -> None:
-    assert history.WAIT_S <= 0.5
+    assert cli(*list(arguments), code=2).err.startswith("error: ")

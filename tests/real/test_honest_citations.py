@@ -5,28 +5,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
-import httpx
 import pytest
+from starlette.testclient import TestClient
 
-from hybrid_retrieve import main
-from retriever.api import index_folders
 from retriever.display.phrases import CITATION_STATES
 from retriever.errors import UsageError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
-from tests.shelf import NEVER_REFRESH, PAGES, Shelf
+from retriever.serving.web import make_web_app
+from tests.program import Cli
+from tests.real.served import indexed
+from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf
 
 QUESTION = "which stamp pays for the journey?"
 STAMPS = "mail.md#mail/stamps"
 MAIL = PAGES["mail.md"]
-WORDS_ALONE = {"encoder": {"kind": "none"}}
 
 
 def edited(docs: Path, state: str) -> None:
-    """Changes mail.md so that its section on stamps is in that state."""
     path = docs / "mail.md"
     if state == "gone":
         path.unlink()
@@ -47,12 +44,7 @@ EDITS = pytest.mark.parametrize(
 @pytest.fixture
 def library(tmp_path: Path) -> Iterator[ServedIndex]:
     """Serves the pages, found by words alone, and never indexes again."""
-    docs = tmp_path / "docs"
-    for name, text in PAGES.items():
-        path = docs / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    index_folders([docs], tmp_path / "index", settings=WORDS_ALONE)
+    indexed(tmp_path, PAGES, WORDS_ALONE)
     with ServedIndex(index=str(tmp_path / "index"), settings={**WORDS_ALONE, **NEVER_REFRESH}) as library:
         yield library
 
@@ -149,18 +141,9 @@ def test_the_web_page_says_it_in_words_and_links_to_the_lines(
     library: ServedIndex, tmp_path: Path, state: str, lines: str
 ) -> None:
     edited(tmp_path / "docs", state)
-
-    async def fetched(*addresses: str) -> list[httpx.Response]:
-        transport = httpx.ASGITransport(web_app(library))
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            return [await client.get(address) for address in addresses]
-
-    node = STAMPS.replace("#", "%23")
-    asked = f"?question={QUESTION}"
-    answers = anyio.run(
-        fetched, f"/{asked}", f"/read?node={node}", f"/api/search{asked}", f"/api/node?reference={node}"
-    )
-    pages, objects = [one.text for one in answers[:2]], [one.json() for one in answers[2:]]
+    app, node, asked = TestClient(make_web_app(library)), STAMPS.replace("#", "%23"), f"?question={QUESTION}"
+    pages = [app.get(address).text for address in (f"/{asked}", f"/read?node={node}")]
+    objects = [app.get(address).json() for address in (f"/api/search{asked}", f"/api/node?reference={node}")]
     for page in pages:
         assert f"<code>mail.md:{lines}</code>" in page
         assert (f'<span class="doubt">{CITATION_STATES[state]}</span>' in page) == (state != "exact")
@@ -195,22 +178,15 @@ def test_a_page_of_a_file_that_changed_meanwhile_is_asked_for_again(library: Ser
 
 
 @EDITS
-def test_the_command_line_says_it(
-    library: ServedIndex, tmp_path: Path, state: str, lines: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_says_it(library: ServedIndex, tmp_path: Path, state: str, lines: str, cli: Cli) -> None:
     edited(tmp_path / "docs", state)
     words = ["--index", str(tmp_path / "index"), "--encoder-kind", "none", "--refresh-max-files", "0"]
-    capsys.readouterr()
-    assert main(["read", STAMPS, "--index", str(tmp_path / "index")]) == 0
-    said = capsys.readouterr().err
+    said = cli("read", STAMPS, "--index", tmp_path / "index").err
     assert f"mail.md:{lines}" in said
     assert (CITATION_STATES[state] in said) == bool(state)
-    assert main(["ask", QUESTION, *words, "--context", "--top-k", "1", "--json"]) == 0
-    piece = json.loads(capsys.readouterr().out)["pieces"][0]
+    piece = json.loads(cli("ask", QUESTION, *words, "--context", "--top-k", "1", "--json").out)["pieces"][0]
     assert (piece["citation"], piece["citation_state"]) == (f"mail.md:{lines}", state)
-    assert main(["ask", QUESTION, *words, "--explain", "--record"]) == 0
-    explained = capsys.readouterr().out
-    assert main(["history", "1", "--index", str(tmp_path / "index")]) == 0
-    for page in (explained, capsys.readouterr().out):
+    explained = cli("ask", QUESTION, *words, "--explain", "--record").out
+    for page in (explained, cli("history", "1", "--index", tmp_path / "index").out):
         assert f"mail.md:{lines}" in page
         assert (f"mail.md:{lines}  {state}" in page) == (state != "exact")

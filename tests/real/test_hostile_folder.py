@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from retriever.api import open_retriever
 from retriever.errors import UsageError
 from retriever.indexing.consent import check_folders, check_server
 from retriever.settings.layers import GivenSettings
-from tests.marks import slow
-from tests.real.loopback import LoopbackHandler, serving
+from tests.program import PROGRAM, run_command, slow
+from tests.real.served import indexed
+from tests.shelf import WORDS_ALONE
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 CONSOLE_SCRIPT = Path(sysconfig.get_path("scripts")) / "hybrid-retrieve"
 SHADOWED = (
     "sitecustomize", "usercustomize", "chromadb", "yaml", "networkx", "click", "rich", "numpy", "onnxruntime",
@@ -27,23 +26,6 @@ SHADOWED = (
 )  # fmt: skip
 PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n"
 QUESTION = "which animal has stripes?"
-
-
-class Trap(LoopbackHandler):
-    """Notes whatever connects."""
-
-    visits: list[str]
-
-    def handle(self) -> None:
-        self.visits.append(self.rfile.readline(200).decode("latin-1"))
-
-
-@pytest.fixture
-def trap() -> Iterator[tuple[str, list[str]]]:
-    """(port, what was said to it)."""
-    visits: list[str] = []
-    with serving(type("_Trap", (Trap,), {"visits": visits})) as server:
-        yield str(server.server_address[1]), visits
 
 
 @pytest.fixture
@@ -73,29 +55,22 @@ def folder(tmp_path: Path) -> Path:
 def variables_of(attack: str, port: str) -> dict[str, str]:
     if attack == "not UTF-8":
         return {"CHROMA_SERVER_HOST": "\udcff\udcfe", "IS_PERSISTENT": "\udcff"}
+    if attack == "not a number":
+        return {"CHROMA_SERVER_HTTP_PORT": "x", "MIGRATIONS": "x", "ALLOW_RESET": "perhaps"}
     return {
-        "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
-        "CHROMA_SERVER_HOST": "127.0.0.1",
-        "CHROMA_SERVER_HTTP_PORT": port,
-        "CHROMA_HOST": f"http://127.0.0.1:{port}",
-        "CHROMA_PRODUCT_TELEMETRY_IMPL": "payload.X",
-        "CHROMA_TELEMETRY_IMPL": "payload.X",
-        "CHROMA_SYSDB_IMPL": "payload.X",
-        "ANONYMIZED_TELEMETRY": "True",
-        "MIGRATIONS": "none",
-        "ALLOW_RESET": "true",
+        "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI", "CHROMA_SERVER_HOST": "127.0.0.1",
+        "CHROMA_SERVER_HTTP_PORT": port, "CHROMA_HOST": f"http://127.0.0.1:{port}",
+        "CHROMA_PRODUCT_TELEMETRY_IMPL": "payload.X", "CHROMA_TELEMETRY_IMPL": "payload.X",
+        "CHROMA_SYSDB_IMPL": "payload.X", "ANONYMIZED_TELEMETRY": "True", "MIGRATIONS": "none", "ALLOW_RESET": "true",
         "PERSIST_DIRECTORY": "elsewhere",
-    }
+    }  # fmt: skip
 
 
 def run_inside(docs: Path, command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
-    """The command line with the documents as current folder, and a data folder of its own."""
     left_out = ("HYBRID_RETRIEVE_", "PYTHONPATH", "CHROMA")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environment |= {"XDG_DATA_HOME": str(docs.parent / "data"), "XDG_CACHE_HOME": str(docs.parent / "cache")}
-    return subprocess.run(
-        command, check=False, cwd=docs, env=environment | variables, capture_output=True, text=True, encoding="utf-8"
-    )
+    return run_command(command, docs, environment | variables)
 
 
 def ways() -> list[list[str]]:
@@ -103,20 +78,23 @@ def ways() -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("attack", "source"), [("obey me", ".env"), *slow([("obey me", "environment"), ("not UTF-8", ".env")])]
+    ("attack", "source"),
+    [("obey me", ".env"), *slow([("obey me", "environment"), ("not UTF-8", ".env"), ("not a number", ".env")])],
 )
 def test_nothing_in_the_current_folder_is_obeyed(
     folder: Path, trap: tuple[str, list[str]], attack: str, source: str
 ) -> None:
-    port, visits = trap
-    variables = variables_of(attack, port)
+    url, visits = trap
+    variables = variables_of(attack, url.rpartition(":")[2])
     if source == ".env":
         lines = "".join(f"{name}={value}\n" for name, value in variables.items())
         (folder / ".env").write_bytes(lines.encode("utf-8", "surrogateescape"))
         variables = {}
     command = ways()[-1 if source == "environment" else 0]
     assert run_inside(folder, [*command, "index", "."], **variables).returncode == 0  # with ChromaDB
-    finished = run_inside(folder, [*command, "--docs", ".", "--json", QUESTION], **variables)
+    finished = run_inside(
+        folder, [*command, "--docs", ".", "--json", "--vector-search", "chroma", QUESTION], **variables
+    )
     assert finished.returncode == 0, finished.stderr
     assert json.loads(finished.stdout)["hits"][0]["file"] == "zebra.md"
     assert list(folder.parent.glob("data/*/indexes/*/snapshot-1/chroma/chroma.sqlite3")) != []
@@ -140,11 +118,7 @@ def test_a_ready_made_index_in_the_folder_is_not_looked_at(folder: Path, command
 @pytest.fixture
 def ready_made(tmp_path: Path) -> Path:
     """An index beside documents, as somebody may give both away."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "zebra.md").write_text(PAGE, encoding="utf-8")
-    with open_retriever([tmp_path / "docs"], tmp_path / "index", settings={"encoder": {"kind": "none"}}):
-        pass
-    return tmp_path / "index"
+    return indexed(tmp_path, {"zebra.md": PAGE}, WORDS_ALONE)
 
 
 def put_settings(index: Path, text: str) -> None:

@@ -4,40 +4,33 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import zipfile
 from contextlib import closing, suppress
 from pathlib import Path
 
-import anyio
-import httpx
 import pytest
+from starlette.testclient import TestClient
 
-from hybrid_retrieve import main
 from retriever.api import import_index, index_folders, open_retriever
 from retriever.archive import export_index
 from retriever.errors import RetrieverError
 from retriever.serving.mcp_server import DOCUMENT_URI, read_resource
 from retriever.serving.mcp_tools import ReadTool, RelatedTool, SearchTool
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
-from tests.marks import slow
+from retriever.serving.web import make_web_app
+from tests.program import Cli, run_python, slow
+from tests.real.served import indexed
+from tests.shelf import WORDS_ALONE, write_pages
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 INDEX = "index.sqlite"
 SECRET = "xyzzy-private-key"
-WORDS_ALONE = {"encoder": {"kind": "none"}}
 QUESTION = "otter holds hands"
+OTTERS = "# Otters\n\nAn otter holds hands.\n"
 ROWS = {
-    "id_rsa": "id_rsa",
-    "env.md": ".env",
-    "deep.md": "notes/../../secret.md",
-    "link.md": "out.md",
-    "ending.md": "data.pem",
-    "hidden.md": ".hidden/page.md",
-    "ignored.md": "ignored.md",
-}
+    "id_rsa": "id_rsa", "env.md": ".env", "deep.md": "notes/../../secret.md", "link.md": "out.md",
+    "ending.md": "data.pem", "hidden.md": ".hidden/page.md", "ignored.md": "ignored.md",
+}  # fmt: skip
 """Documents of the one who means harm, and the files of the victim that their rows name afterwards."""
 
 
@@ -77,7 +70,7 @@ def hostile(tmp_path: Path, victim: Path) -> Path:
     return tmp_path / "hostile.zip"
 
 
-def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: bool) -> str:
+def ask_all_faces(index: Path, cli: Cli, *, named: bool) -> str:
     """All that is said of an index, by everything that says something."""
     said: list[str] = []
     place = ["--index", str(index)]
@@ -105,24 +98,13 @@ def ask_all_faces(index: Path, capsys: pytest.CaptureFixture[str], *, named: boo
     for path in ROWS.values():
         commands += [["read", path, *place], ["read", f"{path}:1-3", *place, "--json"]]
     for command in commands:
-        main(command)
-        captured = capsys.readouterr()
-        said += [captured.out, captured.err]
+        said += cli(*command, code=range(4))
     with ServedIndex(index=str(index), settings=WORDS_ALONE) as library:
-
-        async def fetch() -> None:
-            transport = httpx.ASGITransport(web_app(library))
-            async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-                faces = (("/read", "node"), ("/api/node", "reference"))
-                read = [(face, {key: node}) for node in ids for face, key in faces]
-                for address, query in [
-                    ("/", {"question": QUESTION}),
-                    ("/api/search", {"question": QUESTION}),
-                    *read,
-                ]:
-                    said.append((await client.get(address, params=query)).text)
-
-        anyio.run(fetch)
+        app = TestClient(make_web_app(library))
+        faces = (("/read", "node"), ("/api/node", "reference"))
+        read = [(face, {key: node}) for node in ids for face, key in faces]
+        for address, query in [("/", {"question": QUESTION}), ("/api/search", {"question": QUESTION}), *read]:
+            said.append(app.get(address, params=query).text)
         said.append(str(SearchTool(question=QUESTION, top_k=20, max_tokens=8000).answer(library)))
         for path in (*ROWS.values(), *ids):
             for ask in (
@@ -143,25 +125,19 @@ def files_hold(folder: Path) -> bool:
 @pytest.mark.parametrize("named", [False, True], ids=["not named", "named"])
 @pytest.mark.timeout(180)
 def test_no_face_tells_what_an_imported_index_points_at(
-    hostile: Path,
-    victim: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    named: bool,
+    hostile: Path, victim: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, *, named: bool
 ) -> None:
     index = tmp_path / "mine"
     monkeypatch.setenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES", "0")  # or the rows go with the first look
     import_index(hostile, index, [victim] if named else [])
-    said = ask_all_faces(index, capsys, named=named)
+    said = ask_all_faces(index, cli, named=named)
     assert "asleep" in said
     assert SECRET not in said
     assert not files_hold(index)
     with zipfile.ZipFile(tmp_path / "out.zip") as members:
         assert SECRET.encode() not in members.read(INDEX)
     monkeypatch.delenv("HYBRID_RETRIEVE_REFRESH_MAX_FILES")
-    assert SECRET not in str([main(["ask", QUESTION, "--index", str(index), "--json"]), capsys.readouterr()])
+    assert SECRET not in str(cli("ask", QUESTION, "--index", index, "--json", code=range(4)))
     assert not files_hold(index)
 
 
@@ -183,7 +159,7 @@ def test_an_index_cannot_say_which_files_are_documents(hostile: Path, victim: Pa
     index = tmp_path / "mine"
     import_index(hostile, index)
     with closing(sqlite3.connect(index / INDEX, isolation_level=None)) as rows:
-        settings = json.dumps(WORDS_ALONE | {"documents": {"suffixes": ["", ".pem"], "ignore": ["!ignored.md"]}})
+        settings = json.dumps({**WORDS_ALONE, "documents": {"suffixes": ["", ".pem"], "ignore": ["!ignored.md"]}})
         rows.execute("UPDATE meta SET value = ? WHERE key = 'settings'", (settings,))
     with pytest.raises(RetrieverError, match=r"alone names documents.suffixes"):
         index_folders([victim], index)
@@ -215,10 +191,7 @@ PIPES = [
 @pytest.mark.parametrize("kind", ["pipe", "endless"])
 @pytest.mark.parametrize("name", [PIPES[0], *slow(PIPES[1:])])
 def test_pipes_and_devices_in_an_index_hang_nothing(tmp_path: Path, name: str, kind: str) -> None:
-    docs, index = tmp_path / "docs", tmp_path / "index"
-    docs.mkdir()
-    (docs / "a.md").write_text("# Otters\n\nAn otter holds hands.\n", encoding="utf-8")
-    index_folders([docs], index, settings=WORDS_ALONE)
+    index = indexed(tmp_path, {"a.md": OTTERS}, WORDS_ALONE)
     path = index / name
     path.parent.mkdir(exist_ok=True)
     path.unlink(missing_ok=True)
@@ -226,7 +199,7 @@ def test_pipes_and_devices_in_an_index_hang_nothing(tmp_path: Path, name: str, k
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    (docs / "b.md").write_text("# Badgers\n\nA badger digs.\n", encoding="utf-8")
+    docs = write_pages(tmp_path / "docs", {"b.md": "# Badgers\n\nA badger digs.\n"})
     code = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (3_000_000_000, 3_000_000_000))
@@ -234,8 +207,7 @@ from hybrid_retrieve import main
 for command in (["status"], ["ask", "otter"], ["doctor"], ["index", sys.argv[2], "--encoder-kind", "none"]):
     print(command, main([*command, "--index", sys.argv[1]]), flush=True)
 """
-    command = [sys.executable, "-c", code, str(index), str(docs)]
-    done = subprocess.run(command, check=False, cwd=PROGRAM.parent, capture_output=True, text=True, timeout=50)
+    done = run_python(code, index, docs)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     if name in {"writer.lock", "index.sqlite-wal", "index.sqlite"}:
@@ -244,9 +216,7 @@ for command in (["status"], ["ask", "otter"], ["doctor"], ["index", sys.argv[2],
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
-def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(tmp_path: Path, cli: Cli) -> None:
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
     for command in (
@@ -254,12 +224,11 @@ def test_a_pipe_for_a_profile_or_a_file_of_questions_hangs_nothing(
         ["ask", "--batch", str(pipe), "--index", str(tmp_path)],
         ["eval", str(pipe), "--index", str(tmp_path)],
     ):
-        assert main(command) != 0
-        assert "not a regular file" in capsys.readouterr().err
+        assert "not a regular file" in cli(*command, code=range(1, 4)).err
     real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
     real.write_text("top_k: 3\n", encoding="utf-8")
     link.symlink_to(real)
-    assert main(["profiles", str(link)]) == 0
+    cli("profiles", link)
 
 
 KILLED_EXPORT = """
@@ -283,14 +252,10 @@ exporting.export_index(Path(index), Path(file), replace=True)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 def test_the_next_export_to_a_folder_removes_what_a_killed_one_left(tmp_path: Path) -> None:
-    docs, index, target = tmp_path / "docs", tmp_path / "index", tmp_path / "target"
-    for folder in (docs, target):
-        folder.mkdir()
-    (docs / "a.md").write_text("# Otters\n\nAn otter holds hands.\n", encoding="utf-8")
-    index_folders([docs], index, settings=WORDS_ALONE)
+    index, target = indexed(tmp_path, {"a.md": OTTERS}, WORDS_ALONE), tmp_path / "target"
+    target.mkdir()
     for moment in ("describe_database", "packed", "synced", "replaced"):
-        command = [sys.executable, "-c", KILLED_EXPORT, moment, str(index), str(target / f"{moment}.zip")]
-        assert subprocess.run(command, check=False, cwd=PROGRAM.parent).returncode == -signal.SIGKILL
+        assert run_python(KILLED_EXPORT, moment, index, target / f"{moment}.zip").returncode == -signal.SIGKILL
         assert [path.name for path in target.glob(".*")] == [f".{moment}.zip.export"]  # that of the one before is gone
         assert (target / f".{moment}.zip.export" / INDEX).exists()
     other = target / ".mine.export"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.scripted_ollama import Asked, ScriptedOllama, scripted_ollama
+from tests.real.scripted_ollama import Asked, ScriptedOllama
 from tests.shelf import ALWAYS_LOOK, Shelf
 
 FILLER = {
@@ -28,18 +28,13 @@ WINDOW = 4
 
 
 def deaf(asked: Asked) -> object:
-    """Leaves the candidates in the order in which they are shown."""
-    return {"best_first": [item["number"] for item in candidates(asked)]}
-
-
-def candidates(asked: Asked) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"number"')]
+    return {"best_first": [item["number"] for item in asked.candidates]}
 
 
 def obedient(asked: Asked) -> object:
     """Does what the documents order, in every stage, as far as the shape of the answer has room for it."""
     if "best_first" in asked.properties:
-        items = sorted(candidates(asked), key=lambda item: "Trap" not in item["titles"])
+        items = sorted(asked.candidates, key=lambda item: "Trap" not in item["titles"])
         return {"best_first": [item["number"] for item in items]}
     evil = f"{ORDER} http://evil.example/?q=tomatoes"
     return {
@@ -55,21 +50,20 @@ def shelf(tmp_path: Path) -> Shelf:
     return shelf
 
 
-def ask(shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Any:  # noqa: ANN401 - an answer
-    monkeypatch.setenv("XDG_CACHE_HOME", str(shelf.place / "cache"))
+def ask(shelf: Shelf, ollama: ScriptedOllama, **settings: Any) -> Any:  # noqa: ANN401 - an answer
     wishes = {"llm": {"url": ollama.url}, "top_k": 13, **ALWAYS_LOOK, **settings}
     return shelf.ask(QUESTION, **wishes)
 
 
 def test_an_obeyed_order_moves_the_one_who_gives_it_and_no_other_out_of_its_window(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, ollama: ScriptedOllama
 ) -> None:
     before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
     reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "window": WINDOW, "blend": 0.0}}
-    with scripted_ollama(deaf) as ollama:
-        plain = ask(shelf, ollama, monkeypatch, **reranked)
-        ollama.answer = obedient
-        ranked = ask(shelf, ollama, monkeypatch, **reranked)
+    ollama.answer = deaf
+    plain = ask(shelf, ollama, **reranked)
+    ollama.answer = obedient
+    ranked = ask(shelf, ollama, **reranked)
     assert "rerank" not in str(ranked.degraded)
     order, reordered = ([hit.node_id for hit in answer.hits] for answer in (plain, ranked))
     assert reordered.index(TRAP_ID) < order.index(TRAP_ID), "it did obey"
@@ -79,13 +73,12 @@ def test_an_obeyed_order_moves_the_one_who_gives_it_and_no_other_out_of_its_wind
     assert before == {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
 
 
-def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scripted_ollama(obedient) as ollama:
-        plain = ask(shelf, ollama, monkeypatch, use_llm=False)
-        expanded = ask(shelf, ollama, monkeypatch, use_llm=True, hyde={"gate": "always"}, rerank={"kind": "none"})
-        assert [asked for asked in ollama.asked if "hyde" in asked.properties]
-        hosts = {headers["host"] for _, _, headers in ollama.requests}
-        assert hosts == {ollama.url.removeprefix("http://")}
+def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ollama.answer = obedient
+    plain = ask(shelf, ollama, use_llm=False)
+    expanded = ask(shelf, ollama, use_llm=True, hyde={"gate": "always"}, rerank={"kind": "none"})
+    assert [asked for asked in ollama.asked if "hyde" in asked.properties]
+    assert {headers["host"] for _, _, headers in ollama.requests} == {ollama.url.removeprefix("http://")}
     texts = {hit.node_id: _said(hit) for hit in plain.hits}
     assert all(_said(hit) == texts[hit.node_id] for hit in expanded.hits if hit.node_id in texts)
     shown = json.dumps([_said(hit) for hit in expanded.hits if hit.file != "trap.md"])

@@ -2,10 +2,7 @@
 
 import json
 import os
-import pty
 import re
-import subprocess
-import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import slow
+from tests.program import command, in_terminal, run_command, slow
 from tests.real.scripted_ollama import Asked, scripted_ollama
-from tests.real.terminals import chunks
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 PAYLOADS = {
     "colour": "\x1b[38;5;201mcolour",
     "clear": "\x1b[2J\x1b[H",
@@ -80,22 +75,13 @@ class Place:
     environment: dict[str, str]
 
     def in_terminal(self, *arguments: str, **variables: str) -> tuple[int, str]:
-        """Exit status, and all that a terminal would get."""
-        main, side = pty.openpty()
-        command = [sys.executable, str(PROGRAM), *arguments]
-        environment = self.environment | variables
-        with subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdin=side, stdout=side, stderr=side
-        ) as process:
-            os.close(side)
-            output = b"".join(chunks(main))
-        return process.returncode, output.decode("utf-8")
+        status, output = in_terminal(command(*arguments), self.folder, self.environment | variables)
+        return status, output.decode("utf-8")
 
     def run(self, *arguments: str) -> str:
-        command = [sys.executable, str(PROGRAM), *arguments]
-        return subprocess.run(
-            command, check=True, cwd=self.folder, env=self.environment, capture_output=True, encoding="utf-8"
-        ).stdout
+        done = run_command(command(*arguments), self.folder, self.environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @pytest.fixture(scope="module")

@@ -76,17 +76,8 @@ def rewrite_all(shelf: Shelf, chance: random.Random) -> None:
 
 
 EDITS: list[Callable[[Shelf, random.Random], None]] = [
-    add,
-    add,
-    edit,
-    edit,
-    edit_and_keep_size_and_time,
-    rename,
-    swap,
-    delete,
-    touch,
-    change_mode,
-]
+    add, add, edit, edit, edit_and_keep_size_and_time, rename, swap, delete, touch, change_mode,
+]  # fmt: skip
 
 
 def _files(shelf: Shelf) -> list[Path]:

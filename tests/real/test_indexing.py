@@ -1,6 +1,7 @@
 """Indexing touches only what changed; whatever fails on the way leaves the index as it was, and nothing is lost."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,30 +12,21 @@ import pytest
 from retriever.api import index_folders
 from retriever.errors import DocumentsError, EncoderError, NoIndexError
 from retriever.indexing.request import IndexRequest
-from retriever.settings.layers import given_settings
+from retriever.settings.layers import collect_settings
 from retriever.types import FloatMatrix
 from tests.shelf import (
     NEVER_REFRESH,
     PAGES,
     QUESTIONS,
-    TOO_YOUNG_NS,
     CountingEncoder,
+    FailingEncoder,
     Shelf,
+    WrongEncoder,
     found,
     same_hits,
     wait_until_trusted,
+    write_pages,
 )
-
-
-@pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    """Four pages, indexed."""
-    shelf = Shelf(tmp_path, PAGES)
-    report = shelf.update()
-    assert (report.added, report.embedded, report.chunks, report.snapshot) == (4, 8, 8, 1)
-    assert shelf.encoder.encoded == 8
-    shelf.encoder.encoded = 0
-    return shelf
 
 
 def counted(shelf: Shelf) -> tuple[int, ...]:
@@ -43,6 +35,20 @@ def counted(shelf: Shelf) -> tuple[int, ...]:
     report = shelf.update()
     assert shelf.encoder.encoded - before == report.embedded
     return report.added, report.changed, report.moved, report.removed, report.unchanged, report.embedded
+
+
+def test_every_text_is_embedded(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    report = shelf.update()
+    assert (report.added, report.embedded, report.chunks, report.snapshot, shelf.encoder.encoded) == (4, 8, 8, 1, 8)
+
+
+def test_each_of_several_equal_files_moves_once(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, {f"{number}.md": "# Same\n\nThe very same words.\n" for number in (1, 2, 3)})
+    shelf.update()
+    shutil.rmtree(shelf.docs)
+    write_pages(shelf.docs, {f"new-{number}.md": "# Same\n\nThe very same words.\n" for number in (1, 2)})
+    assert counted(shelf) == (2, 0, 2, 3, 0, 0)
 
 
 def test_what_is_unchanged_is_not_touched(shelf: Shelf) -> None:
@@ -66,14 +72,6 @@ def test_an_edit_embeds_the_edited_section_alone(shelf: Shelf) -> None:
     assert counted(shelf) == (0, 1, 0, 0, 3, 1)
     assert shelf.snapshots() == ["snapshot-2"]
     assert "by ship" in shelf.ask("parcel by ship").hits[0].text
-
-
-def test_an_edit_that_keeps_size_and_time_is_seen_while_the_time_is_young(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
-    shelf.write("now.md", "# Now\n\nblack\n", mtime_ns=TOO_YOUNG_NS)
-    shelf.update()
-    shelf.write("now.md", "# Now\n\nwhite\n", mtime_ns=TOO_YOUNG_NS)
-    assert counted(shelf) == (0, 1, 0, 0, 0, 1)
 
 
 def test_an_added_file(shelf: Shelf) -> None:
@@ -141,54 +139,27 @@ def test_another_model_embeds_everything_anew_and_no_vectors_are_mixed(shelf: Sh
     assert shelf.ask(QUESTIONS[0], encoder=other).degraded == ()
 
 
-class Blind(CountingEncoder):
-    """Its `encode_documents` gives something that is no vector for each text."""
-
-    def __init__(self, wrong: FloatMatrix) -> None:
-        super().__init__(fingerprint="bad0" * 4)
-        self._wrong = wrong
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        return self._wrong
-
-
 @pytest.mark.parametrize(
     "wrong",
     [
-        np.full((8, 64), np.nan, np.float32),
-        np.zeros((8, 64), np.float32),
-        np.ones((7, 64), np.float32),
-        np.ones((8, 63), np.float32),
-        np.ones(64, np.float32),
+        np.full((8, 64), np.nan, np.float32), np.zeros((8, 64), np.float32), np.ones((7, 64), np.float32),
+        np.ones((8, 63), np.float32), np.ones(64, np.float32),
     ],
     ids=["not a number", "zeros", "too few", "too short", "no matrix"],
-)
+)  # fmt: skip
 def test_what_is_no_vector_is_never_stored(shelf: Shelf, wrong: FloatMatrix) -> None:
     with pytest.raises(EncoderError):
-        shelf.update(encoder=Blind(wrong))
+        shelf.update(encoder=WrongEncoder(wrong, fingerprint="bad0" * 4))
     with shelf.rows() as rows:
         assert rows.execute("SELECT count(*) FROM vectors").fetchone() == (8,)
     assert shelf.ask(QUESTIONS[0]).degraded == ()
-
-
-class Failing(CountingEncoder):
-    """Breaks down once it has read so many texts."""
-
-    def __init__(self, after: int) -> None:
-        super().__init__()
-        self._after = after
-
-    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        if self.encoded + len(texts) > self._after:
-            raise EncoderError("the model has gone home")
-        return super().encode_documents(texts)
 
 
 @pytest.mark.parametrize("done", [0, 2, 6])
 def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: int) -> None:
     monkeypatch.setattr("retriever.indexing.embed.TEXTS_AT_ONCE", 2)
     shelf = Shelf(tmp_path, PAGES)
-    failing = Failing(after=done + 1)
+    failing = FailingEncoder(after=done + 1)
     with pytest.raises(EncoderError, match="gone home"):
         shelf.update(encoder=failing)
     assert failing.encoded == done
@@ -207,7 +178,7 @@ def test_a_run_that_fails_leaves_the_older_state_in_force(shelf: Shelf) -> None:
     shelf.write("mail.md", "# Mail\n\nSomething else.\n")
     (shelf.docs / "kitchen.md").unlink()
     with pytest.raises(EncoderError):
-        shelf.update(encoder=Failing(after=0))
+        shelf.update(encoder=FailingEncoder(after=0))
     assert found(shelf.ask(QUESTIONS[1], **NEVER_REFRESH)) == before
     assert shelf.snapshots() == ["snapshot-1"]
 
@@ -253,8 +224,6 @@ def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
 
 
 class Interrupting:
-    """A person who presses Ctrl-C when a stage has come so far."""
-
     def __init__(self, stage: str, at: int) -> None:
         self._when = stage, at
 
@@ -322,7 +291,7 @@ def test_another_model_in_the_same_folder_is_noticed_by_index(tmp_path: Path) ->
     requests = []
     for content in ("{}", "{ }"):
         (model / "encoder.json").write_text(content, encoding="utf-8")
-        given = given_settings(flags={"encoder": {"model": str(model)}}, environment={})
+        given = collect_settings(flags={"encoder": {"model": str(model)}}, environment={})
         requests.append(IndexRequest(tmp_path, (), given.profile(), {}).index_config)
     assert requests[0] != requests[1]
 
@@ -353,14 +322,7 @@ def test_one_bad_file_never_stops_the_others(tmp_path: Path) -> None:
     (tmp_path / "secret.md").write_text("# Secret\n\nzebra\n", encoding="utf-8")
     report = shelf.update(settings={"documents": {"max_file_bytes": 1000}})
     assert report.documents == 4
-    assert {path for path, _ in report.skipped} == {
-        "binary.md",
-        "large.md",
-        "loop.md",
-        "outside.md",
-        "pipe.md",
-        "up",
-    }
+    assert {path for path, _ in report.skipped} == {"binary.md", "large.md", "loop.md", "outside.md", "pipe.md", "up"}
     assert all(reason for _, reason in report.skipped)
     assert all("secret" not in hit.node_id for hit in shelf.ask("zebra").hits)
 

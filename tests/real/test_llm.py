@@ -5,7 +5,6 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -65,10 +64,8 @@ TASK = Task(instructions="Reword the question.", material="What is a boat?", ans
 GOOD = {"queries": ["a boat is"]}
 
 
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with scripted_ollama(lambda asked: GOOD) as script:
-        yield script
+def answered(asked: Asked) -> object:
+    return GOOD
 
 
 def settings(ollama: ScriptedOllama, **changes: object) -> LlmSettings:
@@ -170,17 +167,17 @@ def test_a_server_that_never_accepts() -> None:
     assert isinstance(error, NoGeneratorError)
 
 
-def test_a_model_that_is_missing_is_named_with_those_that_are_there(ollama: ScriptedOllama) -> None:
-    error = failure(opened(ollama, model="qwen3:8b"))
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("qwen3:8b", "run: ollama pull qwen3:8b; it has llama3.2:latest, nomic-embed-text:latest"),
+        ("nomic-embed-text", "cannot chat"),
+    ],
+)
+def test_a_model_that_cannot_answer_is_named_and_not_asked(ollama: ScriptedOllama, model: str, message: str) -> None:
+    error = failure(opened(ollama, model=model))
     assert isinstance(error, NoModelError)
-    assert "run: ollama pull qwen3:8b; it has llama3.2:latest, nomic-embed-text:latest" in str(error)
-    assert not ollama.asked
-
-
-def test_an_embedding_model_is_not_asked_to_chat(ollama: ScriptedOllama) -> None:
-    error = failure(opened(ollama, model="nomic-embed-text"))
-    assert isinstance(error, NoModelError)
-    assert "cannot chat" in str(error)
+    assert message in str(error)
     assert not ollama.asked
 
 
@@ -451,32 +448,22 @@ def test_the_check_of_a_model_that_works(ollama: ScriptedOllama) -> None:
     assert "first word after" in answer
 
 
-def last_finding(ollama: ScriptedOllama, **changes: object) -> tuple[str, bool, str]:
-    finding = check_llm(settings(ollama, **changes))[-1]
-    return finding.what, finding.is_well, finding.says
-
-
 def test_the_check_says_what_is_amiss(ollama: ScriptedOllama) -> None:
-    what, is_well, says = last_finding(ollama, model="mistral")
-    assert (what, is_well) == ("model", False)
-    assert "ollama pull mistral" in says
-    what, is_well, says = last_finding(ollama, model="nomic-embed-text")
-    assert (what, is_well) == ("model", False)
-    assert "cannot chat" in says
+    def require(what: str, said: str, **changes: object) -> None:
+        finding = check_llm(settings(ollama, **changes))[-1]
+        assert (finding.what, finding.is_well) == (what, False)
+        assert said in finding.says
+
+    require("model", "ollama pull mistral", model="mistral")
+    require("model", "cannot chat", model="nomic-embed-text")
     ollama.answer = lambda asked: "yes!"
-    what, is_well, says = last_finding(ollama)
-    assert (what, is_well) == ("answer", False)
-    assert "wrote no JSON object" in says
+    require("answer", "wrote no JSON object")
     ollama.answer = lambda asked: silence()
-    what, is_well, says = last_finding(ollama, seconds=SECONDS)
-    assert (what, is_well) == ("answer", False)
-    assert "llm.seconds" in says
+    require("answer", "llm.seconds", seconds=SECONDS)
     ollama.health = status(200, "<html>a router</html>")
-    what, is_well, says = last_finding(ollama)
-    assert (what, is_well) == ("server", False)
-    assert "llm.url" in says
+    require("server", "llm.url")
     ollama.kill()
-    assert "ollama serve" in last_finding(ollama)[2]
+    require("server", "ollama serve")
 
 
 def test_the_check_tells_of_a_model_that_is_not_loaded_or_reads_less(ollama: ScriptedOllama) -> None:

@@ -16,13 +16,11 @@ from typing import Any
 import pytest
 
 from hybrid_retrieve import main
-from retriever.api import index_folders
-from tests.real.scripted_ollama import Asked, Fault, ScriptedOllama, scripted_ollama
-from tests.real.test_expanding import HELPFUL
+from tests.real.scripted_ollama import QUESTION, Fault, ScriptedOllama, help_and_reverse, scripted_ollama
+from tests.real.served import indexed
 from tests.real.test_llm import FAULTS, SLOW
-from tests.shelf import PAGES, Shelf
+from tests.shelf import PAGES, WORDS_ALONE
 
-QUESTION = "who pays for the journey when I put something into the red box?"
 STAGES = {
     "expand": ["--hyde-gate", "always"],
     "rerank": ["--hyde-gate", "never", "--rerank-kind", "llm"],
@@ -38,8 +36,6 @@ LATER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command line said."""
-
     code: int
     content: Any
     """Its JSON."""
@@ -57,7 +53,6 @@ class Said:
 
 
 def say(index: Path, *arguments: str) -> Said:
-    """Asks the question in this process, with words alone."""
     begun = time.perf_counter()
     printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
@@ -83,7 +78,7 @@ def faulty(index: Path, plain: Said, fault: Fault, stage: str, *limits: str) -> 
 
 def within_budget(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
     """Every fault in every stage, at most so many: the answer is there a second after its budget."""
-    index = indexed(place)
+    index = indexed(place, PAGES, WORDS_ALONE)
     plain = say(index, "--no-use-llm")
     faulty(index, plain, MODES["nothing"], "both")  # loads the modules that all of them need
     pairs = [(name, stage) for name in MODES for stage in STAGES]
@@ -92,12 +87,6 @@ def within_budget(place: Path, seed: int, count: int) -> Iterator[tuple[str, lis
         wrong, seconds = faulty(index, plain, MODES[name], stage, "--budget", f"{BUDGET_S}s")
         late = [f"it took {seconds:.2f} s"] if seconds > BUDGET_S + LATER_S else []
         yield f"{name}, {stage}, {seconds:.2f} s", wrong + late
-
-
-def indexed(place: Path) -> Path:
-    shelf = Shelf(place, PAGES)
-    index_folders([shelf.docs], shelf.index, settings={"encoder": {"kind": "none"}})
-    return shelf.index
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +111,8 @@ def test_a_budget_is_kept(index: Path, plain: Said, name: str) -> None:
 
 def test_a_model_that_works_changes_the_list(index: Path, plain: Said) -> None:
     """Otherwise the tests above would show nothing."""
-
-    def answered(asked: Asked) -> object:
-        if "queries" in asked.properties:
-            return HELPFUL
-        return {"best_first": list(range(8, 0, -1))}
-
     for stage, flags in STAGES.items():
-        with scripted_ollama(answered) as ollama:
+        with scripted_ollama(help_and_reverse) as ollama:
             said = say(index, *model(ollama, *flags))
         assert said.hits != plain.hits, stage
         assert said.content["degraded"] == []

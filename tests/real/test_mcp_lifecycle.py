@@ -12,14 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.marks import slow
-from tests.real.served import Served, command, environment, indexed, served
+from tests.program import command, environment, run_command, slow
+from tests.real.served import Served, indexed, served
 
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -53,7 +54,6 @@ class Stdio:
         self.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """The next line, which is JSON-RPC."""
         content: dict[str, Any] = json.loads(self.stdout.readline())
         assert content["jsonrpc"] == "2.0"
         return content
@@ -68,12 +68,9 @@ class Stdio:
 @contextmanager
 def stdio(index: Path, *, program: list[str] | None = None, **variables: str) -> Iterator[Stdio]:
     process = subprocess.Popen(
-        program or command("mcp", "--index", index),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment() | variables,
-    )
+        program or command("mcp", "--index", index), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment() | variables,
+    )  # fmt: skip
     try:
         yield Stdio(process)
     finally:
@@ -273,7 +270,6 @@ def is_alive(server: Served) -> bool:
 
 
 def raw(server: Served, content: bytes) -> bytes:
-    """What comes back for bytes that no client would send."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(content)
         return connection.recv(65_536)
@@ -340,7 +336,6 @@ def test_a_client_that_leaves_in_the_middle(server: Served) -> None:
 
 
 def list_tools(server: Served) -> bytes:
-    """A whole request, as bytes."""
     message = json.dumps(request(1, "tools/list")).encode()
     head = b"POST /mcp HTTP/1.1\r\nHost: localhost:%d\r\nContent-Type: application/json\r\n" % server.port
     return head + b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(message) + message
@@ -383,18 +378,14 @@ def test_a_burst_of_requests(server: Served) -> None:
     message = json.dumps(call(1, "search", question="tomatoes in a wet summer")).encode()
     statuses: list[int] = []
 
-    def several() -> None:
-        for _ in range(10):
-            status, body = post(server, message, mcp_protocol_version="2025-06-18")
-            statuses.append(status)
-            assert status == 503 or json.loads(body)["result"]["structuredContent"]["hits"]
+    def ask(_: int) -> None:
+        status, body = post(server, message, mcp_protocol_version="2025-06-18")
+        statuses.append(status)
+        assert status == 503 or json.loads(body)["result"]["structuredContent"]["hits"]
 
     def burst() -> tuple[int, int]:
-        threads = [threading.Thread(target=several) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(20) as pool:
+            list(pool.map(ask, range(200)))
         return resources(server)
 
     before, after = burst(), burst()
@@ -445,7 +436,6 @@ def test_only_loopback_is_bound(server: Served) -> None:
 
 
 def own_address() -> str:
-    """An address of this machine that others see."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -455,14 +445,7 @@ def own_address() -> str:
 
 
 def refused_start(index: Path, *arguments: str) -> str:
-    finished = subprocess.run(
-        command("serve", "--index", index, *arguments),
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=30,
-        check=False,
-    )
+    finished = run_command(command("serve", "--index", index, *arguments), env=environment())
     assert finished.returncode in {1, 2}
     assert finished.stdout == ""
     return finished.stderr
@@ -523,16 +506,3 @@ def test_an_index_that_goes_and_comes_back(tmp_path: Path) -> None:
         assert str(tmp_path) not in json.dumps(result)
         aside.rename(index)
         assert not json.loads(post(server, message)[1])["result"]["isError"]
-
-
-@pytest.mark.slow
-def test_without_an_index_the_agent_is_told_what_to_do(tmp_path: Path) -> None:
-    with stdio(tmp_path / "none") as server:
-        server.begin()
-        server.send(call(1, "search", question="anything"))
-        result = server.answer()["result"]
-        assert result["isError"]
-        assert result["content"][0]["text"] == NOTHING_INDEXED
-
-
-NOTHING_INDEXED = "nothing is indexed; ask the user to run: hybrid_retrieve.py index FOLDER"

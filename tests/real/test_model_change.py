@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
-from retriever.types import Answer, Encoder, FloatMatrix, IndexReport
+from retriever.types import Answer, Encoder, IndexReport
 from tests.scenarios import pages
-from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, Shelf, found
+from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, FailingEncoder, Shelf, found
 from tests.trials import ended, in_a_child
 
 OLD: Mapping[str, Any] = {}
@@ -31,13 +31,12 @@ OTHER = "0f" * 8
 
 
 def index(shelf: Shelf, settings: Mapping[str, Any], encoder: Encoder | None = None) -> IndexReport:
-    asked = given_settings(DEFAULT_PROFILE, settings, None, {})
+    asked = collect_settings(DEFAULT_PROFILE, settings, None, {})
     request = IndexRequest(shelf.index, (shelf.docs,), asked.profile(), asked.for_index(), encoder, 0.0)
     return update_index(request, NoProgress())
 
 
 def reader(shelf: Shelf, encoder: Encoder | None = None, **settings: object) -> Retriever:
-    """With what the index remembers."""
     return open_retriever((), shelf.index, settings={**ALWAYS_LOOK, **settings}, encoder=encoder)
 
 
@@ -47,7 +46,6 @@ def ask(shelf: Shelf, question: str, encoder: Encoder | None = None, **settings:
 
 
 def vectors(shelf: Shelf, fingerprint: str) -> int:
-    """How many texts a model has read."""
     with shelf.rows() as rows:
         query = "SELECT count(*) FROM vectors WHERE fingerprint = ?"
         return int(rows.execute(query, (fingerprint,)).fetchone()[0])
@@ -97,23 +95,13 @@ def test_the_old_model_answers_while_the_new_one_reads(shelf: Shelf, monkeypatch
         assert found(answer) == found(ask(shelf, QUESTIONS[1]))
 
 
-def test_a_question_with_another_model_than_the_indexs_says_so(shelf: Shelf) -> None:
-    answer = ask(shelf, QUESTIONS[0], CountingEncoder())
-    assert any("made with another embedding model; index the documents again" in str(item) for item in answer.degraded)
-    assert vectors(shelf, CountingEncoder().fingerprint) == 0
-
-
 def test_a_new_model_that_fails_leaves_the_old_one_in_its_place(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     index(shelf, OLD, CountingEncoder())
     before = found(ask(shelf, QUESTIONS[0], CountingEncoder()))
 
-    class Failing(CountingEncoder):
-        def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-            raise EncoderError("the model has gone home")
-
     with pytest.raises(EncoderError, match="gone home"):
-        index(shelf, OLD, Failing(fingerprint=OTHER))
+        index(shelf, OLD, FailingEncoder(fingerprint=OTHER))
     answer = ask(shelf, QUESTIONS[0], CountingEncoder())
     assert (found(answer), answer.degraded) == (before, ())
 

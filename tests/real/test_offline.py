@@ -5,15 +5,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.real.loopback import LoopbackHandler, serving
+from tests.program import PROGRAM, PROJECT, run_command
 from tests.real.scripted_ollama import Asked, scripted_ollama
+from tests.shelf import write_pages
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n\n## Food\n\nIt eats grass.\n"
 QUESTION = "why does it not eat the leaves of trees all day?"
 INTERNET = re.compile(r"sin6?_port=htons\((\d+)\).*?(?:inet_addr\(\"([^\"]*)\"\)|inet_pton\(AF_INET6, \"([^\"]*)\")")
@@ -27,27 +27,9 @@ sys.addaudithook(watch)
 """
 
 
-class Proxy(LoopbackHandler):
-    """Notes what is sent through it."""
-
-    used: list[str]
-
-    def handle(self) -> None:
-        self.used.append(self.rfile.readline(500).decode("latin-1"))
-
-
-@pytest.fixture
-def proxy() -> Iterator[tuple[str, list[str]]]:
-    used: list[str] = []
-    with serving(type("_Proxy", (Proxy,), {"used": used})) as server:
-        yield server.url, used
-
-
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "zebra.md").write_text(PAGE, encoding="utf-8")
-    return tmp_path / "docs"
+    return write_pages(tmp_path / "docs", {"zebra.md": PAGE})
 
 
 def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
@@ -58,13 +40,9 @@ def surroundings(place: Path, proxy_url: str) -> dict[str, str]:
     (place / "watcher").mkdir(exist_ok=True)
     (place / "watcher" / "sitecustomize.py").write_text(WATCHER, encoding="utf-8")
     return environment | {
-        "XDG_DATA_HOME": str(place / "data"),
-        "XDG_CACHE_HOME": str(place / "cache"),
-        "XDG_RUNTIME_DIR": str(place),
-        "PYTHONPATH": str(place / "watcher"),
-        "WATCHED": str(place / "watched"),
-        "OLLAMA_API_KEY": "secret",
-    }
+        "XDG_DATA_HOME": str(place / "data"), "XDG_CACHE_HOME": str(place / "cache"), "XDG_RUNTIME_DIR": str(place),
+        "PYTHONPATH": str(place / "watcher"), "WATCHED": str(place / "watched"), "OLLAMA_API_KEY": "secret",
+    }  # fmt: skip
 
 
 def connections(place: Path, environment: Mapping[str, str], *commands: list[str]) -> tuple[set[str], list[str]]:
@@ -76,10 +54,7 @@ def connections(place: Path, environment: Mapping[str, str], *commands: list[str
     seen: set[str] = set()
     printed = []
     for command in commands:
-        finished = subprocess.run(
-            [*before, sys.executable, str(PROGRAM), *command],
-            check=False, cwd=place, env=dict(environment), capture_output=True, text=True, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        finished = run_command([*before, sys.executable, PROGRAM, *command], place, environment)
         assert finished.returncode == 0, (command, finished.stderr)
         printed.append(finished.stdout)
         if strace:
@@ -97,8 +72,8 @@ def connections(place: Path, environment: Mapping[str, str], *commands: list[str
     return seen, printed
 
 
-def test_without_a_language_model_nobody_is_spoken_to(docs: Path, proxy: tuple[str, list[str]]) -> None:
-    url, used = proxy
+def test_without_a_language_model_nobody_is_spoken_to(docs: Path, trap: tuple[str, list[str]]) -> None:
+    url, used = trap
     environment = surroundings(docs.parent, url)
     seen, _ = connections(
         docs.parent, environment,
@@ -108,17 +83,17 @@ def test_without_a_language_model_nobody_is_spoken_to(docs: Path, proxy: tuple[s
 
 
 @pytest.mark.slow
-def test_a_process_that_stays_open_speaks_to_nobody(tmp_path: Path, proxy: tuple[str, list[str]]) -> None:
+def test_a_process_that_stays_open_speaks_to_nobody(tmp_path: Path, trap: tuple[str, list[str]]) -> None:
     """The runtime of the embedding model would report to its maker, some 8 s after it was loaded."""
-    url, used = proxy
+    url, used = trap
     load = "from retriever.embedding.onnx import OnnxEncoder; OnnxEncoder().encode_queries(['a'])"
     code = f"{load}; import time; time.sleep(15)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=PROGRAM.parent, env=surroundings(tmp_path, url))
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=PROJECT, env=surroundings(tmp_path, url))
     assert used == []
 
 
-def test_with_one_only_that_one_is_spoken_to(docs: Path, proxy: tuple[str, list[str]]) -> None:
-    url, used = proxy
+def test_with_one_only_that_one_is_spoken_to(docs: Path, trap: tuple[str, list[str]]) -> None:
+    url, used = trap
 
     def answer(asked: Asked) -> object:
         return {"rewordings": ["what do zebras eat"], "passages": ["Zebras eat grass."], "ranking": [1]}
@@ -135,8 +110,8 @@ def test_with_one_only_that_one_is_spoken_to(docs: Path, proxy: tuple[str, list[
 
 
 @pytest.mark.slow
-def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, proxy: tuple[str, list[str]]) -> None:
-    url, used = proxy
+def test_a_usual_place_where_nobody_listens_is_all_that_is_tried(docs: Path, trap: tuple[str, list[str]]) -> None:
+    url, used = trap
     seen, printed = connections(
         docs.parent, surroundings(docs.parent, url),
         ["--docs", "docs", "--profile", "full", "--hyde", "always", "--json", QUESTION],
@@ -154,10 +129,7 @@ def test_without_any_network_everything_but_the_language_model_works(docs: Path)
         pytest.skip("this user may not make a network namespace")
     environment = surroundings(docs.parent, "http://127.0.0.1:9")
     for command in (["index", "docs"], ["--json", QUESTION], ["doctor"], ["mcp"], ["--profile", "full", QUESTION]):
-        finished = subprocess.run(
-            [unshare, "-n", sys.executable, str(PROGRAM), *command],
-            check=False, cwd=docs.parent, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
+        finished = run_command([unshare, "-n", sys.executable, PROGRAM, *command], docs.parent, environment)
         assert finished.returncode == 0, (command, finished.stderr)
     assert "rerank: " in finished.stderr
     assert "zebra.md" in finished.stdout

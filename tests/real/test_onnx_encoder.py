@@ -22,7 +22,6 @@ def encoder() -> OnnxEncoder:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A copy of the bundled model that a test may damage."""
     return Path(shutil.copytree(BUNDLED_MODEL, tmp_path / "model"))
 
 

@@ -1,59 +1,33 @@
 """Every profile with a scripted Ollama over HTTP, also when it dies in the middle of each of its calls."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hybrid_retrieve import main
 from retriever.api import open_retriever
 from retriever.evaluation.ask import Asked as AskedQuestions
 from retriever.evaluation.ask import System, ask_all, without_each_part
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.runs import Outcome
-from retriever.evaluation.why_not import limitless, why_not
+from retriever.evaluation.why_not import lift_limits, why_not
 from retriever.query import Expansion
 from retriever.retriever import Retriever
 from retriever.settings.layers import load_profile, profile_names
 from retriever.types import Answer, Source
-from tests.real.scripted_ollama import Asked, ScriptedOllama, killed, scripted_ollama
+from tests.program import Cli
+from tests.real.scripted_ollama import HELPFUL, QUESTION, ScriptedOllama, help_and_reverse, killed, scripted_ollama
 from tests.shelf import ALWAYS_LOOK, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
-QUESTION = "who pays for the journey when I put something into the red box?"
-WRITTEN = {
-    "queries": ["who pays for the journey of a letter?"],
-    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
-    "hyde_answer": "The stamp pays for the journey.",
-    "intent": "MECHANISM",
-    "entities": ["bread"],
-}
 STAGES = {"precision": ["rerank"], "full": ["expand", "rerank"], "research": ["expand"]}
 """The stages of a profile that ask the language model; the cross-encoder of `research` is tried in tests/torch."""
 RERANKING, NAMES = "reranking", "entities"
+answered = help_and_reverse
 PLAIN = ("balanced", "classic", "fast", "recall")
-
-
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with scripted_ollama(answered) as script:
-        yield script
-
-
-def answered(asked: Asked) -> object:
-    """Expands the question in one way, and reverses every list of candidates."""
-    if "queries" in asked.properties:
-        return WRITTEN
-    numbers = [json.loads(line)["number"] for line in asked.material.split("\n")[2:-1]]
-    return {"best_first": numbers[::-1]}
 
 
 def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) -> Retriever:
@@ -65,10 +39,6 @@ def opened(shelf: Shelf, profile: str, url: str, settings: Mapping[str, Any]) ->
 def ask(shelf: Shelf, profile: str, url: str = "http://127.0.0.1:9", **settings: Any) -> Answer:  # noqa: ANN401 - whatever the profile holds
     with opened(shelf, profile, url, settings) as retriever:
         return retriever.search(QUESTION)
-
-
-def without_rerank(shelf: Shelf, profile: str, url: str) -> Answer:
-    return ask(shelf, profile, url, rerank={"kind": "none"})
 
 
 def without_any(shelf: Shelf, profile: str) -> Answer:
@@ -126,7 +96,7 @@ def test_a_server_that_dies_in_the_middle_of_any_call(
 
 
 def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    answer = without_rerank(shelf, "research", ollama.url)
+    answer = ask(shelf, "research", ollama.url, rerank={"kind": "none"})
     sources = [ranking.source for ranking in answer.trace.rankings]
     assert (sources.count(Source.SEMANTIC), sources.count(Source.KEYWORD)) == (3, 2), (
         "the hypothetical answer is for the meaning alone"
@@ -134,20 +104,11 @@ def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: Sc
     assert len(answer.hits) == min(12, len(answer.trace.order)) > 5
 
 
-def test_the_entities_of_the_expansion_lift_what_names_them(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    settings: dict[str, Any] = {"entity_boost": 10.0, "hyde": {"gate": "always"}}
-    answer = ask(shelf, "full", ollama.url, **settings)
-    assert answer.hits[0].title == "Bread"
-    assert next(item for item in answer.hits[0].evidence if item.source == "rerank").note == "1 of 1 entities"
-
-
-def test_explain_shows_the_rank_after_the_reranking(
-    shelf: Shelf, ollama: ScriptedOllama, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_explain_shows_the_rank_after_the_reranking(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
     wishes: dict[str, Any] = {"rerank": {"blend": 0.0, "window": 20, "passes": 1}, "hyde": {"gate": "never"}}
     with opened(shelf, "precision", ollama.url, wishes) as retriever:
         order = retriever.search(QUESTION).trace.order
-        deep = opened(shelf, "precision", ollama.url, {**wishes, **limitless(100, 100)})
+        deep = opened(shelf, "precision", ollama.url, {**wishes, **lift_limits(100, 100)})
         with deep:
             last = why_not(retriever, deep, QUESTION, order[-1])
             first = why_not(retriever, deep, QUESTION, order[0])
@@ -157,8 +118,7 @@ def test_explain_shows_the_rank_after_the_reranking(
     assert last.rank < first.rank, "the model turned the order round"
     assert (str(last.stage), str(first.stage)) == ("below top_k", "returned")
     plain = ["--index", str(shelf.index), "--encoder-kind", "none", "--llm-url", ollama.url, "--profile", "precision"]
-    assert main(["explain", QUESTION, "--why-not", "mail.md#stamps", *plain]) == 0
-    assert "after the reranking" in capsys.readouterr().out
+    assert "after the reranking" in cli("explain", QUESTION, "--why-not", "mail.md#stamps", *plain).out
 
 
 OTHER = "what is it that rises over night in the kitchen?"
@@ -166,7 +126,6 @@ OTHER = "what is it that rises over night in the kitchen?"
 
 @pytest.fixture
 def questions(tmp_path: Path) -> Path:
-    """Two of them, answered by the same lines."""
     gold = [{"file": "mail.md", "start_line": 5, "end_line": 7}]
     rows = [{"id": key, "question": text, "gold": gold} for key, text in (("1", QUESTION), ("2", OTHER))]
     path = tmp_path / "questions.jsonl"
@@ -175,14 +134,13 @@ def questions(tmp_path: Path) -> Path:
 
 
 def test_recorded_expansions_are_replayed_through_full_without_a_server(
-    shelf: Shelf, questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf, questions: Path, tmp_path: Path, cli: Cli
 ) -> None:
     """What nobody answers is left out, said once, and no failure of every question."""
     recorded = tmp_path / "expansions.jsonl"
-    recorded.write_text("".join(json.dumps({"id": key, **WRITTEN}) + "\n" for key in "12"), encoding="utf-8")
+    recorded.write_text("".join(json.dumps({"id": key, **HELPFUL}) + "\n" for key in "12"), encoding="utf-8")
     index = ["--index", str(shelf.index), "--encoder-kind", "none", "--llm-url", "http://127.0.0.1:9"]
-    assert main(["eval", str(questions), "--expansions", str(recorded), "--profiles", "full", *index, "--json"]) == 0
-    printed = capsys.readouterr()
+    printed = cli("eval", questions, "--expansions", recorded, "--profiles", "full", *index, "--json")
     (system,) = json.loads(printed.out)["systems"]
     assert system["failed_questions"] == 0
     assert printed.err.count("no Ollama answers at http://127.0.0.1:9") == 1
@@ -223,7 +181,7 @@ def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedOlla
 
 
 def test_with_a_server_recorded_expansions_are_reranked(shelf: Shelf, ollama: ScriptedOllama, questions: Path) -> None:
-    recorded = Expansion(tuple(WRITTEN["queries"]), tuple(WRITTEN["hyde"]))
+    recorded = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]))
     ollama.answer = lambda asked: {"ready": "yes"} if "ready" in asked.properties else answered(asked)
     outcomes = run(shelf, questions, ollama.url, {"1": recorded, "2": recorded})
     assert [(outcome.remarks, outcome.failures) for outcome in outcomes] == [((), ()), ((), ())]

@@ -3,12 +3,11 @@
 A token is three bytes here, however many characters these are.
 """
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.llm.task import size
 from retriever.types import Answer
 from tests.real.scripted_ollama import Asked, ScriptedOllama, scripted_ollama
@@ -23,7 +22,6 @@ LONGEST = 20_000
 
 
 def passage(chance: random.Random, length: int) -> str:
-    """So many characters, of one script."""
     text = chance.choice(SCRIPTS)
     return (text * (length // len(text) + 1))[:length]
 
@@ -41,11 +39,7 @@ def shelf_of_sizes(place: Path, chance: random.Random) -> Shelf:
 def answered(asked: Asked) -> object:
     if "queries" in asked.properties:
         return {"queries": ["which ship sails with the wind?"]}
-    return {"best_first": [item["number"] for item in candidates(asked)]}
-
-
-def candidates(asked: Asked) -> list[dict[str, str]]:
-    return [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"number"')]
+    return {"best_first": [item["number"] for item in asked.candidates]}
 
 
 def sizes(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]:
@@ -57,16 +51,11 @@ def sizes(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]
         with scripted_ollama(answered) as ollama:
             limits = {"num_ctx": chance.choice(WINDOWS), "url": ollama.url}
             answer = shelf.ask(
-                question,
-                use_llm=True,
-                llm=limits,
-                hyde={"gate": "always", "cache_entries": 0},
-                rerank={"kind": "llm"},
-                final_text_chars=LONGEST,
-                **NEVER_REFRESH,
-            )
+                question, use_llm=True, llm=limits, hyde={"gate": "always", "cache_entries": 0},
+                rerank={"kind": "llm"}, final_text_chars=LONGEST, **NEVER_REFRESH,
+            )  # fmt: skip
         most = max((asked.prompt_tokens for asked in ollama.asked), default=0)
-        yield f"{counted(len(ollama.asked), 'prompt')}, at most {most} tokens", wrong_of(answer, ollama)
+        yield f"{pluralize(len(ollama.asked), 'prompt')}, at most {most} tokens", wrong_of(answer, ollama)
 
 
 def wrong_of(answer: Answer, ollama: ScriptedOllama) -> list[str]:
@@ -78,7 +67,7 @@ def wrong_of(answer: Answer, ollama: ScriptedOllama) -> list[str]:
     wrong = [f"{tokens} tokens in a window of {window}" for tokens, window in needed if tokens > window]
     wrong += [] if answer.hits else ["nothing was found"]
     wrong += [] if ollama.asked or answer.degraded else ["nothing was asked, and it is not said"]
-    cut = any(item["passage"].endswith(MARK) for asked in ollama.asked for item in candidates(asked))
+    cut = any(item["passage"].endswith(MARK) for asked in ollama.asked for item in asked.candidates)
     said = any("shortened to fit" in stage.note for stage in answer.trace.stages) or answer.degraded
     return wrong if said or not cut else [*wrong, "a passage was shortened, and it is not said"]
 

@@ -22,14 +22,9 @@ BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
 
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-)
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+    "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND",
+)  # fmt: skip
 
 PROBE = """
 <script>
@@ -138,5 +133,4 @@ def test_the_page_has_a_dark_face(probed: Path) -> None:
 
 
 def brightness(color: str) -> float:
-    """Of `rgb(r, g, b)`: 0 to 255."""
     return sum(map(int, re.findall(r"\d+", color)[:3])) / 3

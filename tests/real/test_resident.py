@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -13,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +38,8 @@ from retriever.serving.resident_client import (
     user_id,
 )
 from retriever.serving.resident_server import Listener
-from tests.marks import slow
-from tests.real.served import PROGRAM, command, environment, indexed
+from tests.program import PROGRAM, PROJECT, command, environment, in_terminal, slow
+from tests.real.served import indexed
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="it sends signals and listens at Unix sockets")
 
@@ -60,27 +60,21 @@ class Desk:
 
     def ask(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
-            command(*arguments),
-            check=False,
-            cwd=self.folder,
-            env=self.environment | variables,
-            capture_output=True,
+            command(*arguments), check=False, cwd=self.folder, env=self.environment | variables, capture_output=True,
             stdin=subprocess.DEVNULL,
-        )
+        )  # fmt: skip
 
     @property
     def paths(self) -> ResidentPaths:
         return ResidentPaths(self.environment)
 
     def state(self) -> dict[str, Any] | None:
-        """What the resident process says of itself; None when there is none."""
         try:
             return talk(self.paths, {"kind": "status"})
         except NoResidentError:
             return None
 
     def answered(self) -> int:
-        """How many questions the resident process has answered."""
         state = self.state()
         return state["questions"] if state else -1
 
@@ -142,7 +136,6 @@ def open_desk(desk: Desk) -> Iterator[Desk]:
 
 
 def untimed(output: bytes) -> bytes:
-    """Without what differs from run to run."""
     output = re.sub(rb'"timings_ms": \{[^}]*\}|"milliseconds": [\d.]+', b"TIME", output)
     return re.sub(rb"\d+\.\d\d s |(?m:^ +\d+\.\d(?: ms)?  )", b"TIME ", output)
 
@@ -175,34 +168,19 @@ def test_it_prints_the_same_bytes(open_desk: Desk, arguments: tuple[str, ...]) -
     assert warm.stdout or warm.stderr
 
 
-def on_terminal(desk: Desk, *arguments: str) -> bytes:
-    """What a terminal gets, both streams in the order of their coming."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command(*arguments), cwd=desk.folder, env=desk.environment, stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    parts = []
-    with contextlib.suppress(OSError):  # how the end of a terminal shows
-        while part := os.read(ours, 4096):
-            parts.append(part)
-    os.close(ours)
-    assert process.wait() == 0
-    return b"".join(parts)
-
-
 @pytest.mark.slow
 def test_a_terminal_gets_the_same_colours_in_the_same_order(open_desk: Desk) -> None:
     before = open_desk.answered()
-    warm = on_terminal(open_desk, QUESTION)
+    warm = in_terminal(command(QUESTION), open_desk.folder, open_desk.environment)
     assert open_desk.answered() == before + 1
-    assert untimed(warm) == untimed(on_terminal(open_desk, QUESTION, "--resident", "never"))
-    assert b"\x1b[" in warm
+    cold = in_terminal(command(QUESTION, "--resident", "never"), open_desk.folder, open_desk.environment)
+    assert (warm[0], untimed(warm[1])) == (0, untimed(cold[1]))
+    assert b"\x1b[" in warm[1]
 
 
 def test_a_warm_question_loads_next_to_nothing(open_desk: Desk) -> None:
     script = (
-        f"import sys; sys.argv = ['hybrid_retrieve.py', {QUESTION!r}]; sys.path.insert(0, {str(PROGRAM.parent)!r})\n"
+        f"import sys; sys.argv = ['hybrid_retrieve.py', {QUESTION!r}]; sys.path.insert(0, {str(PROJECT)!r})\n"
         "import hybrid_retrieve; code = hybrid_retrieve.main()\n"
         "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
@@ -326,7 +304,7 @@ def test_streams_that_cannot_be_written_there_are_written_here(open_desk: Desk) 
         "import codecs, sys; utf8 = codecs.lookup('utf-8')\n"
         "codecs.register(lambda name: utf8 if name == 'klingon_8' else None)\n"
         "sys.stdout.reconfigure(encoding='klingon-8')\n"
-        f"sys.argv = ['hybrid_retrieve.py', {QUESTION!r}]; sys.path.insert(0, {str(PROGRAM.parent)!r})\n"
+        f"sys.argv = ['hybrid_retrieve.py', {QUESTION!r}]; sys.path.insert(0, {str(PROJECT)!r})\n"
         "import hybrid_retrieve; sys.exit(hybrid_retrieve.main())"
     )
     done = subprocess.run([sys.executable, "-c", script], env=open_desk.environment, capture_output=True, check=True)
@@ -348,20 +326,14 @@ def test_eight_at_once_get_their_own_answers(open_desk: Desk) -> None:
     kinds: list[tuple[str, ...]] = [("--json", "--top-k", str(1 + number % 4), QUESTION) for number in range(8)]
     expected = {kind: stripped(talk(open_desk.paths, open_desk.call(*kind))) for kind in kinds}
     assert len(set(expected.values())) == 4
-    wrong: list[object] = []
 
-    def work(kind: tuple[str, ...]) -> None:
-        for _ in range(12):
-            reply = talk(open_desk.paths, open_desk.call(*kind))
-            if reply["kind"] != "declined" and stripped(reply) != expected[kind]:  # declined: asked without it
-                wrong.append(reply)
+    def work(kind: tuple[str, ...]) -> bool:
+        replies = [talk(open_desk.paths, open_desk.call(*kind)) for _ in range(12)]
+        # Declined: asked without it.
+        return all(reply["kind"] == "declined" or stripped(reply) == expected[kind] for reply in replies)
 
-    threads = [threading.Thread(target=work, args=(kind,)) for kind in kinds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, kinds))
 
 
 def stripped(reply: dict[str, Any]) -> bytes:
@@ -443,7 +415,6 @@ def impostor(desk: Desk, converse: Callable[[socket.socket], None]) -> Iterator[
 
 
 def take_question(connection: socket.socket) -> dict[str, Any]:
-    """The request, as the resident process reads it."""
     with connection.makefile("rb") as lines:
         return read_message(lines, MAX_REQUEST_BYTES)
 
@@ -501,9 +472,9 @@ def test_ctrl_c_ends_the_question_alone(desk: Desk) -> None:
 def test_it_starts_by_itself_and_leaves_when_its_program_changes(desk: Desk, tmp_path: Path) -> None:
     for name in ("retriever", "pageindex", "configs"):
         ignored = shutil.ignore_patterns("__pycache__", "models")
-        shutil.copytree(PROGRAM.parent / name, tmp_path / name, ignore=ignored)
+        shutil.copytree(PROJECT / name, tmp_path / name, ignore=ignored)
     models = Path("retriever", "embedding", "models")
-    (tmp_path / models).symlink_to(PROGRAM.parent / models)
+    (tmp_path / models).symlink_to(PROJECT / models)
     program = shutil.copy(PROGRAM, tmp_path)
     other = desk.elsewhere("auto")
 
@@ -601,7 +572,7 @@ def test_an_answer_that_never_comes_ends_the_process(private: ResidentPaths) -> 
         "ResidentServer(lambda call: stuck.wait(), paths, lambda: 0.5).run()"
     )
     runtime = str(Path(private.folder).parent)
-    process = subprocess.Popen([sys.executable, "-c", script, runtime], cwd=PROGRAM.parent)
+    process = subprocess.Popen([sys.executable, "-c", script, runtime], cwd=PROJECT)
     until(lambda: Path(private.socket).exists())
     with pytest.raises(GoneError):
         talk(private, Desk(Path("/"), {}).call(QUESTION))

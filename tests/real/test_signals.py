@@ -14,10 +14,9 @@ import pytest
 
 from retriever.api import index_folders, open_retriever
 from retriever.doctor import examine_index
-from tests.marks import slow
-from tests.real.served import command, environment
+from tests.program import command, environment, slow
 from tests.scenarios import pages
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS
+from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, write_pages
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="signals of POSIX"),
@@ -55,18 +54,13 @@ def answers(index: Path) -> Answers:
 
 
 def prepared(place: Path) -> Interruptible:
-    """Pages that were indexed, then changed."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts with `&` ignores it, and all below
     docs, index = place / "docs", place / "index"
-    for name, text in (PAGES | pages(12, "first")).items():
-        (docs / name).parent.mkdir(parents=True, exist_ok=True)
-        (docs / name).write_text(text, encoding="utf-8")
+    write_pages(docs, PAGES | pages(12, "first"))
     index_folders([docs], index)
     before = answers(index)
     shutil.copytree(index, place / "before")
-    for name, text in pages(40, "second").items():
-        (docs / name).write_text(text, encoding="utf-8")
-    (docs / "kitchen.md").write_text("# Kitchen\n\nStamps and bread over night.\n", encoding="utf-8")
+    write_pages(docs, pages(40, "second") | {"kitchen.md": "# Kitchen\n\nStamps and bread over night.\n"})
     begun = time.perf_counter()
     subprocess.run(started(place), env=environment(), check=True, capture_output=True)
     return Interruptible(place, before, answers(index), time.perf_counter() - begun)

@@ -1,7 +1,6 @@
 """What happens to an index that is damaged, full, locked, read while it is written, or not ours."""
 
 import contextlib
-import itertools
 import os
 import random
 import shutil
@@ -11,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -18,31 +18,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.errors import (
-    IndexDamagedError,
-    IndexLockedError,
-    IndexVersionError,
-    NoIndexError,
-    StorageError,
-)
+from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, StorageError
 from retriever.indexing.snapshot import Snapshot
 from retriever.searching.open_index import OpenIndex
+from retriever.store import queries, reading, text_vectors
+from retriever.store import reading as priors
+from retriever.store.database import create_database
 from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
 from retriever.vectors.exact import Neighbours
-from tests.marks import slow
+from tests.damage import A_FOLDER, HARMS, damage
+from tests.program import PROJECT, run_python, slow
+from tests.scenarios import chapter_pages
 from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
-
-PROJECT = Path(__file__).parents[2]
-CHAPTERS = {
-    f"chapter-{number}.md": "".join(
-        f"{'##' if part else '#'} Chapter {number} part {part}\n\nIt speaks of topic{number * 7 + part} alone.\n\n"
-        for part in range(8)
-    )
-    for number in range(14)
-}
-"""Enough of them that ChromaDB writes its vectors to files of their own."""
+from tests.small_disk import read_only, small_disk
 
 
 def answers(shelf: Shelf) -> list[Answer]:
@@ -77,42 +67,10 @@ def test_a_deleted_generation_is_made_again_without_embedding(shelf: Shelf, by: 
     assert shelf.encoder.encoded == 0
 
 
-def delete(file: Path, _: random.Random) -> None:
-    file.unlink()
-
-
-def empty(file: Path, _: random.Random) -> None:
-    file.write_bytes(b"")
-
-
-def halve(file: Path, _: random.Random) -> None:
-    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-
-
-def cut_the_last_byte(file: Path, _: random.Random) -> None:
-    file.write_bytes(file.read_bytes()[:-1])
-
-
-def flip_a_bit(file: Path, chance: random.Random) -> None:
-    data = bytearray(file.read_bytes())
-    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-    file.write_bytes(data)
-
-
-def zero_the_end(file: Path, _: random.Random) -> None:
-    size = file.stat().st_size
-    file.write_bytes(file.read_bytes()[: size // 2] + bytes(size - size // 2))
-
-
-def make_a_folder_of_it(file: Path, _: random.Random) -> None:
-    file.unlink()
-    file.mkdir()
-
-
 @pytest.fixture(scope="module")
 def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answer]]:
     """A larger index, the answers of it, and a copy of it beside it, `good`."""
-    shelf = Shelf(tmp_path_factory.mktemp("chapters"), PAGES | CHAPTERS)
+    shelf = Shelf(tmp_path_factory.mktemp("chapters"), PAGES | chapter_pages(14))  # ChromaDB writes files of vectors
     shelf.update()
     truth = answers(shelf)
     assert len(list((shelf.index / "snapshot-1" / "chroma").glob("*/index_metadata.pickle"))) == 1
@@ -122,10 +80,10 @@ def chapters(tmp_path_factory: pytest.TempPathFactory) -> tuple[Shelf, list[Answ
 
 
 @pytest.mark.parametrize(
-    "harm", [delete, flip_a_bit, *slow([empty, halve, cut_the_last_byte, zero_the_end, make_a_folder_of_it])]
+    "harm", ["deleted", "one bit flipped", *slow(sorted(set(HARMS) - {"deleted", "one bit flipped"}))]
 )
 def test_a_damaged_generation_never_answers_wrongly_nor_silently(
-    chapters: tuple[Shelf, list[Answer]], harm: Callable[[Path, random.Random], None]
+    chapters: tuple[Shelf, list[Answer]], harm: str
 ) -> None:
     shelf, truth = chapters
     chance = random.Random(1)
@@ -134,18 +92,18 @@ def test_a_damaged_generation_never_answers_wrongly_nor_silently(
     assert len(names) > 15
     with writer_lock(shelf.index, 0):  # nobody can rebuild it: index.sqlite has to answer, which is faster to test
         for place, name in enumerate(names):
-            if name.name == "readers.lock" and harm not in {delete, make_a_folder_of_it}:
+            if name.name == "readers.lock" and harm not in {"deleted", A_FOLDER}:
                 continue  # it is empty
             shutil.rmtree(shelf.index / "snapshot-1")
             shutil.copytree(shelf.place / "good" / "snapshot-1", shelf.index / "snapshot-1")
-            harm(shelf.index / "snapshot-1" / name, chance)
+            damage(shelf.index / "snapshot-1" / name, harm, chance)
             hurt = shelf.index / "snapshot-1" / name
             if hurt.is_file() and hurt.read_bytes() == (good / name).read_bytes():
                 continue  # its end was zeros already
             question = place % len(QUESTIONS)
             answer = shelf.ask(QUESTIONS[question], **NEVER_REFRESH)
             assert same_hits(found(answer), found(truth[question])), name
-            if name.name != "chroma.sqlite3" or harm is not flip_a_bit:  # in free pages one may go unnoticed
+            if name.name != "chroma.sqlite3" or harm != "one bit flipped":  # in free pages one may go unnoticed
                 assert "answered without it" in said([answer]), name
     assert shelf.encoder.encoded == 0
 
@@ -299,8 +257,7 @@ def test_what_was_deleted_is_in_no_file_of_the_index(shelf: Shelf) -> None:
         assert reader.search("treasure xyzzy").hits[0].node_id == "secret.md#plans"
     (shelf.docs / "secret.md").unlink()
     shelf.update()
-    for path in shelf.index.rglob("*"):
-        assert not path.is_file() or b"xyzzy" not in path.read_bytes(), path
+    assert shelf.files_with("xyzzy") == []
 
 
 def test_a_view_is_one_state(shelf: Shelf) -> None:
@@ -337,69 +294,9 @@ def test_a_generation_that_a_writer_removes_while_it_is_opened(shelf: Shelf, mon
 
 def test_several_threads_share_a_retriever(shelf: Shelf) -> None:
     truth = answers(shelf)
-    wrong: list[object] = []
-
-    def ask() -> None:
-        for question, expected in zip(QUESTIONS, truth, strict=True):
-            try:
-                if not same_hits(found(reader.search(question)), found(expected)):
-                    wrong.append(question)
-            except Exception as error:
-                wrong.append(error)
-
-    with shelf.open() as reader:
-        threads = [threading.Thread(target=ask) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert wrong == []
-
-
-@contextmanager
-def writing_all_the_time(shelf: Shelf, name: str, texts: Sequence[str]) -> Iterator[None]:
-    """A thread that gives a page one text after the other, and indexes it each time."""
-    stop = threading.Event()
-    failed: list[BaseException] = []
-
-    def write() -> None:
-        try:
-            for text in itertools.cycle(texts):
-                if stop.is_set():
-                    return
-                shelf.write(name, text)
-                shelf.update()
-        except BaseException as error:
-            failed.append(error)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        writer.join()
-    assert failed == []
-
-
-@pytest.mark.slow
-def test_readers_beside_a_writer_see_one_state_or_the_other(shelf: Shelf) -> None:
-    texts = ["# Mail\n\nA letter with a stamp.\n", "# Mail\n\nA parcel on a train.\n\n## Post\n\nA letter.\n"]
-    states = []
-    for text in texts:
-        shelf.write("mail.md", text)
-        shelf.update()
-        states.append(answers(shelf))
-    seen = set()
-    with writing_all_the_time(shelf, "mail.md", texts), shelf.open(**NEVER_REFRESH) as lasting:
-        for question in itertools.cycle(range(len(QUESTIONS))):
-            with shelf.open(**NEVER_REFRESH) as fresh:
-                for answer in (lasting.search(QUESTIONS[question]), fresh.search(QUESTIONS[question])):
-                    assert any(same_hits(found(answer), found(state[question])) for state in states)
-                    assert answer.degraded == ()
-                    seen.add(answer.index.snapshot)
-            if len(seen) > 5:
-                break
+    with shelf.open() as reader, ThreadPoolExecutor(4) as pool:
+        for _ in range(4):
+            assert all_same(list(pool.map(reader.search, QUESTIONS)), truth)
 
 
 def test_a_second_writer_waits_and_then_names_the_first(shelf: Shelf) -> None:
@@ -434,20 +331,6 @@ def test_files_that_changed_while_a_writer_waited_are_not_lost(shelf: Shelf) -> 
     assert shelf.ask("word", **NEVER_REFRESH).index.documents == 5
 
 
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """The folder mounted over itself, read-only."""
-    for command in (["mount", "--bind", str(folder), str(folder)], ["mount", "-o", "remount,bind,ro", str(folder)]):
-        if subprocess.run(command, capture_output=True, check=False).returncode:
-            subprocess.run(["umount", folder], capture_output=True, check=False)
-            pytest.skip("this user may not mount a folder read-only")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="mount is Linux's")
 def test_a_read_only_index_answers(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = answers(shelf)
     with read_only(shelf.index):
@@ -482,7 +365,6 @@ def test_the_index_of_someone_else(shelf: Shelf, readable: bool) -> None:
             above.chmod(above.stat().st_mode | 0o055)
     script = f"""
 import os, sys
-sys.path.insert(0, {str(PROJECT)!r})
 from retriever.errors import RetrieverError
 from tests.fake_encoder import FakeEncoder
 from retriever.api import open_retriever
@@ -496,7 +378,7 @@ try:
 except RetrieverError as error:
     print(type(error).__name__, error)
 """
-    finished = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    finished = run_python(script)
     assert finished.stderr == ""
     if readable:
         assert finished.stdout == "mail.md#mail/stamps\n"
@@ -523,24 +405,6 @@ def test_a_damaged_database_says_what_to_do(shelf: Shelf, harm: str, command: st
     assert path.read_bytes() == harmed
     shelf.index.rename(shelf.place / "away")
     assert shelf.update().documents == 4
-
-
-@pytest.mark.slow
-def test_bits_flipped_in_the_database_are_an_error_of_ours_or_no_harm(shelf: Shelf) -> None:
-    path = shelf.index / "index.sqlite"
-    data = path.read_bytes()
-    refused = 0
-    for seed in range(25):
-        chance = random.Random(seed)
-        flipped = bytearray(data)
-        for _ in range(20):
-            flipped[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-        path.write_bytes(flipped)
-        try:
-            shelf.ask(QUESTIONS[seed % 5], **NEVER_REFRESH)
-        except (IndexDamagedError, IndexVersionError, NoIndexError):
-            refused += 1
-    assert refused > 5
 
 
 def test_an_empty_database_is_an_index_that_is_not_made_yet(shelf: Shelf) -> None:
@@ -593,31 +457,9 @@ def test_a_database_that_may_not_grow(shelf: Shelf, monkeypatch: pytest.MonkeyPa
     assert said(answers(shelf)) == ""
 
 
-@contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Path]:
-    place.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", place], check=False).returncode:
-        pytest.skip("this user may not mount a small disk")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", place], check=True)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="mount is Linux's")
-@pytest.mark.parametrize("size", ["120k", *slow(["16k", "400k", "1m"])])
-def test_a_disk_that_is_too_small_for_an_index(tmp_path: Path, size: str) -> None:
-    shelf = Shelf(tmp_path, PAGES)
-    with small_disk(tmp_path / "disk", size) as disk:
-        for _ in range(2):
-            with pytest.raises(StorageError, match=r"free some space|needs \d+ MB"):
-                shelf.update(index=disk / "index")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="mount is Linux's")
 def test_a_disk_that_fills_up_leaves_the_old_state_and_is_no_trouble_afterwards(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
-    with small_disk(tmp_path / "disk", "12m") as disk:
+    with small_disk(tmp_path / "disk", 12 << 20) as disk:
         shelf.index = disk / "index"
         shelf.update()
         truth = answers(shelf)
@@ -635,3 +477,41 @@ def test_a_disk_that_fills_up_leaves_the_old_state_and_is_no_trouble_afterwards(
         assert shelf.update().changed == 1
         assert said(answers(shelf)) == ""
         assert shelf.ask("another text number 5").hits[0].node_id == "mail.md#mail"
+
+
+READS: dict[str, Callable[[sqlite3.Connection], object]] = {
+    "alike": lambda connection: text_vectors.alike(connection, [1]),
+    "chunk_vectors": lambda connection: text_vectors.chunk_vectors(connection, "f", [1]),
+    "tokens_of_nodes": lambda connection: text_vectors.tokens_of_nodes(connection, "f", ["a"], 6),
+    "boilerplate": lambda connection: priors.boilerplate(connection, ["a"]),
+    "chunks": lambda connection: reading.chunks(connection, [1]),
+    "chunks_of_nodes": lambda connection: list(reading.chunks_of_nodes(connection, ["a"])),
+    "documents_of_nodes": lambda connection: reading.documents_of_nodes(connection, ["a"]),
+    "dates": lambda connection: priors.dates(connection, ["a"]),
+    "folder_of": lambda connection: reading.folder_of(connection, [1]),
+    "shown_ids": lambda connection: reading.shown_ids(connection, [1]),
+    "nodes_named": lambda connection: reading.nodes_named(connection, "a", 9),
+    "texts_of_nodes": lambda connection: reading.texts_of_nodes(connection, ["a"]),
+    "link_targets_of_nodes": lambda connection: reading.link_targets_of_nodes(connection, ["a"]),
+    "opened_counts": lambda connection: queries.opened_counts(connection, ["a"]),
+    "nodes_of_documents": lambda connection: list(reading.nodes_of_documents(connection, [1])),
+}
+WALKS = ("SCAN", "(fingerprint=?)")
+"""Each row of a table; each text of an encoder."""
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    with closing(create_database(Path(tmp_path_factory.mktemp("index")))) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_search_walks_through_no_table(connection: sqlite3.Connection, name: str) -> None:
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    READS[name](connection)
+    connection.set_trace_callback(None)
+    plans = [row[3] for text in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]
+    assert plans
+    assert not [step for step in plans if any(walk in step for walk in WALKS) and "SCAN json_each" not in step]

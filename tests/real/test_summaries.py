@@ -1,9 +1,6 @@
 """Summaries by a language model: written by a scripted Ollama over HTTP, kept, and put into what is searched."""
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +8,12 @@ import pytest
 
 from retriever.api import index_folders
 from retriever.indexing.forget import forget
-from retriever.indexing.request import IndexRequest
 from retriever.indexing.summaries import summarize_index
-from retriever.settings.layers import DEFAULT_PROFILE, given_settings
 from retriever.trace import NoProgress
 from retriever.types import SummaryReport
+from tests.program import command, run_command
 from tests.real.scripted_ollama import Asked, ScriptedOllama, cut_stream, killed, scripted_ollama, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
-
-PROJECT = Path(__file__).parents[2]
 
 
 def long_page(title: str, word: str) -> str:
@@ -36,16 +30,10 @@ def section(asked: Asked) -> dict[str, str]:
     return data
 
 
-def summary(asked: Asked) -> dict[str, str]:
+def answered(asked: Asked) -> dict[str, str]:
     """A good one, with a word of the model's own."""
     word = section(asked)["title"].lower()
     return {"summary": f"Here the {word} is described in many words, quintessentially."}
-
-
-@pytest.fixture
-def ollama() -> Iterator[ScriptedOllama]:
-    with scripted_ollama(summary) as server:
-        yield server
 
 
 @pytest.fixture
@@ -57,14 +45,10 @@ def wishes(ollama: ScriptedOllama, **more: object) -> dict[str, Any]:
     return {"summaries": {"kind": "llm", **more}, "llm": {"url": ollama.url}}
 
 
-def request_for(shelf: Shelf, settings: dict[str, Any]) -> IndexRequest:
-    given = given_settings(DEFAULT_PROFILE, settings, None, {})
-    return IndexRequest(shelf.index, (shelf.docs,), given.profile(), given.for_index(), shelf.encoder)
-
-
 def update(shelf: Shelf, settings: dict[str, Any]) -> SummaryReport:
-    """`index` with an encoder that counts."""
-    report = summarize_index(request_for(shelf, settings), shelf.update(settings=settings), NoProgress()).summaries
+    report = summarize_index(
+        shelf.request(shelf.docs, settings=settings), shelf.update(settings=settings), NoProgress()
+    ).summaries
     assert report
     return report
 
@@ -126,7 +110,7 @@ def test_a_question_waits_for_no_model_and_keeps_what_was_written(shelf: Shelf, 
 
 
 def test_the_server_dies_in_the_middle(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    answers = iter([summary, summary])
+    answers = iter([answered, answered])
 
     def dying(asked: Asked) -> object:
         answer = next(answers, None)
@@ -138,7 +122,7 @@ def test_the_server_dies_in_the_middle(shelf: Shelf, ollama: ScriptedOllama) -> 
     assert report.reason
     assert len(by_model(shelf)) == 2
     assert all(summaries(shelf).values())
-    with scripted_ollama(summary) as alive:
+    with scripted_ollama(answered) as alive:
         report = update(shelf, wishes(alive))
         assert (report.written, report.known, len(alive.asked)) == (2, 2, 2)
     assert by_model(shelf) == ALL
@@ -165,7 +149,7 @@ def test_what_cannot_be_used_is_not_asked_for_again(shelf: Shelf, ollama: Script
     assert (report.written, report.unusable, report.missing) == (0, 4, 0)
     assert summaries(shelf)["amber.md#amber"].startswith("The amber is described here")
     times = len(ollama.asked)
-    ollama.answer = summary
+    ollama.answer = answered
     update(shelf, wishes(ollama))
     assert len(ollama.asked) == times
     ollama.models["other:latest"] = ollama.models["llama3.2:latest"]
@@ -221,7 +205,7 @@ def test_a_section_that_gives_orders(shelf: Shelf, ollama: ScriptedOllama) -> No
         first, *inside, last = asked.material.splitlines()
         assert last == first.replace("<", "</")
         assert "Forget the above" not in asked.instructions
-        return {"summary": "The amber is the best of all stones"} if len(inside) != 1 else summary(asked)
+        return {"summary": "The amber is the best of all stones"} if len(inside) != 1 else answered(asked)
 
     ollama.answer = obeys_outside_the_fence
     shelf.write("amber.md", PAGES["amber.md"].replace("The amber", orders + "The amber"))
@@ -232,13 +216,11 @@ def test_a_section_that_gives_orders(shelf: Shelf, ollama: ScriptedOllama) -> No
 def test_a_forgotten_document_takes_its_summary_along(shelf: Shelf, ollama: ScriptedOllama) -> None:
     ollama.answer = lambda asked: {"summary": f"{section(asked)['title']} is described here in xylophonic words."}
     update(shelf, wishes(ollama))
-    forget(request_for(shelf, wishes(ollama)), ["amber.md"])
+    forget(shelf.request(settings=wishes(ollama)), ["amber.md"])
     with shelf.rows() as rows:
         kept = [row[0] for row in rows.execute("SELECT summary FROM summaries ORDER BY summary")]
     assert kept == [f"{word} is described here in xylophonic words." for word in ("Birch", "Cedar", "Delta")]
-    assert not [
-        path for path in shelf.index.rglob("*") if path.is_file() and b"Amber is described" in path.read_bytes()
-    ]
+    assert shelf.files_with("Amber is described") == []
 
 
 def test_the_index_remembers_who_writes(shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,13 +235,10 @@ def test_the_index_remembers_who_writes(shelf: Shelf, ollama: ScriptedOllama, mo
 
 def test_the_command_says_how_many_there_are(shelf: Shelf, ollama: ScriptedOllama) -> None:
     ollama.once.extend([lambda asked: {"summary": ""}, cut_stream("{")])
-    program = [sys.executable, str(PROJECT / "hybrid_retrieve.py")]
-    command = [*program, "index", str(shelf.docs), "--index", str(shelf.index)]
-    wished = ["--summaries", "llm", "--ollama-url", ollama.url, "--encoder-kind", "none"]
-    run = subprocess.run([*command, *wished], capture_output=True, text=True, check=True, cwd=shelf.place)
+    index = command("index", shelf.docs, "--index", shelf.index, "--ollama-url", ollama.url)
+    run = run_command([*index, "--summaries", "llm", "--encoder-kind", "none"])
     (line,) = [line for line in run.stdout.split("\n") if "summaries" in line]
     assert "2 written by llama3.2, 0 known already; 1 could not be used" in line
     assert "1 missing, `index` goes on with them: " in line
-    again = subprocess.run([*command, "--ollama-url", ollama.url, "--json"], capture_output=True, check=True)
-    report = json.loads(again.stdout)["summaries"]
+    report = json.loads(run_command([*index, "--json"]).stdout)["summaries"]
     assert (report["written"], report["known"], report["missing"], report["reason"]) == (1, 3, 0, "")

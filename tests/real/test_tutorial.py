@@ -1,20 +1,13 @@
-"""The commands of docs/tutorial.md run and cite what the page says."""
+"""The commands of docs/tutorial.md run and cite what the page says; README.md shows what its first one prints."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.program import PROJECT, run_command
 
 
 @pytest.mark.timeout(400)  # some twenty processes, each of which loads the model
-def test_every_command_of_the_tutorial_cites_the_lines_that_the_page_shows() -> None:
-    checked = subprocess.run(
-        [sys.executable, PROJECT / "scripts" / "write_tutorial.py", "--check"],
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+def test_what_the_pages_show_is_what_the_program_prints() -> None:
+    checked = run_command([sys.executable, PROJECT / "scripts" / "write_tutorial.py", "--check"])
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -12,27 +11,21 @@ from typing import Any
 import pytest
 
 import pageindex.files
-from hybrid_retrieve import main
-from pageindex.files import DocumentText, SourceFile, read_document
 from retriever.api import index_folders, watch_folders
 from retriever.serving.pool import ServedIndex
 from retriever.watch import WatchEvent
-from tests.shelf import NEVER_REFRESH, PAGES, Shelf, wait_until_trusted
+from tests.program import Cli
+from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf, wait_until_trusted
 
 QUESTION = "which stamp pays for the journey?"
 STAMPS = "mail.md#mail/stamps"
 EDITED = PAGES["mail.md"].replace("A stamp pays", "Nobody pays!")
 DAY_NS = 86_400 * 10**9
-WORDS_ALONE = {"encoder": {"kind": "none"}}
 
 
 def set_times(docs: Path, mtime_ns: int) -> None:
     for path in docs.rglob("*.md"):
         os.utime(path, ns=(mtime_ns, mtime_ns))
-
-
-def touch_as_archives_do(docs: Path) -> None:
-    subprocess.run(["touch", "-d", "@0", *docs.rglob("*.md")], check=True)
 
 
 def write_over(path: Path) -> None:
@@ -59,7 +52,6 @@ TIMES: dict[str, Callable[[Path], None]] = {
     "time 0": lambda docs: set_times(docs, 0),
     "time 1": lambda docs: set_times(docs, 10**9),
     "one time for the whole tree": lambda docs: set_times(docs, 18_000 * DAY_NS),
-    "touch -d @0": touch_as_archives_do,
     "a time of each file's own, set back": lambda _: None,
 }
 EDITS = pytest.mark.parametrize(
@@ -146,18 +138,14 @@ def test_watch_indexes_it(
     assert (run.report.changed, [path for _, path in run.files]) == (1, ["mail.md"])
 
 
-def test_the_command_line_notices_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_line_notices_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     shelf = Shelf(tmp_path, PAGES)
     wait_until_trusted(monkeypatch)
-    touch_as_archives_do(shelf.docs)
+    set_times(shelf.docs, 0)
     words = ["--index", str(shelf.index)]
 
     def printed(*arguments: str) -> str:
-        capsys.readouterr()
-        assert main([*arguments, *words]) == 0
-        out, err = capsys.readouterr()
+        out, err = cli(*arguments, *words)
         return out + err
 
     printed("index", str(shelf.docs), "--encoder-kind", "none")
@@ -184,19 +172,6 @@ def test_a_server_notices_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> N
         edit(shelf.docs)
         with library.retriever() as retriever:
             assert retriever.search("nobody pays for the journey").index.refreshed_files == 1
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The files that looking for changes has read, in their order; to be emptied by the test."""
-    read: list[str] = []
-
-    def noted(file: SourceFile, limit: int) -> DocumentText:
-        read.append(file.path)
-        return read_document(file, limit)
-
-    monkeypatch.setattr("retriever.indexing.changes.read_document", noted)
-    return read
 
 
 @pytest.mark.parametrize("mtime_ns", [0, 10**9, -DAY_NS, 18_000 * DAY_NS])

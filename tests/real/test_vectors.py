@@ -1,24 +1,22 @@
-import http.server
 import os
+import random
 import shutil
 import sqlite3
-import subprocess
-import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from retriever.errors import EncoderError, RetrieverError, SnapshotError, StorageError
+from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.types import FloatMatrix
 from retriever.vectors.chroma import VectorIndex, build_vectors, chroma_errors, patch_vectors
 from retriever.vectors.exact import ChunkVectors, ExactIndex
-from tests.marks import slow
+from tests.damage import A_FOLDER, damage
+from tests.program import run_python
 
-PROJECT = Path(__file__).parents[2]
 ENCODER = "0123456789abcdef"
 
 
@@ -36,8 +34,6 @@ def chunks(keys: range, seed: int = 0) -> ChunkVectors:
 
 
 def patch(source: Path, target: Path, keys: Iterable[int], added: ChunkVectors) -> None:
-    """The folder with these keys, of which some are new."""
-
     def load(new: Sequence[int]) -> ChunkVectors:
         assert list(new) == list(added.keys)
         return added
@@ -204,31 +200,15 @@ def test_any_node_id_can_be_stored(tmp_path: Path) -> None:
         assert len(index) == 2
 
 
-def damaged(file: Path, damage: str) -> None:
-    content = file.read_bytes()
-    file.unlink()
-    match damage:
-        case "empty":
-            file.write_bytes(b"")
-        case "halve":
-            file.write_bytes(content[: len(content) // 2])
-        case "last byte":
-            file.write_bytes(content[:-1])
-        case "folder":
-            file.mkdir()
-        case "noise":
-            file.write_bytes(np.random.default_rng(0).bytes(len(content)))
-
-
 NAMES = ["manifest.json", "chroma.sqlite3", "data_level0.bin", "header.bin", "index_metadata.pickle", "length.bin"]
 
 
 @pytest.mark.parametrize("name", [*NAMES, "link_lists.bin"])
-@pytest.mark.parametrize("damage", ["delete", "empty", "halve", "last byte", "folder"])
-def test_a_damaged_folder_is_noticed_on_opening(gen_17: Path, tmp_path: Path, name: str, damage: str) -> None:
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "half of it", "without its last byte", A_FOLDER])
+def test_a_damaged_folder_is_noticed_on_opening(gen_17: Path, tmp_path: Path, name: str, harm: str) -> None:
     shutil.copytree(gen_17, tmp_path / "chroma")
     (file,) = (tmp_path / "chroma").rglob(name)
-    damaged(file, damage)
+    damage(file, harm, random.Random(0))
     with pytest.raises(SnapshotError, match="index the documents again"), opened(tmp_path / "chroma"):
         pass
 
@@ -237,7 +217,7 @@ def test_a_damaged_folder_is_noticed_on_opening(gen_17: Path, tmp_path: Path, na
 def test_noise_of_the_same_size_is_an_error_of_ours(gen_17: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(gen_17, tmp_path / "chroma")
     (file,) = (tmp_path / "chroma").rglob(name)
-    damaged(file, "noise")
+    damage(file, "random", random.Random(0))
     with pytest.raises(SnapshotError, match="index the documents again"):
         VectorIndex.open(tmp_path / "chroma", ENCODER)
 
@@ -303,19 +283,10 @@ def test_a_closed_index_says_so(gen_17: Path) -> None:
 
 def test_threads_share_an_open_index(gen_17: Path) -> None:
     questions = clustered(8, seed=11)
-    answers: dict[int, object] = {}
-    with opened(gen_17) as index:
+    with opened(gen_17) as index, ThreadPoolExecutor(8) as pool:
         expected = [index.search(questions[row : row + 1], 10) for row in range(8)]
-
-        def ask(row: int) -> None:
-            answers[row] = [index.search(questions[row : row + 1], 10) for _ in range(20)]
-
-        threads = [threading.Thread(target=ask, args=(row,)) for row in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert answers == {row: [expected[row]] * 20 for row in range(8)}
+        rows = [*range(8)] * 20
+        assert list(pool.map(lambda row: index.search(questions[row : row + 1], 10), rows)) == expected * 20
 
 
 def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -348,74 +319,6 @@ def test_a_panic_of_the_rust_code_is_an_error_of_ours_and_an_interrupt_is_not(tm
         raise KeyboardInterrupt
 
 
-def run(script: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run Python in a process of its own, with `folder` as the current folder and first on sys.path."""
-    environment = os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{PROJECT}"} | variables
-    return subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-ROUND_TRIP = """
-import sys, numpy as np
-from pathlib import Path
-from retriever.vectors.chroma import VectorIndex, build_vectors
-from retriever.vectors.exact import ChunkVectors
-folder = Path(sys.path[1]).parent / "index"
-build_vectors(folder, "0123456789abcdef", ChunkVectors([1, 2], ["a", "b"], np.eye(2, dtype=np.float32)))
-index = VectorIndex.open(folder, "0123456789abcdef")
-assert index.search(np.eye(2, dtype=np.float32), 1) == [[(1, 1.0)], [(2, 1.0)]]
-index.close()
-"""
-
-
-@contextmanager
-def trap() -> Iterator[tuple[int, list[str]]]:
-    """A server on loopback that writes down what it is asked."""
-    requests: list[str] = []
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def handle(self) -> None:
-            requests.append(self.rfile.readline().decode())
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port, requests
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("way", [".env", *slow(["environment"])])
-@pytest.mark.parametrize("attack", ["redirect", *slow(["import", "not UTF-8", "not a number"])])
-def test_nothing_in_the_current_folder_or_the_environment_configures_chroma(
-    tmp_path: Path, way: str, attack: str
-) -> None:
-    hostile = tmp_path / "documents"
-    hostile.mkdir()
-    (hostile / "payload.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w')\nclass X: pass\n")
-    with trap() as (port, requests):
-        variables = {
-            "redirect": {
-                "CHROMA_API_IMPL": "chromadb.api.fastapi.FastAPI",
-                "CHROMA_SERVER_HOST": "127.0.0.1",
-                "CHROMA_SERVER_HTTP_PORT": str(port),
-            },
-            "import": {"CHROMA_PRODUCT_TELEMETRY_IMPL": "payload.X", "CHROMA_TELEMETRY_IMPL": "payload.X"},
-            "not UTF-8": {"CHROMA_SERVER_HOST": "\udcff\udcfe"},
-            "not a number": {"CHROMA_SERVER_HTTP_PORT": "x", "MIGRATIONS": "x", "ALLOW_RESET": "perhaps"},
-        }[attack]
-        if way == ".env":
-            lines = "".join(f"{name}={value}\n" for name, value in variables.items())
-            (hostile / ".env").write_bytes(lines.encode("utf-8", "surrogateescape"))
-            variables = {}
-        finished = run(ROUND_TRIP, hostile, **variables)
-    assert (finished.returncode, finished.stderr) == (0, "")
-    assert requests == []
-    assert not (tmp_path / "marker").exists()
-    assert (tmp_path / "index" / "chroma.sqlite3").exists()
-
-
 @pytest.mark.slow
 def test_other_settings_still_read_their_environment_while_chroma_is_imported(tmp_path: Path) -> None:
     script = """
@@ -428,30 +331,5 @@ with default_settings():
     assert BaseSettings.__init__ is not before and Theirs().colour == "red"
 assert BaseSettings.__init__ is before
 """
-    finished = run(script, tmp_path, COLOUR="red")
+    finished = run_python(script, env={**os.environ, "COLOUR": "red"})
     assert (finished.returncode, finished.stderr) == (0, "")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root can become someone else")
-def test_a_folder_that_cannot_be_written_is_a_generation_that_cannot_be_opened(gen_17: Path, tmp_path: Path) -> None:
-    shutil.copytree(gen_17, tmp_path / "chroma")
-    script = """
-import os, sys
-from pathlib import Path
-from retriever.errors import SnapshotError
-from retriever.vectors.chroma import VectorIndex
-from retriever.vectors.chroma import import_chromadb
-os.chdir(Path(sys.path[1]).parent)
-import_chromadb()
-os.seteuid(65534)
-try:
-    VectorIndex.open(Path("chroma"), "0123456789abcdef")
-except SnapshotError as error:
-    print(error)
-"""
-    (tmp_path / "here").mkdir()
-    finished = run(script, tmp_path / "here")
-    assert finished.stderr == ""
-    assert "index the documents again" in finished.stdout
-    assert issubclass(SnapshotError, RetrieverError)

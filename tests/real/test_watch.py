@@ -6,7 +6,6 @@ import queue
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,15 +14,14 @@ from pathlib import Path
 import pytest
 
 from retriever.store.locks import writer_lock
+from tests.program import command, environment
+from tests.shelf import write_pages
 
-PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 PATIENCE_S = 40.0
 MANY = 1000
 
 
 class Watching:
-    """A running watch, and the lines that it says."""
-
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -36,32 +34,24 @@ class Watching:
             self._lines.put(line.rstrip("\n"))
 
     def line(self) -> str:
-        """The next one."""
         return self._lines.get(timeout=PATIENCE_S)
 
     def end(self, number: int) -> int:
-        """Sends a signal; the exit status."""
         self.process.send_signal(number)
         return self.process.wait(PATIENCE_S)
 
     def rest(self) -> list[str]:
-        """What it said besides, when it has ended."""
         self._reader.join()
         return [self._lines.get() for _ in range(self._lines.qsize())]
 
 
 @contextmanager
 def watch(place: Path, *arguments: str, encoder: str = "none") -> Iterator[Watching]:
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
     process = subprocess.Popen(
-        [sys.executable, PROGRAM, "watch", "docs", "--index", "index", "--encoder-kind", encoder, *arguments],
-        cwd=place,
-        env=variables | {"XDG_DATA_HOME": str(place / "data")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        command("watch", "docs", "--index", "index", "--encoder-kind", encoder, *arguments), cwd=place,
+        env=environment(XDG_DATA_HOME=str(place / "data")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     watching = Watching(process)
     try:
         yield watching
@@ -76,24 +66,19 @@ def watch(place: Path, *arguments: str, encoder: str = "none") -> Iterator[Watch
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    for name in ("a.md", "guide/b.md"):
-        write(tmp_path, name, f"# {name}\n\nFirst words.\n")
-    write(tmp_path, ".gitignore", "drafts/\n")
+    pages = {name: f"# {name}\n\nFirst words.\n" for name in ("a.md", "guide/b.md")}
+    write_pages(tmp_path / "docs", {**pages, ".gitignore": "drafts/\n"})
     return tmp_path
-
-
-def write(place: Path, name: str, text: str) -> None:
-    path = place / "docs" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def test_a_day_of_saves(place: Path) -> None:
     with watch(place) as watching:
         assert watching.line().startswith("indexed 2 files in ")
 
-        write(place, "drafts/ignored.md", "# Ignored\n")  # causes no run: the next line is of the next file
-        write(place, "a.md", "# A\n\nOther words.\n")
+        write_pages(
+            place / "docs", {"drafts/ignored.md": "# Ignored\n"}
+        )  # causes no run: the next line is of the next file
+        write_pages(place / "docs", {"a.md": "# A\n\nOther words.\n"})
         assert watching.line().startswith("docs/a.md: 1 changed; 0 texts embedded, ")
 
         (place / "docs" / "4913").write_text("# B\n\nSaved as some editors do.\n", encoding="utf-8")
@@ -101,15 +86,15 @@ def test_a_day_of_saves(place: Path) -> None:
         (place / "docs" / "4913").rename(place / "docs" / "guide" / "b.md")
         assert watching.line().startswith("docs/guide/b.md: 1 changed; ")
 
-        write(place, "bad.md", "# Bad\0\n")
+        write_pages(place / "docs", {"bad.md": "# Bad\0\n"})
         assert watching.line().startswith("skipped bad.md: ")
         assert watching.line().startswith("docs/bad.md: nothing new; ")
 
         shutil.rmtree(place / "docs" / "guide")
-        write(place, "guide/c.md", "# C\n")
+        write_pages(place / "docs", {"guide/c.md": "# C\n"})
         assert watching.line().startswith("docs/guide/b.md, docs/guide/c.md: 1 added, 1 removed; ")
 
-        write(place, "guide/c.md", "# C\n\nIn a folder that was made again.\n")
+        write_pages(place / "docs", {"guide/c.md": "# C\n\nIn a folder that was made again.\n"})
         assert watching.line().startswith("docs/guide/c.md: 1 changed; ")
         assert watching.end(signal.SIGTERM) == 143
         assert watching.rest() == []
@@ -119,14 +104,14 @@ def test_a_burst_is_one_run_and_a_folder_made_again_is_followed(place: Path) -> 
     with watch(place) as watching:
         assert watching.line().startswith("indexed 2 files in ")
         for number in range(MANY):
-            write(place, f"many/{number}.md", "# One of many\n")
+            write_pages(place / "docs", {f"many/{number}.md": "# One of many\n"})
         assert watching.line().startswith("1,000 files: 1,000 added; ")
         shutil.rmtree(place / "docs")
         while not watching.line().startswith("skipped .: the folder is kept as it was: "):
             pass  # it may be seen half empty before
-        write(place, "new.md", "# New\n")
+        write_pages(place / "docs", {"new.md": "# New\n"})
         assert " 1 added, " in watching.line()
-        write(place, "new.md", "# New\n\nAnd watched.\n")
+        write_pages(place / "docs", {"new.md": "# New\n\nAnd watched.\n"})
         assert watching.line().startswith("docs/new.md: 1 changed; ")
         assert watching.end(signal.SIGINT) == 130
         assert watching.rest() == ["interrupted"]
@@ -136,9 +121,9 @@ def test_it_waits_for_another_writer_and_goes_on(place: Path) -> None:
     with watch(place, encoder="onnx") as watching:
         assert watching.line().startswith("indexed 2 files in ")
         with writer_lock(place / "index", 0):
-            write(place, "a.md", "# A\n\nWritten while another process writes.\n")
+            write_pages(place / "docs", {"a.md": "# A\n\nWritten while another process writes.\n"})
             assert watching.line().startswith(f"not indexed: process {os.getpid()} is writing to the index ")
-        write(place, "guide/b.md", "# B\n\nWritten later.\n")
+        write_pages(place / "docs", {"guide/b.md": "# B\n\nWritten later.\n"})
         assert watching.line().startswith("docs/a.md, docs/guide/b.md: 2 changed; 2 texts embedded, ")
         assert watching.end(signal.SIGTERM) == 143
 
@@ -147,7 +132,7 @@ def test_programs_read_objects_and_quiet_is_quiet(place: Path) -> None:
     with watch(place, "--json", "--quiet") as watching:
         assert watching.process.stdout is not None
         assert json.loads(watching.process.stdout.readline())["added"] == 2
-        write(place, "a.md", "# A\n\nOther words.\n")
+        write_pages(place / "docs", {"a.md": "# A\n\nOther words.\n"})
         assert json.loads(watching.process.stdout.readline())["changed"] == 1
         assert watching.end(signal.SIGTERM) == 143
         assert watching.rest() == []

@@ -13,23 +13,26 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
+from starlette.testclient import TestClient
 
-from hybrid_retrieve import main
+from retriever.api import open_history
 from retriever.serving.pool import ServedIndex
-from retriever.serving.web import web_app
+from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
-from tests.marks import slow
-from tests.real.scripted_ollama import scripted_ollama
+from tests.program import Cli, slow
+from tests.real.scripted_ollama import ScriptedOllama
 from tests.real.served import indexed, served
-from tests.real.web_documents import PAGES
+from tests.real.web_documents import DOT, PAGES, write_pictures
 
 QUESTION = "what pays for a letter?"
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return indexed(tmp_path_factory.mktemp("web"), PAGES)
+    index = indexed(tmp_path_factory.mktemp("web"), PAGES)
+    write_pictures(index.parent / "docs")
+    return index
 
 
 @pytest.fixture(scope="module")
@@ -38,25 +41,22 @@ def client(index: Path) -> Iterator[httpx.Client]:
         yield client
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    capsys.readouterr()
-    assert main([*arguments, "--json", "-q"]) == 0
-    content: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return content
+def printed(cli: Cli, *arguments: str) -> Any:  # noqa: ANN401 - JSON
+    return json.loads(cli(*arguments, "--json", "-q").out)
 
 
-def test_the_api_gives_what_the_command_line_prints(
-    client: httpx.Client, index: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index: Path, cli: Cli) -> None:
     found = client.get("/api/search", params={"question": QUESTION, "full": "true", "explain": "true"}).json()
-    said = printed(capsys, "ask", QUESTION, "--index", str(index), "--full", "--explain")
+    said = printed(cli, "ask", QUESTION, "--index", str(index), "--full", "--explain")
     for key in ("question", "verdict", "confidence", "hits", "index", "degraded", "schema_version", "profile"):
         assert found[key] == said[key], key
     assert found["trace"]["rankings"] == said["trace"]["rankings"]
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
-    assert node == printed(capsys, "read", "mail.md#mail/stamps", "--index", str(index))
+    assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(index))
+    similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
+    assert similar == printed(cli, "similar", "mail.md", "--count", "2", "--index", str(index))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2", "limit": "1000"}).json()
-    assert tree["nodes"] == printed(capsys, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
+    assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
 
 
 def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
@@ -88,6 +88,7 @@ def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
         ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
         ("/api/node?reference=%ff%00", 404, "is not in the index"),
         ("/health?x=1", 422, "x is no parameter"),
+        ("/api/similar?reference=empty.md", 404, "has no text that was embedded"),
         ("/api/nothing", 404, "no such page"),
     ],
 )
@@ -106,7 +107,7 @@ def test_other_methods_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
-@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node"])])
+@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node", "/api/similar"])])
 @pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
 def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
     operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]
@@ -138,6 +139,33 @@ def test_a_page_of_another_place_is_not_answered(client: httpx.Client) -> None:
     assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
 
 
+def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, index: Path) -> None:
+    dot = client.get("/picture?name=art/dot.png")
+    assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
+    drawing = client.get("/picture?name=attachments/drawing.svg")
+    assert drawing.headers["content-type"] == "image/svg+xml"
+    assert drawing.headers["content-security-policy"] == "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+    for sent in (dot, drawing):
+        assert sent.headers["x-content-type-options"] == "nosniff"
+        assert sent.headers["cross-origin-resource-policy"] == "same-origin"
+    refused = ("active.svg", "handler.svg", "fake.png", "large.png", "link.png", ".hidden.png", "page.html", "no.png")
+    outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
+    for name in (*(f"art/{name}" for name in refused), *outside, f"{index.parent}/outside.png"):
+        assert client.get(f"/picture?name={name}").status_code == 404, name
+
+
+def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedOllama) -> None:
+    with (
+        ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
+        TestClient(make_web_app(library)) as app,
+    ):
+        page = app.get("/", params={"question": QUESTION, "typing": "true"})
+    assert page.text.startswith('<main id="results"')
+    assert ">Stamps</a>" in page.text
+    assert ollama.requests == []
+    assert open_history(index).queries() == ()
+
+
 @pytest.mark.parametrize("back", ["//evil.example", "https://evil.example", "/\\evil.example", "\r\nSet-Cookie: a=b"])
 def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> None:
     response = client.post("/preferences", data={"back": back, "theme": "dark", "editor": "nonsense"})
@@ -147,8 +175,6 @@ def test_preferences_lead_back_here_alone(client: httpx.Client, back: str) -> No
 
 
 class SlowIndex(ServedIndex):
-    """Its searches wait until they are told to go on."""
-
     def __init__(self) -> None:
         super().__init__(profile="balanced")
         self.began, self.may_end = threading.Event(), threading.Event()
@@ -156,7 +182,7 @@ class SlowIndex(ServedIndex):
     def retriever(self, profile: str = "", settings: object = None) -> Any:  # noqa: ANN401 - what a retriever does
         return self
 
-    def search(self, question: str) -> Answer:
+    def search(self, question: str, **_: object) -> Answer:
         self.began.set()
         assert self.may_end.wait(20)
         return replace(answer(HIT), question=question)
@@ -166,7 +192,7 @@ def test_slow_searches_do_not_hold_up_health() -> None:
     library = SlowIndex()
 
     async def play() -> list[int]:
-        transport = httpx.ASGITransport(web_app(library))
+        transport = httpx.ASGITransport(make_web_app(library))
         async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=20) as client:
             statuses: list[int] = []
 
@@ -185,24 +211,18 @@ def test_slow_searches_do_not_hold_up_health() -> None:
     assert anyio.run(play) == [200] * 50
 
 
-def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedOllama) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
-    monkeypatch.setenv("XDG_CACHE_HOME", str(index.parent / "cache"))
-
-    questions: Questions = (("/api/search", {}), ("/api/search", {"hypothetical": "true"}), ("/", WHY), ("/", {}))
-
-    async def pages(app: Any) -> list[httpx.Response]:  # noqa: ANN401 - an ASGI application
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            return [await client.get(path, params=asked | more) for path, more in questions]
-
+    ollama.answer = lambda _: written
+    hypothetical, view = asked | {"hypothetical": "true"}, asked | {"view": "why"}
+    pages = [("/api/search", asked), ("/api/search", hypothetical), ("/", view), ("/", asked)]
     with (
-        scripted_ollama(lambda _: written) as ollama,
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}}) as library,
+        TestClient(make_web_app(library)) as app,
     ):
-        plain, shown, why, page = anyio.run(pages, web_app(library))
+        plain, shown, why, page = [app.get(path, params=params) for path, params in pages]
     report = plain.json()["expansion"]
     assert report["used_hyde"] is True, report
     assert report["milliseconds"] > 0
@@ -215,16 +235,9 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, mo
     assert invented in behind.partition("</details>")[0]
 
 
-Questions = tuple[tuple[str, dict[str, str]], ...]
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}
-WHY = {"view": "why"}
 
 
 def test_without_a_language_model_the_page_says_so(index: Path) -> None:
-    async def said(app: Any) -> str:  # noqa: ANN401 - an ASGI application
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            return (await client.get("/", params={"question": QUESTION})).text
-
     with ServedIndex(index=str(index), settings=LLM | {"llm": {"url": "http://127.0.0.1:9"}}) as library:
-        assert "expand: " in anyio.run(said, web_app(library))
+        assert "expand: " in TestClient(make_web_app(library)).get("/", params={"question": QUESTION}).text

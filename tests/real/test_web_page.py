@@ -11,20 +11,15 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
 from tests.real.served import Served, indexed, served
-from tests.real.web_documents import PAGES
+from tests.real.web_documents import PAGES, write_pictures
 
 BROWSER = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
 pytestmark = pytest.mark.skipif(not BROWSER, reason="there is no Chromium on this machine")
 
 FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
 QUESTION = "what pays for the journey of a letter?"
 WIDTHS = (360, 800, 1400)
 
@@ -53,7 +48,9 @@ class Seen:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(indexed(tmp_path_factory.mktemp("web"), PAGES), "--web", "--record") as server:
+    index = indexed(tmp_path_factory.mktemp("web"), PAGES)
+    write_pictures(index.parent / "docs")
+    with served(index, "--web", "--record") as server:
         yield server
 
 
@@ -106,12 +103,12 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert first.locator(".crumbs").inner_text().split() == ["mail.md", "Mail"]
     assert "stamp.pay(letter)" in first.locator(".code").inner_text()
     assert {word.lower() for word in first.locator("mark").all_inner_texts()} >= {"pays", "journey", "letter"}
-    assert page.locator("#said").inner_text() == "Answered. 5 sections."
+    assert page.locator("#said").inner_text() == "Answered. 4 sections."
     assert page.locator(".verdict").inner_text().startswith("Answered")
     assert "up to date" in page.locator(".facts").inner_text()
     assert f"question={QUESTION.split()[0]}" in page.url
     link = first.locator(".citation").get_attribute("href") or ""
-    assert re.fullmatch(r"vscode://file/.*/docs/mail\.md:9", link)
+    assert re.fullmatch(r"vscode://file/.*/docs/mail\.md:11", link)
     lit = page.locator("#documents .lit > .row", has=page.get_by_role("link", name="Stamps", exact=True))
     assert lit.inner_text().split() == ["Stamps", "hit", "1"]
 
@@ -120,6 +117,7 @@ def test_a_hit_opens_and_its_links_lead_on(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.locator(".hits h2 a").first.click()
     page.get_by_role("heading", level=1, name="Stamps").wait_for()
+    assert page.locator("#passage").evaluate("node => node === document.querySelector(':target')")
     assert page.locator("#documents [aria-current=page]").inner_text() == "Stamps"
     assert page.locator("mark").count() > 0, "the question's words are still marked"
     page.get_by_role("link", name="bees").first.click()
@@ -173,6 +171,7 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
 @pytest.mark.slow
 def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page = seen.ask(QUESTION)
+    page.get_by_text("More", exact=True).click()
     page.get_by_label("Profile").select_option("fast")
     page.wait_for_url("**profile=fast**")
     page.locator(".hits article").first.wait_for()
@@ -180,6 +179,96 @@ def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page.locator(".time-line").wait_for()
     assert "near in the tree" not in page.locator(".rankings h3").all_inner_texts()
     assert page.get_by_label("Profile").input_value() == "fast"
+
+
+def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:
+    page = seen.open("/")
+    page.get_by_role("heading", name="Ask these documents").wait_for()
+    page.get_by_label("Question").press_sequentially("pays for a lett", delay=20)
+    page.locator(".hits.typed article").first.wait_for()
+    page.locator(".typed li:first-child h2 a", has_text="Stamps").wait_for()
+    assert page.url == f"{seen.url}/", "what is typed is no page to go back to"
+    assert page.locator(".typed mark").count() > 0
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.closest('li').id") == "hit-1"
+    page.get_by_label("Question").fill("")
+    page.get_by_role("heading", name="Ask these documents").wait_for()
+    page.get_by_label("Question").press_sequentially("stamp", delay=20)
+    page.keyboard.press("Enter")
+    page.locator(".hits details").first.wait_for()
+    assert page.locator(".typed").count() == 0
+    asked = [address for address in seen.requests if "question=" in address]
+    assert len(asked) < len("pays for a lett") / 2 + 2, "not a search for every key"
+    page.wait_for_timeout(300)
+    assert page.locator(".typed").count() == 0, "an answer that comes late takes the place of none"
+
+
+def test_home_suggests_questions_and_remembers_in_this_browser(seen: Seen) -> None:
+    page = seen.open("/")
+    examples = page.get_by_role("region", name="For example").get_by_role("link")
+    assert "Bees" in examples.all_inner_texts()
+    folders = page.get_by_role("region", name="Folders")
+    assert folders.get_by_role("link", name="garden/").count() == 1
+    recent = page.get_by_role("region", name="Recently asked")
+    assert not recent.is_visible()
+    examples.first.click()
+    page.locator(".hits article").first.wait_for()
+    seen.ask(QUESTION)
+    seen.ask("<b>what</b> is a well?")
+    seen.open("/")
+    assert recent.get_by_role("link").all_inner_texts() == ["<b>what</b> is a well?", QUESTION]
+    recent.get_by_role("link", name=QUESTION).click()
+    page.locator(".hits article").first.wait_for()
+    seen.open("/")
+    page.get_by_role("button", name="Clear").click()
+    assert not recent.is_visible()
+    seen.open("/")
+    assert not recent.is_visible()
+
+
+def test_a_citation_a_link_and_a_text_are_copied(browser: Browser, server: Served) -> None:
+    with tab(browser, server, permissions=["clipboard-read", "clipboard-write"]) as seen:
+        page = seen.ask(QUESTION)
+        first = page.locator(".hits article").first
+        copied = {}
+        for name in ("Copy mail.md:", "Copy the link", "Copy the text"):
+            button = first.get_by_role("button", name=name)
+            button.click()
+            button.filter(has_text="Copied").wait_for()
+            copied[name] = page.evaluate("navigator.clipboard.readText()")
+        assert copied["Copy mail.md:"].startswith("mail.md:9-")
+        assert copied["Copy the link"] == "[[mail#Stamps]]"
+        assert copied["Copy the text"].startswith("A stamp pays for the journey of a letter.")
+
+
+def test_the_editor_is_chosen_once(browser: Browser, server: Served) -> None:
+    with tab(browser, server) as seen:
+        page = seen.ask(QUESTION)
+        page.locator("a.citation").first.click()
+        page.get_by_role("dialog").get_by_role("button", name="Obsidian").click()
+        page.wait_for_selector("a.citation[href^='obsidian://']")
+        page.wait_for_timeout(200)
+        opened = [address for address in seen.requests if address.startswith("obsidian://open?path=")]
+        assert len(opened) == 1, "it is opened at once"
+        seen.requests.remove(opened[0])
+        assert page.evaluate("localStorage['hybrid-retrieve.editor']") == "obsidian"
+        assert page.get_by_label("Citations open in").input_value() == "obsidian"
+        page.context.clear_cookies()
+        seen.open(f"/?question={QUESTION}")
+        page.wait_for_selector("a.citation[href^='obsidian://']")
+
+
+def test_pictures_below_the_folders_are_shown(seen: Seen) -> None:
+    page = seen.open("/read?node=notes.md")
+    loaded = "(one) => one.complete || new Promise((done) => { one.onload = one.onerror = done; })"
+    for place in range(page.locator("main img").count()):
+        page.locator("main img").nth(place).evaluate(loaded)
+    assert page.evaluate("[...document.images].map((one) => one.naturalWidth)") == [1, 20, 0], "the last is none"
+    assert page.locator(".callout .title").inner_text() == "Mind the gap"
+    assert page.locator(".task").count() == 2
+    assert page.locator(".math sup").inner_text() == "2"
+    seen.page.goto(f"{seen.url}/picture?name=attachments/drawing.svg")
+    assert page.evaluate("document.documentElement.tagName") == "svg"
 
 
 def test_the_keyboard_alone_is_enough(seen: Seen) -> None:
@@ -282,6 +371,7 @@ def test_dark_and_light_follow_the_system_and_the_switch(browser: Browser, serve
 def test_everything_works_without_a_script(browser: Browser, server: Served) -> None:
     with tab(browser, server, java_script_enabled=False) as seen:
         page = seen.ask(QUESTION)
+        page.get_by_text("More", exact=True).click()
         page.get_by_label("Profile").select_option("recall")
         page.get_by_role("button", name="Ask").click()
         page.wait_for_url("**profile=recall**")

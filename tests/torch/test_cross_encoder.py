@@ -7,49 +7,15 @@ from typing import Any
 
 import pytest
 
-from retriever.embedding import BUNDLED_MODEL
 from retriever.errors import RerankerError
 from retriever.rerank.cross_encoder import CrossEncoderReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
-from tests.shelf import PAGES, Shelf
+from tests.shelf import Shelf
+from tests.torch.conftest import make_bert
 
 QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", "not read", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
-TINY = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-
-
-def made(place: Path, kind: str, **config: int) -> Path:
-    """A model of that class of transformers, with the tokenizer of the bundled model."""
-    pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
-    transformers: Any = pytest.importorskip("transformers")
-    torch: Any = pytest.importorskip("torch")
-    torch.manual_seed(1)
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(BUNDLED_MODEL / "tokenizer.json"),
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-    )
-    tokenizer.save_pretrained(place)
-    model = getattr(transformers, kind)(transformers.BertConfig(**TINY, **config))
-    for weights in model.parameters():  # far enough from nothing for the scores to differ
-        weights.data.mul_(8)
-    model.save_pretrained(place)
-    return place
-
-
-@pytest.fixture(scope="module")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made(tmp_path_factory.mktemp("tiny"), "BertForSequenceClassification", num_labels=1)
-
-
-@pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    shelf = Shelf(tmp_path_factory.mktemp("shelf"), PAGES)
-    shelf.update()
-    return shelf
 
 
 def opened(model: Path | str, **settings: int) -> CrossEncoderReranker:
@@ -115,10 +81,10 @@ def test_no_time_left(tiny_model: Path) -> None:
 
 
 def test_what_is_no_reranker_is_refused(tiny_model: Path, tmp_path: Path) -> None:
-    embedding = made(tmp_path / "embedding", "BertModel")
+    embedding = make_bert(tmp_path / "embedding", "BertModel")
     with pytest.raises(RerankerError, match="is no reranker"):
         opened(embedding).score(QUESTION, SHOWN)
-    classes = made(tmp_path / "classes", "BertForSequenceClassification", num_labels=3)
+    classes = make_bert(tmp_path / "classes", "BertForSequenceClassification", num_labels=3)
     with pytest.raises(RerankerError, match="is no reranker"):
         opened(classes).score(QUESTION, SHOWN)
     (tmp_path / "empty").mkdir()
@@ -130,19 +96,19 @@ def test_what_is_no_reranker_is_refused(tiny_model: Path, tmp_path: Path) -> Non
         opened(classes).score(QUESTION, SHOWN)
 
 
-def test_a_search_in_the_order_of_the_cross_encoder(shelf: Shelf, tiny_model: Path) -> None:
+def test_a_search_in_the_order_of_the_cross_encoder(shared_shelf: Shelf, tiny_model: Path) -> None:
     rerank = {"kind": "cross-encoder", "model": str(tiny_model), "blend": 0.0}
-    answer = shelf.ask(QUESTION, rerank=rerank, top_k=8)
+    answer = shared_shelf.ask(QUESTION, rerank=rerank, top_k=8)
     assert answer.degraded == ()
     scores = [next(item for item in hit.evidence if item.source == "rerank") for hit in answer.hits]
     assert [item.rank for item in scores] == list(range(1, 9))
     assert [item.score for item in scores] == [hit.score for hit in answer.hits]
     assert {item.scale for item in scores} == {"cross-encoder, 0 to 1"}
-    assert {hit.node_id for hit in answer.hits} == {hit.node_id for hit in shelf.ask(QUESTION, top_k=8).hits}
+    assert {hit.node_id for hit in answer.hits} == {hit.node_id for hit in shared_shelf.ask(QUESTION, top_k=8).hits}
 
 
 def test_short_sections_are_read_with_what_stands_around_them(
-    shelf: Shelf, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+    shared_shelf: Shelf, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[str] = []
     score = CrossEncoderReranker.score
@@ -154,20 +120,20 @@ def test_short_sections_are_read_with_what_stands_around_them(
         return score(self, question, shown, seconds)
 
     monkeypatch.setattr(CrossEncoderReranker, "score", noting)
-    answer = shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model)}, top_k=1)
+    answer = shared_shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model)}, top_k=1)
     (stamps,) = [text for text in read if "## Stamps" in text]
     assert stamps.startswith("How letters leave the house.\n## Stamps")
     assert stamps.endswith("A parcel is weighed before it travels by train.")
     assert "How letters leave" not in answer.hits[0].text
     read.clear()
-    shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model), "short_chars": 0}, top_k=1)
+    shared_shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": str(tiny_model), "short_chars": 0}, top_k=1)
     assert all("How letters" not in text for text in read if "## Stamps" in text)
 
 
-def test_nothing_is_fetched_and_the_search_goes_on(shelf: Shelf) -> None:
+def test_nothing_is_fetched_and_the_search_goes_on(shared_shelf: Shelf) -> None:
     pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
-    answer = shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": "no-such/reranker"})
-    assert answer.hits == shelf.ask(QUESTION).hits
+    answer = shared_shelf.ask(QUESTION, rerank={"kind": "cross-encoder", "model": "no-such/reranker"})
+    assert answer.hits == shared_shelf.ask(QUESTION).hits
     (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: no-such/reranker is neither a folder nor a model on this machine")
     with pytest.raises(RerankerError, match="uv run hf download cross-encoder/no-such-model"):

@@ -9,33 +9,21 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
+from retriever.embedding import open_encoder, unread_tokens
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from scripts import export_model
+from tests.torch.conftest import make_bert
 
 TEXTS = ["a text", "another, rather longer text about boats", "x " * 20]
 
 
 @pytest.fixture(scope="module")
 def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    models: Any = pytest.importorskip("sentence_transformers", exc_type=ModuleNotFoundError)
-    transformers: Any = pytest.importorskip("transformers")
-    torch: Any = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    place = tmp_path_factory.mktemp("tiny")
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(BUNDLED_MODEL / "tokenizer.json"),
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-    )
-    tokenizer.save_pretrained(place / "bert")
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    transformers.BertModel(transformers.BertConfig(**sizes)).save_pretrained(place / "bert")
+    place = make_bert(tmp_path_factory.mktemp("tiny") / "bert", "BertModel").parent
+    models: Any = pytest.importorskip("sentence_transformers")
     transformer = models.sentence_transformer.modules.Transformer(str(place / "bert"), max_seq_length=64)
     pooling = models.sentence_transformer.modules.Pooling(32, pooling_mode="mean")
     prompts = {"query": "query: ", "passage": "passage: "}

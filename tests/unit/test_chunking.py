@@ -1,17 +1,17 @@
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.markdown import BlockKind
+from pageindex.markdown import BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import EncoderError
-from retriever.indexing.chunk import CountTokens, chunk_nodes, split
+from retriever.indexing.chunk import CountTokens, Piece, chunk_nodes, split
 from retriever.settings.schema import ChunkSettings
 from retriever.types import Chunk
-from tests.definitions import pieces, without_definitions
 from tests.fake_encoder import FakeEncoder
 
 SMALL = ChunkSettings(target_tokens=8, max_tokens=24)
@@ -185,6 +185,25 @@ def test_a_tokenizer_that_leaves_no_room_is_an_error() -> None:
 def test_a_single_character_is_not_cut() -> None:
     with pytest.raises(ValueError, match="single character"):
         split("x", pieces("x")[0])
+
+
+def pieces(page: str) -> list[Piece]:
+    """The blocks of a page from character to character, each with the blank lines after it."""
+    blocks = read_blocks(page)
+    lines = page.split("\n")
+    starts = [len("\n".join([*lines[: block.line - 1], ""])) for block in blocks]
+    ends = pairwise([*starts, len(page)])
+    return [Piece(start, end, block.kind) for (start, end), block in zip(ends, blocks, strict=True)]
+
+
+def without_definitions(page: str) -> str:
+    """The page with blanks where the definitions of its links are."""
+    found = pieces(page)
+    texts = [page[piece.start : piece.end] for piece in found]
+    return page[: found[0].start if found else len(page)] + "".join(
+        re.sub(r"[^\n]", " ", text) if piece.kind is BlockKind.DEFINITIONS else text
+        for piece, text in zip(found, texts, strict=True)
+    )
 
 
 WORDS = st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=12), max_size=25)

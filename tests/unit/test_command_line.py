@@ -1,16 +1,20 @@
 """What a command line means, and how it ends; the library behind it is a stand-in."""
 
 import json
+import signal
+import threading
 from dataclasses import replace
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from hybrid_retrieve import main
+from retriever.command_line.program import note_interrupts, run
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
+from retriever.retriever import Retriever
 from retriever.settings.schema import Setting, list_settings, nest
 from tests.answers import HIT, answer, hit
 from tests.fake_library import FakeLibrary
+from tests.program import Cli
 
 
 @pytest.mark.parametrize(
@@ -29,44 +33,40 @@ from tests.fake_library import FakeLibrary
         (["' OR 1=1 {{}} $where *"], "' OR 1=1 {{}} $where *"),
     ],
 )
-def test_what_is_asked(library: FakeLibrary, arguments: list[str], question: str) -> None:
-    assert main(arguments) == 0
+def test_what_is_asked(library: FakeLibrary, arguments: list[str], question: str, cli: Cli) -> None:
+    cli(*arguments)
     assert library.asked == [question]
 
 
 @pytest.mark.parametrize("arguments", [["tree"], ["-q", "tree"], ["tree", "-q"], ["-v", "tree"]])
-def test_a_bare_command_name_is_the_command(library: FakeLibrary, arguments: list[str]) -> None:
-    assert main(arguments) == 0
+def test_a_bare_command_name_is_the_command(library: FakeLibrary, arguments: list[str], cli: Cli) -> None:
+    cli(*arguments)
     assert library.asked == []
     library.retriever.tree.assert_called_once_with("", None)
 
 
-def test_a_command_behind_options_is_no_question(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--index", "x", "status"]) == 2
+def test_a_command_behind_options_is_no_question(library: FakeLibrary, cli: Cli) -> None:
+    err = cli("--index", "x", "status", code=2).err
+    assert err.startswith("error: status is a command, and a command comes first")
     assert library.asked == []
-    assert capsys.readouterr().err.startswith("error: status is a command, and a command comes first")
 
 
 @pytest.mark.parametrize("arguments", [[""], ["   "], ["\n\t"], ["ask"], ["--docs", "docs"]])
-def test_an_empty_question_says_what_to_do(
-    library: FakeLibrary, capsys: pytest.CaptureFixture[str], arguments: list[str]
-) -> None:
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
+def test_an_empty_question_says_what_to_do(library: FakeLibrary, cli: Cli, arguments: list[str]) -> None:
+    out, err = cli(*arguments, code=2)
     assert out == ""
     assert err.startswith("error: the question is empty: write it in quotes")
     assert library.opened == []
 
 
-def test_nothing_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 2
-    out, err = capsys.readouterr()
+def test_nothing_at_all_shows_the_help(cli: Cli) -> None:
+    out, err = cli(code=2)
     assert out == ""
     assert "Examples:" in err
 
 
-def test_what_is_opened(library: FakeLibrary) -> None:
-    assert main(["--docs", "a", "--docs", "b", "--index", "i", "--profile", "recall", "q"]) == 0
+def test_what_is_opened(library: FakeLibrary, cli: Cli) -> None:
+    cli("--docs", "a", "--docs", "b", "--index", "i", "--profile", "recall", "q")
     assert library.opened == [{"docs": ("a", "b"), "index": "i", "profile": "recall", "settings": {}}]
 
 
@@ -87,14 +87,14 @@ def sample(setting: Setting) -> tuple[list[str], Any]:
 
 
 @pytest.mark.parametrize("setting", list(list_settings()), ids=lambda setting: setting.key)
-def test_every_setting_has_a_flag(library: FakeLibrary, setting: Setting) -> None:
+def test_every_setting_has_a_flag(library: FakeLibrary, setting: Setting, cli: Cli) -> None:
     arguments, value = sample(setting)
-    assert main([*arguments, "q"]) == 0
+    cli(*arguments, "q")
     assert library.opened[0]["settings"] == nest(setting.path, value)
 
 
-def test_several_settings_of_one_section_stay_together(library: FakeLibrary) -> None:
-    assert main(["index", "docs", "--ignore", "a", "--documents-max-file-bytes", "9", "--encoder-kind", "none"]) == 0
+def test_several_settings_of_one_section_stay_together(library: FakeLibrary, cli: Cli) -> None:
+    cli("index", "docs", "--ignore", "a", "--documents-max-file-bytes", "9", "--encoder-kind", "none")
     expected = {"encoder": {"kind": "none"}, "documents": {"ignore": ("a",), "max_file_bytes": 9}}
     assert library.opened[0]["settings"] == expected
 
@@ -102,27 +102,15 @@ def test_several_settings_of_one_section_stay_together(library: FakeLibrary) -> 
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--top-k", "0"], "--top-k"),
-        (["--top-k", "-1"], "--top-k"),
-        (["--top-k", "ten"], "--top-k"),
-        (["--top-k", "1.5"], "--top-k"),
-        (["--rrf-k", "0"], "--rrf-k"),
-        (["--rrf-k", "nan"], "--rrf-k"),
-        (["--semantic-weight", "inf"], "--semantic-weight"),
-        (["--parent-decay", "1.5"], "--parent-decay"),
-        (["--neighbors", "some"], "--neighbors"),
-        (["--vector-topn", "5"], "--vector-topn"),
-        (["-x"], "-x"),
-        (["-q", "-v"], "-q"),
-        (["--run", "out.jsonl"], "--run"),
-        (["--batch", "questions.jsonl"], "--batch"),
+        (["--top-k", "0"], "--top-k"), (["--top-k", "-1"], "--top-k"), (["--top-k", "ten"], "--top-k"),
+        (["--top-k", "1.5"], "--top-k"), (["--rrf-k", "0"], "--rrf-k"), (["--rrf-k", "nan"], "--rrf-k"),
+        (["--semantic-weight", "inf"], "--semantic-weight"), (["--parent-decay", "1.5"], "--parent-decay"),
+        (["--neighbors", "some"], "--neighbors"), (["--vector-topn", "5"], "--vector-topn"), (["-x"], "-x"),
+        (["-q", "-v"], "-q"), (["--run", "out.jsonl"], "--run"), (["--batch", "questions.jsonl"], "--batch"),
     ],
-)
-def test_a_wrong_flag_is_named(
-    library: FakeLibrary, capsys: pytest.CaptureFixture[str], arguments: list[str], named: str
-) -> None:
-    assert main([*arguments, "q"]) == 2
-    out, err = capsys.readouterr()
+)  # fmt: skip
+def test_a_wrong_flag_is_named(library: FakeLibrary, cli: Cli, arguments: list[str], named: str) -> None:
+    out, err = cli(*arguments, "q", code=2)
     assert out == ""
     assert err.startswith("error: ")
     assert err.count("\n") == 1
@@ -145,47 +133,39 @@ def test_a_wrong_flag_is_named(
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_how_an_error_ends(
-    library: FakeLibrary, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, message: str
-) -> None:
+def test_how_an_error_ends(library: FakeLibrary, cli: Cli, error: BaseException, code: int, message: str) -> None:
     library.error = error
-    assert main(["--json", "q"]) == code
-    out, err = capsys.readouterr()
+    out, err = cli("--json", "q", code=code)
     assert out == ""
     assert err.startswith(message)
     assert "Traceback" not in err
     assert "\x1b" not in err
 
 
-def test_a_bug_is_traced_when_verbose(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_traced_when_verbose(library: FakeLibrary, cli: Cli) -> None:
     library.error = ZeroDivisionError("why")
-    assert main(["-v", "q"]) == 1
-    err = capsys.readouterr().err
+    err = cli("-v", "q", code=1).err
     assert "Traceback" in err
     assert err.splitlines()[-1].startswith("error: this is a bug")
 
 
-def test_nothing_found_is_no_error_unless_asked(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_found_is_no_error_unless_asked(library: FakeLibrary, cli: Cli) -> None:
     library.answers = [answer()]
-    assert main(["--json", "q"]) == 0
-    assert json.loads(capsys.readouterr().out)["hits"] == []
-    assert main(["--fail-on-none", "q"]) == 3
-    out, err = capsys.readouterr()
+    assert json.loads(cli("--json", "q").out)["hits"] == []
+    out, err = cli("--fail-on-none", "q", code=3)
     assert out == ""
     assert err.startswith("nothing found: try other words")
     library.answers = [answer(HIT, verdict="none")]
-    assert main(["--fail-on-none", "q"]) == 3
-    assert main(["q"]) == 0
+    cli("--fail-on-none", "q", code=3)
+    cli("q")
     library.answers = [answer(HIT, verdict="weak")]
-    assert main(["--fail-on-none", "q"]) == 0
+    cli("--fail-on-none", "q")
 
 
-def test_results_and_remarks_are_apart(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_and_remarks_are_apart(library: FakeLibrary, cli: Cli) -> None:
     library.answers = [answer(HIT, degraded=("semantic: the model cannot be loaded",))]
-    assert main(["q"]) == 0
-    loud = capsys.readouterr()
-    assert main(["-q", "q"]) == 0
-    quiet = capsys.readouterr()
+    loud = cli("q")
+    quiet = cli("-q", "q")
     assert loud.out == quiet.out
     assert quiet.err == ""
     first, last = loud.err.splitlines()
@@ -193,45 +173,79 @@ def test_results_and_remarks_are_apart(library: FakeLibrary, capsys: pytest.Capt
     assert last.startswith("searched 1,203 sections of 155 files in /docs | balanced | ")
 
 
-def test_read_prints_the_text_alone(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_read_prints_the_text_alone(library: FakeLibrary, cli: Cli) -> None:
     library.retriever.read.return_value = replace(library.retriever.read.return_value, text="a\tb\x1b[31m\r\u202ec\n")
-    assert main(["read", HIT.node_id]) == 0
-    out, err = capsys.readouterr()
+    out, err = cli("read", HIT.node_id)
     assert out == "a\tb\ufffd[31m\ufffd\ufffdc\n"
     assert err == "/docs/guide/mail.md:12-34 | Mail > After the response\n"
-    assert main(["read", HIT.node_id, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["text"] == "a\tb\x1b[31m\r\u202ec\n"
+    assert json.loads(cli("read", HIT.node_id, "--json").out)["text"] == "a\tb\x1b[31m\r\u202ec\n"
 
 
-def test_tree_is_inert(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tree_is_inert(library: FakeLibrary, cli: Cli) -> None:
     library.retriever.tree.return_value = "/\n  a\x1b]0;title\x07.md"
-    assert main(["tree", "guide", "--depth", "2"]) == 0
-    assert capsys.readouterr().out == "/\n  a\ufffd]0;title\ufffd.md\n"
+    assert cli("tree", "guide", "--depth", "2").out == "/\n  a\ufffd]0;title\ufffd.md\n"
     library.retriever.tree.assert_called_once_with("guide", 2)
 
 
-def test_index_names_what_it_skipped(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["index", "docs", "--index", "i"]) == 0
-    out, err = capsys.readouterr()
+def test_index_names_what_it_skipped(library: FakeLibrary, cli: Cli) -> None:
+    out, err = cli("index", "docs", "--index", "i")
     assert out.splitlines()[0] == "indexed 155 files, 1,203 sections in 4.1 s"
     assert err == "skipped bad.md: it holds NUL bytes\n"
     assert library.opened == [{"docs": ("docs",), "index": "i", "profile": "balanced", "settings": {}}]
 
 
-def test_status_says_what_it_found(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status"]) == 0
-    out = capsys.readouterr().out
+def test_status_says_what_it_found(library: FakeLibrary, cli: Cli) -> None:
+    out = cli("status").out
     assert "holds         155 files, 1,203 sections, 3,204 chunks (100% with a vector)\n" in out
     assert "freshness     up to date\n" in out
     assert "size          22.9 MB, snapshot 7\n" in out
 
 
 @pytest.mark.parametrize("command", ["ask q", "index docs", "tree", "read x", "status", "profiles", "profiles fast"])
-def test_json_is_one_object(library: FakeLibrary, capsys: pytest.CaptureFixture[str], command: str) -> None:
+def test_json_is_one_object(library: FakeLibrary, cli: Cli, command: str) -> None:
     library.answers = [answer(hit(title="\u6771\u4eac\x1b"))]
-    assert main([*command.split(), "--json"]) == 0
-    out = capsys.readouterr().out
+    out = cli(*command.split(), "--json").out
     assert out.endswith("}\n")
     assert out.count("\n") == 1
     assert json.loads(out)["schema_version"] == 2
     assert next(iter(json.loads(out))) == "schema_version"
+
+
+def half_loaded(*_: object, **__: object) -> Retriever:
+    """As a native module that was interrupted while it was loaded."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        raise AttributeError("module 'native' has no attribute 'Fail'") from None
+    raise AssertionError("it was not interrupted")
+
+
+def test_another_error_that_it_becomes_is_an_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["what is it?"], "hybrid_retrieve.py", half_loaded) == 130
+    assert capsys.readouterr() == ("", "interrupted\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_where_it_is_ignored_it_stays_so() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with note_interrupts() as came:
+            signal.raise_signal(signal.SIGINT)
+        assert came == []
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_thread_has_none() -> None:
+    outcomes: list[list[int]] = []
+
+    def work() -> None:
+        with note_interrupts() as came:
+            outcomes.append(came)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert outcomes == [[]]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

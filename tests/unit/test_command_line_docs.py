@@ -2,49 +2,43 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
-from hybrid_retrieve import main
 from retriever.command_line import COMMANDS as NAMES
+from retriever.command_line import GROUPS
 from retriever.command_line.options import WithExamples
 from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import command_line
+from retriever.errors import NoIndexError
 from retriever.settings.layers import load_profile, profile_names
 from scripts.write_cli_reference import rewrite
+from tests.answers import answer, hit
 from tests.fake_library import install
+from tests.program import PROJECT, Cli, run_python
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
-
+PAGE = (PROJECT / "docs/cli.md").read_text(encoding="utf-8")
 DOCUMENTED = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
 ]
-EXAMPLES = [
-    f"hybrid_retrieve.py {example}"
-    for command in (command_line, *COMMANDS.values())
-    if isinstance(command, WithExamples)
-    for example in command.examples
-]
 
 
-@pytest.mark.parametrize("line", [*DOCUMENTED, *EXAMPLES])
-def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", DOCUMENTED)
+def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> None:
     monkeypatch.chdir(tmp_path)
     questions = Path("questions.jsonl")
     questions.write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
     Path("docs").mkdir()
     Path("docs/page.md").write_text(f"# How the rankings are fused\n\n{'Many words. ' * 20}\n", encoding="utf-8")
     install(monkeypatch)
-    program, *arguments = shlex.split(re.split(r" [<>] ", line)[0])
-    assert program == "hybrid_retrieve.py"
+    words = shlex.split(re.split(r" [<>] ", line)[0], comments=True)
     with questions.open(encoding="utf-8") as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        assert main(arguments) == 0
+        cli(*words[words.index("hybrid_retrieve.py") + 1 :])
 
 
 def test_every_command_is_documented_and_has_examples() -> None:
@@ -66,9 +60,8 @@ def test_the_tables_are_up_to_date() -> None:
     assert rewrite(PAGE) == PAGE, "run: uv run scripts/write_cli_reference.py"
 
 
-def test_help_says_what_each_exit_code_means(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    page = " ".join(capsys.readouterr().out.split())
+def test_help_says_what_each_exit_code_means(cli: Cli) -> None:
+    page = " ".join(cli("--help").out.split())
     for meaning in ("0 ok", "1 error", "2 usage", "3 no answer", "130 interrupted"):
         assert meaning in page
 
@@ -77,32 +70,72 @@ def test_help_lists_every_command_and_loads_one() -> None:
     script = """if True:
     import sys
     import hybrid_retrieve
+    sys.argv = ["hybrid_retrieve.py"]
     assert hybrid_retrieve.main(["--help"]) == 0
     print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
     """
-    root = Path(__file__).parents[2]
-    result = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    result = run_python(script)
     assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
         result.stderr.split()
     )
-    listed = result.stdout.split("Commands:")[1]
-    assert all(f"\n  {name} " in listed for name in NAMES)
+    assert "\n  uv run hybrid_retrieve.py index docs\n" in result.stdout
+    assert all(f"\n  {name} " in result.stdout for name in NAMES)
+    assert all(f"\n{heading}:\n" in result.stdout for heading in GROUPS)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    assert main([name, "--help"]) == 0
-    assert "Examples:" in capsys.readouterr().out
+def test_every_command_has_help(cli: Cli, name: str) -> None:
+    assert "Examples:" in cli(name, "--help").out
 
 
-def test_the_first_screen_of_help_has_the_common_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ask", "--help"]) == 0
-    first, second = capsys.readouterr().out.split("Every setting of a profile:")
+def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    screen, whole = cli("ask", "--help").out, cli("ask", "--help-all").out
+    assert 24 <= len(screen.splitlines()) <= 40
+    assert max(map(len, screen.splitlines())) <= 80
     for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
-        assert flag in first
-    for flag in ("--vector-top-n", "--candidate-cap", "--neighbor-depth", "--rrf-k", "--encoder-kind"):
-        assert flag not in first
-        assert flag in second
+        assert flag in screen
+    assert "--help-all" in screen
+    rare = ("--batch", "--resident", "--editor", "--vector-top-n", "--rrf-k", "--encoder-kind", "Exit codes:")
+    assert all(flag in whole and flag not in screen for flag in rare)
+
+
+@pytest.mark.parametrize(
+    ("question", "command"),
+    [
+        ("indx", "`index`"),
+        ("serach", "`ask`"),
+        ("help", "`--help`"),
+        ("list", "`tree`"),
+        ("indx docs", "`index`"),
+        ("staus", "`status`"),
+        ("where is the index", ""),
+        ("indx of pages", ""),
+        ("mail", ""),
+    ],
+)
+def test_a_word_that_is_nearly_a_command_is_answered_with_a_hint(
+    question: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("docs").mkdir()
+    library = install(monkeypatch)
+    hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
+    assert library.asked == [question]
+    assert [command in line for line in hint] == ([True] if command else [])
+
+
+def test_a_word_that_the_documents_have_is_no_slip(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    install(monkeypatch).answers = [answer(hit(words=("Trees",)))]
+    assert "did you mean" not in cli("trees").err
+
+
+def test_a_slip_is_named_where_nothing_is_indexed_yet(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    install(monkeypatch).error = NoIndexError("nothing has been indexed yet")
+    assert "did you mean the command `index`?" in cli("indx", code=1).err
 
 
 @pytest.mark.parametrize("name", profile_names())
@@ -128,8 +161,7 @@ def test_a_shown_profile_says_where_each_value_comes_from() -> None:
     assert "# --top-k  HYBRID_RETRIEVE_TOP_K" in text
 
 
-def test_profiles_lists_each_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["profiles"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_profiles_lists_each_with_a_line(cli: Cli) -> None:
+    lines = cli("profiles").out.splitlines()
     assert [line.split()[0] for line in lines] == list(profile_names())
     assert all(len(line.split()) > 3 for line in lines)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -9,14 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hybrid_retrieve import main
-from retriever.command_line.console import json_line, openable
+from pageindex.node import Span
+from retriever.command_line.console import json_line, shorten_path
 from retriever.command_line.render import Page, show_answer
-from retriever.display.phrases import find_highlights, size
+from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
+from retriever.display.json import AnswerJson, FoundJson, HitJson, dump_answer, dump_expansion
+from retriever.display.phrases import find_highlights, format_size
 from retriever.display.sanitize import sanitize, sanitize_line
+from retriever.errors import UsageError
+from retriever.evaluation.runs import Found
+from retriever.query import Dropped, ExpansionReport, Query
+from retriever.serving.web.site import EDITOR_NAMES
+from retriever.trace import Spent
 from retriever.types import Answer, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
-from tests.fake_library import FakeLibrary
+from tests.fake_library import FakeLibrary, install
+from tests.program import Cli, Terminal
 
 SECOND = hit(
     rank=2,
@@ -29,28 +38,21 @@ SECOND = hit(
             Source.NEIGHBORS, 2, 0.0163, "decayed rrf", 0.001, via=Relation(RelationKind.PARENT, "guide/mail.md#mail")
         ),
     ),
+    words=(),
+    reasons=('the parent of "Mail\x1b"',),
 )
 
 PLAIN = """\
  1  /docs/guide/mail.md:12-34
     Mail \u203a After the response
     Send an email after the response has gone out: add it to the background tasks.
-    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)
+    because: *send an email*, *after the response*; nearest in meaning
 
  2  /docs/a\\x0ab.md:12-34
     Evil\ufffd[2J
     Sending mails. \ufffdYou e-mail\u2026
-    neighbors #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)
+    because: the parent of "Mail\ufffd"
 """
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is one."""
-
-    encoding = "utf-8"
-
-    def isatty(self) -> bool:
-        return True
 
 
 def shown(stream: io.TextIOBase, *, full: bool = False) -> None:
@@ -66,17 +68,24 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, *, full: bool = F
 
 
 def test_elsewhere_than_on_a_terminal_each_item_is_one_plain_line(
-    library: FakeLibrary, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    library: FakeLibrary, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     library.answers = [answer(HIT, SECOND)]
-    assert main(["q"]) == 0
-    assert capsys.readouterr().out == PLAIN
+    assert cli("q").out == PLAIN
+
+
+def test_ranks_and_scores_are_there_for_those_who_want_them(library: FakeLibrary, cli: Cli) -> None:
+    library.answers = [answer(HIT, SECOND)]
+    shown = cli("q", "-v").out
+    assert "    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)\n" in shown
+    assert "    neighbors #2 (decayed rrf 0.0163, parent of guide/mail.md#mail)\n" in shown
 
 
 def test_a_terminal_wraps_and_marks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     page = on_terminal(monkeypatch, 60)
+    assert "because: \x1b[0m\x1b[1;33msend an email\x1b[0m" in page
     assert "\x1b[1;33mSend\x1b[0m an \x1b[1;33memail\x1b[0m after the \x1b[1;33mresponse\x1b[0m" in page
     assert "\x1b[1;36m/docs/guide/mail.md:12-34\x1b[0m" in page
 
@@ -98,22 +107,20 @@ def test_prose_fits_the_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> 
     assert " ".join(stream.getvalue().split()) == " ".join(PLAIN.split())
 
 
-def test_full_quotes_the_text_as_it_stands(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_full_quotes_the_text_as_it_stands(library: FakeLibrary, cli: Cli) -> None:
     library.answers = [answer(hit(text="# A\n\n\tcode\x07\n", text_cut=True))]
-    assert main(["q", "--full"]) == 0
     expected = """\
     \u2502 # A
     \u2502
     \u2502     code\ufffd
     cut here; all of it: hybrid_retrieve.py read 'guide/mail.md#mail/after-the-response'
 """
-    assert expected in capsys.readouterr().out
+    assert expected in cli("q", "--full").out
 
 
-def test_explain_takes_the_answer_apart(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_takes_the_answer_apart(library: FakeLibrary, cli: Cli) -> None:
     library.answers = [answer(HIT)]
-    assert main(["q", "--explain"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli("q", "--explain").out.splitlines()
     assert "      4.2  semantic  40 chunks of 23 sections" in lines
     assert "verdict  answered, confidence 0.88" in lines
     assert "     6.50  margin     deviations of the nearest passage above what unrelated questions find" in lines
@@ -122,80 +129,47 @@ def test_explain_takes_the_answer_apart(library: FakeLibrary, capsys: pytest.Cap
     assert lines[-1] == "   1   0.03120 = 0.01640 semantic + 0.01480 keyword  guide/mail.md:12-34"
 
 
-def test_json_of_an_answer(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
     library.answers = [answer(HIT, degraded=("semantic: off",), index=replace(STATE, stale_files=2))]
-    assert main(["q", "--json"]) == 0
-    content = json.loads(capsys.readouterr().out)
+    content = json.loads(cli("q", "--json").out)
     spent = content.pop("timings_ms")
-    assert content == {
-        "schema_version": 2,
-        "question": "send an email after the response has gone out",
-        "profile": "balanced",
-        "verdict": "answered",
-        "confidence": 0.875,
-        "hits": [
-            {
-                "rank": 1,
-                "node_id": "guide/mail.md#mail/after-the-response",
-                "folder": "/docs",
-                "file": "guide/mail.md",
-                "start_line": 12,
-                "end_line": 34,
-                "citation": "guide/mail.md:12-34",
-                "citation_state": "exact",
-                "title": "After the response",
-                "breadcrumb": ["Mail"],
-                "snippet": HIT.snippet,
-                "summary": HIT.summary,
-                "score": 0.0312,
-                "scale": "rrf",
-                "evidence": [
-                    {
-                        "source": "semantic",
-                        "rank": 1,
-                        "score": 0.7134,
-                        "scale": "cosine",
-                        "share": 0.0164,
-                        "matched": {"start_line": 12, "end_line": 20},
-                        "via": None,
-                        "note": "",
-                    },
-                    {
-                        "source": "keyword",
-                        "rank": 3,
-                        "score": 12.41,
-                        "scale": "bm25",
-                        "share": 0.0148,
-                        "matched": None,
-                        "via": None,
-                        "note": "",
-                    },
-                ],
-            }
-        ],
-        "index": {
-            "path": "/index",
-            "folders": ["/docs"],
-            "snapshot": 7,
-            "documents": 155,
-            "sections": 1203,
-            "chunks": 3204,
-            "fresh": False,
-            "refreshed_files": 0,
-            "stale_files": 2,
-            "skipped_files": 0,
-            "unchecked_folders": 0,
-        },
-        "degraded": ["semantic: off"],
-        "expansion": None,
+    # fmt: off
+    evidence = [
+        {"source": "semantic", "rank": 1, "score": 0.7134, "scale": "cosine", "share": 0.0164,
+         "matched": {"start_line": 12, "end_line": 20}, "via": None, "note": ""},
+        {"source": "keyword", "rank": 3, "score": 12.41, "scale": "bm25", "share": 0.0148,
+         "matched": None, "via": None, "note": ""},
+    ]
+    found = {
+        "rank": 1, "node_id": "guide/mail.md#mail/after-the-response", "index": "", "folder": "/docs",
+        "file": "guide/mail.md",
+        "start_line": 12, "end_line": 34, "passage": {"start_line": 12, "end_line": 34},
+        "citation": "guide/mail.md:12-34", "citation_state": "exact", "sentence": "",
+        "title": "After the response", "breadcrumb": ["Mail"], "snippet": HIT.snippet, "summary": HIT.summary,
+        "score": 0.0312, "scale": "rrf", "words": ["send an email", "after the response"],
+        "reasons": ["nearest in meaning"], "evidence": evidence, "matched_fields": [],
     }
+    index = {
+        "path": "/index", "folders": ["/docs"], "snapshot": 7, "documents": 155, "sections": 1203, "chunks": 3204,
+        "fresh": False, "refreshed_files": 0, "stale_files": 2, "skipped_files": 0, "unchecked_folders": 0,
+        "note": "",
+    }
+    assert content == {
+        "schema_version": 2, "question": "send an email after the response has gone out", "profile": "balanced",
+        "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "indexes": [],
+        "degraded": ["semantic: off"],
+        "corrections": [],
+        "expansion": None,
+        "scope": None,
+        "notes": [],
+    }
+    # fmt: on
     assert list(spent) == ["opening", "semantic", "keyword", "total"]
     assert spent["semantic"] == 4.25
 
 
-def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["q", "--json", "--full", "--explain"]) == 0
-    content = json.loads(capsys.readouterr().out)
+def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, cli: Cli) -> None:
+    content = json.loads(cli("q", "--json", "--full", "--explain").out)
     assert content["hits"][0]["text"] == HIT.text
     assert content["hits"][0]["text_cut"] is False
     assert [item["name"] for item in content["trace"]["stages"]] == ["semantic", "keyword"]
@@ -219,21 +193,15 @@ def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, capsys: 
         ("none", "No section answers this; these are only the nearest:\n\n 1  /docs"),
     ],
 )
-def test_a_doubt_is_said_before_the_hits(
-    library: FakeLibrary, capsys: pytest.CaptureFixture[str], verdict: Verdict, begins: str
-) -> None:
+def test_a_doubt_is_said_before_the_hits(library: FakeLibrary, cli: Cli, verdict: Verdict, begins: str) -> None:
     library.answers = [answer(HIT, verdict=verdict)]
-    assert main(["q"]) == 0
-    assert capsys.readouterr().out.startswith(begins)
+    assert cli("q").out.startswith(begins)
 
 
-def test_stale_and_skipped_files_are_said_with_what_to_do(
-    library: FakeLibrary, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stale_and_skipped_files_are_said_with_what_to_do(library: FakeLibrary, cli: Cli) -> None:
     state = replace(STATE, folders=("/my docs", "/b"), stale_files=3, skipped_files=1)
     library.answers = [answer(HIT, index=state)]
-    assert main(["q", "--json", "--index", "i"]) == 0
-    assert capsys.readouterr().err.splitlines() == [
+    assert cli("q", "--json", "--index", "i").err.splitlines() == [
         "note: 3 files changed, not in this answer; run: hybrid_retrieve.py index --index i '/my docs' /b",
         "note: 1 file could not be read; `status` names them",
     ]
@@ -300,18 +268,14 @@ def test_json_is_exact_in_any_encoding(monkeypatch: pytest.MonkeyPatch, encoding
 
 @pytest.mark.parametrize(
     ("folder", "file", "expected"),
-    [
-        ("{cwd}/docs", "a/b.md", "docs/a/b.md"),
-        ("{cwd}", "b.md", "b.md"),
-        ("/d", "b.md", "/d/b.md"),
-    ],
+    [("{cwd}/docs", "a/b.md", "docs/a/b.md"), ("{cwd}", "b.md", "b.md"), ("/d", "b.md", "/d/b.md")],
 )
 def test_a_citation_opens_from_here(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, folder: str, file: str, expected: str
 ) -> None:
     here = tmp_path_factory.mktemp("here")
     monkeypatch.chdir(here)
-    assert openable(folder.format(cwd=here), file) == expected
+    assert shorten_path(folder.format(cwd=here), file) == expected
 
 
 @pytest.mark.parametrize(
@@ -319,13 +283,164 @@ def test_a_citation_opens_from_here(
     [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (22_900_000, "22.9 MB"), (4 * 10**12, "4.0 TB")],
 )
 def test_sizes(number: int, words: str) -> None:
-    assert size(number) == words
+    assert format_size(number) == words
 
 
-def test_an_answer_without_hits_prints_nothing(library: FakeLibrary, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_without_hits_prints_nothing(library: FakeLibrary, cli: Cli) -> None:
     empty: Answer = answer()
     library.answers = [empty]
-    assert main(["q", "--explain", "-q"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "fused  no hits"
-    assert main(["q"]) == 0
-    assert capsys.readouterr().out == ""
+    assert cli("q", "--explain", "-q").out.splitlines()[-1] == "fused  no hits"
+    assert cli("q").out == ""
+
+
+SPENT = Spent(1.5, 2.25)
+REPORT = ExpansionReport("two texts", (Query("invented", 0.5, 0.5, "passage"),), (Dropped("passage", "wild", "far"),))
+
+
+def test_a_name_that_is_not_utf8_stays_as_it_is() -> None:
+    hit = replace(HIT, file="a\udcff.md", breadcrumb=("\udcfe",))
+    content = HitJson.dump(hit)
+    assert (content["file"], content["breadcrumb"]) == ("a\udcff.md", ["\udcfe"])
+    assert json.dumps(content)
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("explain", [False, True])
+def test_an_answer_has_the_parts_that_are_asked_for(full: bool, explain: bool) -> None:
+    content = dump_answer(answer(HIT), SPENT, full=full, explain=explain)
+    assert ("text" in content["hits"][0], "trace" in content) == (full, explain)
+    assert list(content)[:3] == ["schema_version", "question", "profile"]
+    assert content["timings_ms"]["total"] == 2.25
+    assert content["hits"][0]["start_line"] == HIT.span.first
+
+
+def test_what_a_model_made_up_is_hidden() -> None:
+    told = dump_answer(replace(answer(HIT), expansion=REPORT), SPENT)
+    assert "invented" not in json.dumps(told)
+    assert "wild" not in json.dumps(told)
+    shown = dump_expansion(REPORT, hypothetical=True)
+    assert (shown["passages"], shown["dropped"][0]["text"]) == (["invented"], "wild")
+
+
+def test_every_key_of_an_answer_is_described() -> None:
+    schema = AnswerJson.model_json_schema(by_alias=False)
+    content = dump_answer(replace(answer(HIT), expansion=REPORT), SPENT, full=True, explain=True, hypothetical=True)
+    assert set(content) == set(schema["properties"])
+    assert set(content["hits"][0]) == set(schema["$defs"]["HitJson"]["properties"])
+    assert set(content["expansion"]) == set(schema["$defs"]["ExpansionJson"]["properties"])
+
+
+def test_a_section_of_a_run_may_have_no_lines() -> None:
+    found = Found("a.md", "a.md", None, 1.0)
+    assert FoundJson.dump(found)["start_line"] is None
+    assert FoundJson.dump(replace(found, span=Span(2, 5)))["end_line"] == 5
+
+
+LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")
+CODE = "code://open?{path}#{line}"
+
+
+@pytest.fixture(autouse=True)
+def _a_plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TERM_PROGRAM", "TERMINAL_EMULATOR", "VTE_VERSION", "WT_SESSION", "KITTY_WINDOW_ID", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+@pytest.mark.parametrize(
+    ("editor", "address"),
+    [
+        ("vscode", "vscode://file/docs/a%20b/%C3%A9.md:7"),
+        ("vim", "mvim://open?url=file://%2Fdocs%2Fa%20b%2F%C3%A9.md&line=7"),
+        ("emacs", "emacs://open?url=file://%2Fdocs%2Fa%20b%2F%C3%A9.md&line=7"),
+        ("jetbrains", "idea://open?file=%2Fdocs%2Fa%20b%2F%C3%A9.md&line=7"),
+        ("obsidian", "obsidian://open?path=%2Fdocs%2Fa%20b%2F%C3%A9.md"),
+        ("my-editor:{path}+{line}", "my-editor:/docs/a%20b/%C3%A9.md+7"),
+    ],
+)
+def test_the_address_of_a_line(editor: str, address: str) -> None:
+    assert make_editor_link(editor, "/docs/a b/\u00e9.md", 7) == address
+
+
+def test_every_editor_of_the_table_has_a_sound_address() -> None:
+    for name in EDITOR_TEMPLATES:
+        assert choose_template(name, {}) == EDITOR_TEMPLATES[name]
+    assert EDITOR_NAMES.keys() == EDITOR_TEMPLATES.keys()
+
+
+@pytest.mark.parametrize("name", ["\x1b]8;;evil\x1b\\", "a\x07b\nc\x9c\u202e", "{line}{path}", "\udcff", "a;b ?#&%"])
+def test_no_name_of_a_file_can_end_the_link(name: str) -> None:
+    for editor in (*EDITOR_TEMPLATES, CODE):
+        address = make_editor_link(editor, f"/docs/{name}", 7)
+        assert re.fullmatch(r"[!-~]+", address)
+        assert "{" not in address
+
+
+@pytest.mark.parametrize(
+    "template", ["nano", "{path}", "x://{path}\x1b[2J", "x://{path} {line}", "://{path}", "1:{path}"]
+)
+def test_what_is_no_editor_and_no_address_is_refused(template: str) -> None:
+    with pytest.raises(UsageError, match=r"no editor|no address"):
+        choose_template(template, {})
+
+
+@pytest.mark.parametrize(
+    ("environment", "template"),
+    [
+        ({"TERM_PROGRAM": "vscode"}, EDITOR_TEMPLATES["vscode"]),
+        ({"TERMINAL_EMULATOR": "JetBrains-JediTerm"}, EDITOR_TEMPLATES["jetbrains"]),
+        ({"TERM_PROGRAM": "iTerm.app"}, FILE_TEMPLATE),
+        ({"TERM": "xterm-kitty"}, FILE_TEMPLATE),
+        ({"VTE_VERSION": "7600"}, FILE_TEMPLATE),
+        ({"VTE_VERSION": "4800"}, ""),
+        ({"VTE_VERSION": "new"}, ""),
+        ({"TERM_PROGRAM": "Apple_Terminal"}, ""),
+        ({"TERM": "linux"}, ""),
+        ({}, ""),
+    ],
+)
+def test_by_itself_only_a_terminal_that_shows_links_gets_them(environment: dict[str, str], template: str) -> None:
+    assert choose_template("auto", environment) == template
+
+
+def with_links(stream: io.StringIO, editor: str) -> str:
+    show_answer(Page.on(stream, editor), answer(HIT), full=False)
+    return stream.getvalue()
+
+
+def test_a_citation_on_a_terminal_is_a_link() -> None:
+    plain, linked = with_links(Terminal(), "none"), with_links(Terminal(), "vscode")
+    assert LINK.findall(linked) == [
+        ("vscode://file/docs/guide/mail.md:12", "\x1b[1;36m/docs/guide/mail.md:12-34\x1b[0m")
+    ]
+    assert LINK.sub(r"\2", linked) == plain
+    assert "\x1b]" not in plain
+
+
+def test_elsewhere_than_on_a_terminal_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM_PROGRAM", "vscode")
+    assert "\x1b]" not in with_links(io.StringIO(), "vscode")
+    monkeypatch.delenv("FORCE_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in with_links(Terminal(), "vscode")
+
+
+def test_a_hostile_name_is_inert_in_the_link_and_in_its_text() -> None:
+    stream = Terminal()
+    evil = hit(file="a\x1b]8;;http://evil\x1b\\\x07\n.md")
+    show_answer(Page.on(stream, CODE), answer(evil), full=False)
+    [(address, text)] = LINK.findall(stream.getvalue())
+    assert address == "code://open?/docs/a%1B%5D8%3B%3Bhttp%3A/evil%1B%5C%07%0A.md#12"
+    assert "a\ufffd]8;;http:/evil\ufffd\\\ufffd\\x0a.md:12-34" in text
+    assert "\x1b]8;;http" not in stream.getvalue()
+
+
+def test_the_choice_is_a_flag_or_a_variable(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    library = install(monkeypatch)
+    assert "no editor is called 'nano'; there are vscode, vim" in cli("how?", "--editor", "nano", code=2).err
+    monkeypatch.setenv("HYBRID_RETRIEVE_EDITOR", "nano")
+    cli("how?", code=2)
+    assert not library.asked
+    monkeypatch.setenv("HYBRID_RETRIEVE_EDITOR", "emacs")
+    assert "\x1b" not in cli("how?").out

@@ -1,17 +1,25 @@
 """What is made of the evidence: more of it never lowers the confidence, and chance is no evidence."""
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from math import exp, log1p
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retriever.api import open_retriever
+from retriever.indexing import background
+from retriever.indexing.background import UNRELATED_QUESTIONS, Background, measure_background
 from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess, measure_agreement, probability
-from retriever.types import Ranked, Ranking, Signals, Source
-from tests.shelf import Shelf
+from retriever.types import FloatMatrix, Ranked, Ranking, Signals, Source
+from tests.fake_encoder import FakeEncoder
+from tests.shelf import PAGES, Shelf
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
@@ -114,29 +122,27 @@ def test_single_letters_are_nothing_that_documents_know(tmp_path: Path) -> None:
     assert mixed.known == 0.5
 
 
-def test_a_slip_of_a_word_and_another_form_of_it_are_known(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {"locks.md": "# Locksmiths\n\nA locksmith opens every padlock with a configuration.\n"})
+@pytest.mark.parametrize(
+    ("text", "known", "unknown"),
+    [
+        (
+            "# Locksmiths\n\nA locksmith opens every padlock with a configuration.\n",
+            ["padlock", "padlcok", "padlok", "locksmithery", "confgurtion"],
+            ["zorblax", "padzzck", "401"],
+        ),
+        (
+            "# Keys\n\nThe xv of 38 hj in row 7, column 13 of a padlock: hj rb.\n",
+            ["padlock_v2", "PadlockFactory", "3.13"],
+            ["hjGk38dLqpz0Xv7TnWc2RbYe", "zorb.xv"],
+        ),
+    ],
+    ids=["a slip of a word, and another form of it", "an identifier by a word of it, not by two letters"],
+)
+def test_what_the_documents_know(tmp_path: Path, text: str, known: list[str], unknown: list[str]) -> None:
+    shelf = Shelf(tmp_path, {"page.md": text})
     shelf.update()
-    known = {
-        word: shelf.ask(word).trace.signals.known
-        for word in ("padlock", "padlcok", "padlok", "locksmithery", "confgurtion", "zorblax", "padzzck", "401")
-    }
-    assert known == {
-        "padlock": 1.0, "padlcok": 1.0, "padlok": 1.0, "locksmithery": 1.0, "confgurtion": 1.0,
-        "zorblax": 0.0, "padzzck": 0.0, "401": 0.0,
-    }  # fmt: skip
-
-
-def test_an_identifier_is_known_by_a_word_of_it_and_not_by_two_letters(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path, {"keys.md": "# Keys\n\nThe xv of 38 hj in row 7, column 13 of a padlock: hj rb.\n"})
-    shelf.update()
-    known = {
-        word: shelf.ask(word).trace.signals.known
-        for word in ("hjGk38dLqpz0Xv7TnWc2RbYe", "padlock_v2", "PadlockFactory", "zorb.xv", "3.13")
-    }
-    assert known == {
-        "hjGk38dLqpz0Xv7TnWc2RbYe": 0.0, "padlock_v2": 1.0, "PadlockFactory": 1.0, "zorb.xv": 0.0, "3.13": 1.0,
-    }  # fmt: skip
+    assert [shelf.ask(word).trace.signals.known for word in known] == [1.0] * len(known)
+    assert [shelf.ask(word).trace.signals.known for word in unknown] == [0.0] * len(unknown)
 
 
 def test_words_stand_together_in_a_paragraph_or_in_titles(tmp_path: Path) -> None:
@@ -151,3 +157,91 @@ def test_words_stand_together_in_a_paragraph_or_in_titles(tmp_path: Path) -> Non
     assert together("rises children") == together("harbour children") == together("night dogs") == 0.0
     assert together("price ticket dogs") == 0.5
     assert together("ticket") == 1.0
+
+
+class Flat(FakeEncoder):
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        return np.tile(np.eye(1, self.dimension, dtype=np.float32), (len(texts), 1))
+
+
+@pytest.fixture
+def chunks() -> FloatMatrix:
+    return FakeEncoder().encode_documents([f"page {number} of the harbour" for number in range(20)])
+
+
+def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatrix) -> None:
+    cosines = FakeEncoder().encode_documents(UNRELATED_QUESTIONS).astype(float) @ chunks.T.astype(float)
+    found = measure_background(FakeEncoder(), chunks)
+    assert found is not None
+    assert found.best == pytest.approx(np.median(cosines.max(axis=1)), abs=1e-6)
+    assert found.deviation == pytest.approx(cosines.std(), abs=1e-6)
+    assert (found.fingerprint, found.chunks) == (FakeEncoder().fingerprint, 20)
+
+
+def test_a_part_at_a_time_gives_the_same(chunks: FloatMatrix, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = measure_background(FakeEncoder(), chunks)
+    monkeypatch.setattr(background, "CHUNKS_AT_ONCE", 7)
+    assert measure_background(FakeEncoder(), chunks) == whole
+
+
+def test_a_margin_does_not_depend_on_the_models_scale() -> None:
+    plain, squeezed = Background(0.2, 0.05, "", 9), Background(0.2 / 4 + 0.7, 0.05 / 4, "", 9)
+    assert plain.z_score(0.5) == pytest.approx(squeezed.z_score(0.5 / 4 + 0.7)) == pytest.approx(6.0)
+
+
+def test_without_chunks_or_differences_there_is_no_scale(chunks: FloatMatrix) -> None:
+    assert measure_background(FakeEncoder(), chunks[:0]) is None
+    assert measure_background(Flat(), Flat().encode_documents(["one", "other"])) is None
+
+
+def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON
+    with shelf.rows() as rows:
+        (text,) = rows.execute("SELECT value FROM meta WHERE key = 'background'").fetchone()
+    return json.loads(text)
+
+
+def test_a_small_change_keeps_the_measurement_and_a_large_one_renews_it(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    first = kept(shelf)
+    assert first["chunks"] == 8
+    shelf.write("otters.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
+    shelf.update()
+    assert kept(shelf) == first  # 10 chunks are not more than 8 * 1.25
+    shelf.write("seals.md", "# Seals\n\nA manifest_hash barks.\n")
+    shelf.update()
+    assert kept(shelf)["chunks"] == 11
+    (shelf.docs / "otters.md").unlink()
+    shelf.update()
+    assert kept(shelf)["chunks"] == 11  # 9 are not less than 11 / 1.25
+    (shelf.docs / "seals.md").unlink()
+    shelf.update()
+    assert kept(shelf)["chunks"] == 8
+
+
+def test_two_indexes_of_the_same_documents_have_the_same_measurement(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    shelf.update(index=tmp_path / "other")
+    one = shelf.ask("bread over night")
+    other = shelf.ask("bread over night", index=tmp_path / "other")
+    assert one.trace.signals == other.trace.signals
+    assert (one.verdict, one.confidence) == (other.verdict, other.confidence)
+    assert one.trace.signals.margin is not None
+
+
+def test_another_model_is_measured_anew(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    shelf.update()
+    shelf.update(encoder=FakeEncoder(fingerprint="0" * 16))
+    assert kept(shelf)["fingerprint"] == "0" * 16
+
+
+def test_without_vectors_words_alone_are_judged(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, PAGES)
+    settings = {"encoder": {"kind": "none"}}
+    with open_retriever([shelf.docs], shelf.index, settings=settings) as retriever:
+        answer = retriever.search("what rises over night?")
+    assert kept(shelf) is None
+    assert answer.trace.signals == Signals(1.0, 1.0, 1.0, form="sentence", margin=None, agreement=None)
+    assert answer.verdict == "answered"

@@ -1,6 +1,6 @@
 """Contexts of random documents: exact lines, none twice, never over the budget, every quotation in a fence."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -36,8 +36,6 @@ VERDICTS: tuple[Verdict, ...] = ("answered", "weak", "none")
 
 @dataclass(frozen=True)
 class Found:
-    """Documents, and hits in them."""
-
     texts: Mapping[str, str]
     tree: DocumentTree
     hits: tuple[str, ...]
@@ -281,8 +279,3 @@ def test_a_code_span_is_one_line_that_holds_just_that_text(text: str) -> None:
 def test_long_words_count_by_their_length() -> None:
     assert bundled()("a" * 10_000) >= 100
     assert bundled()("two words") == 2
-
-
-def test_no_section_is_no_context() -> None:
-    empty: Sequence[Section] = []
-    assert build_context(empty, "none", 4000, words).groups == ()

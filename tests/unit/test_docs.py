@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-import shlex
 from pathlib import Path
 from types import ModuleType
 
@@ -11,13 +10,12 @@ import pytest
 
 import pageindex
 import retriever
-from hybrid_retrieve import main
 from pageindex.document import parse_document
+from pageindex.tree import DocumentTree
 from retriever import errors, types
 from scripts.write_reference import PAGE, reference
-from tests.fake_library import install
+from tests.program import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 PAGES = [
     *(PROJECT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
     *sorted(PROJECT.glob("docs/*.md")),
@@ -55,12 +53,6 @@ def _files(folder: str) -> list[Path]:
     return [path for path in (PROJECT / folder).rglob("*.py") if "__pycache__" not in path.parts]
 
 
-def commands(text: str) -> list[str]:
-    """The lines of the ```sh blocks that run the program."""
-    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    return [line for block in blocks for line in block.splitlines() if "hybrid_retrieve.py" in line]
-
-
 @pytest.mark.parametrize("package", ["pageindex", "retriever"])
 def test_the_layout_names_every_package_and_nothing_that_is_not_there(package: str) -> None:
     _, chapter = TEXTS["docs/architecture.md"].split(f": {package}/\n")
@@ -76,7 +68,6 @@ def test_the_index_leads_to_every_page() -> None:
 
 
 def classes_of(module: ModuleType) -> set[str]:
-    """The public classes of this project that a module defines or hands on."""
     return {
         name
         for name, member in inspect.getmembers(module, inspect.isclass)
@@ -93,21 +84,10 @@ def test_the_reference_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == reference(), "run: uv run scripts/write_reference.py"
 
 
-@pytest.mark.parametrize("line", commands(TEXTS["README.md"]))
-def test_every_command_of_the_readme_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "page.md").write_text(f"# Two rankings\n\n{'Many words. ' * 20}\n", encoding="utf-8")
-    (tmp_path / "questions.jsonl").write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
-    install(monkeypatch)
-    words = shlex.split(line, comments=True)
-    assert main(words[words.index("hybrid_retrieve.py") + 1 :]) == 0
-
-
 def test_the_two_commands_of_a_newcomer_come_first() -> None:
     blocks = re.findall(r"```sh\n(.*?)```", TEXTS["README.md"], re.DOTALL)
     assert blocks[0] == 'uv run hybrid_retrieve.py --docs docs "how are the two rankings fused?"\n'
-    assert blocks[1] == "uv run pytest\n"
+    assert blocks[1] == "uv run --group dev pytest\n"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -117,3 +97,14 @@ def test_every_python_example_uses_what_there_is(name: str) -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("retriever", "pageindex")):
                 module = __import__(node.module or "", fromlist=["*"])
                 assert all(hasattr(module, alias.name) for alias in node.names), f"{name}: {ast.unparse(node)}"
+
+
+def test_the_example_of_a_tree() -> None:
+    page = TEXTS["docs/tree.md"]
+    blocks = dict(re.findall(r"^```(markdown|text)\n(.*?)^```$", page, re.DOTALL | re.MULTILINE))
+    documents = [parse_document("guide/install.md", blocks["markdown"]), parse_document("use.md", "## Run\n")]
+    tree = DocumentTree.from_documents(documents)
+    assert tree.pretty() + "\n" == blocks["text"]
+    linux = tree.node("guide/install.md#install/linux")
+    assert linux.anchor == "on-linux"
+    assert [node.id for node in tree.links(linux.id)] == ["use.md#run"]

@@ -5,17 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from pageindex.document import parse_document
 from pageindex.node import Span
 from retriever.errors import UsageError
-from retriever.evaluation.formats import (
-    check_expansions,
-    open_source,
-    read_expansions,
-    read_questions,
-)
+from retriever.evaluation.formats import check_expansions, open_source, read_expansions, read_questions
+from retriever.evaluation.own_questions import format_question, make_own_questions, sample
 from retriever.evaluation.questions import Gold, Question
-from retriever.evaluation.runs import Found, Outcome, Run, check_runs, read_runs, run_lines
+from retriever.evaluation.runs import Found, Outcome, Run, check_runs, format_run, read_runs
 from retriever.query import Expansion
+from tests.program import Cli
 
 GOLD = {"file": "a.md", "start_line": 3, "end_line": 9}
 
@@ -44,17 +42,12 @@ def test_questions_with_gold_lines(tmp_path: Path) -> None:
 
 def test_every_malformed_line_is_named(tmp_path: Path) -> None:
     path = write(
-        tmp_path / "set.jsonl",
-        {"id": "1", "question": "fine", "gold": []},
-        "not json",
-        {"id": "1", "question": "again", "gold": []},
-        {"id": "2", "question": " ", "gold": []},
-        {"id": "3", "question": "q"},
-        {"id": "4", "question": "q", "gold": [{**GOLD, "end_line": 2}]},
+        tmp_path / "set.jsonl", {"id": "1", "question": "fine", "gold": []}, "not json",
+        {"id": "1", "question": "again", "gold": []}, {"id": "2", "question": " ", "gold": []},
+        {"id": "3", "question": "q"}, {"id": "4", "question": "q", "gold": [{**GOLD, "end_line": 2}]},
         {"id": "5", "question": "q", "gold": [{**GOLD, "start_line": "3"}]},
-        {"id": True, "question": "q", "gold": []},
-        "[]",
-    )
+        {"id": True, "question": "q", "gold": []}, "[]",
+    )  # fmt: skip
     with pytest.raises(UsageError) as caught:
         read_questions(path)
     lines = str(caught.value).splitlines()
@@ -135,9 +128,9 @@ def test_our_runs_are_read_as_they_are_written(tmp_path: Path) -> None:
         ),
         Run("two", {"1": Outcome("1", found[:1], abstained=False), "2": Outcome("2", (), abstained=True)}),
     ]
-    path = write(tmp_path / "runs.jsonl", *[line for run in runs for line in run_lines(run, 2)])
+    path = write(tmp_path / "runs.jsonl", *[line for run in runs for line in format_run(run, 2)])
     assert list(read_runs(path)) == runs
-    alone = write(tmp_path / "alone.jsonl", *run_lines(runs[0], 1))
+    alone = write(tmp_path / "alone.jsonl", *format_run(runs[0], 1))
     assert "system" not in alone.read_text()
     assert [run.system for run in read_runs(alone)] == ["alone"]
 
@@ -166,3 +159,87 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
         pass
     with pytest.raises(UsageError, match=r"corpus\.jsonl"), open_source(tmp_path):
         pass
+
+
+GUIDE = """# Guide
+
+Intro.
+
+## Drying wild mushrooms
+
+Slice them thinly, and lay them on a rack in a warm and airy room for two days, or in an oven at forty degrees
+for six hours. How long they keep afterwards is told in [the page on storage](storage.md#keeping-dried-food).
+
+- [the page on storage](storage.md)
+
+## Usage
+
+Short words in the title ask nothing, even when the section goes on and on for more than twenty words, as this one does
+by saying nothing much at all.
+
+## Keeping a long title without text
+
+Too short.
+"""
+
+STORAGE = """# Storage
+
+## Keeping dried food
+
+Dried food keeps for a year in a jar that closes well, away from light, and longer in a freezer. Look at it every month,
+and throw away what smells; the [[guide|mushrooms of the guide]] must be broken before they bend.
+"""
+
+
+def made() -> list[dict[str, object]]:
+    documents = [parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)]
+    return [json.loads(format_question(question)) for question in make_own_questions(documents)]
+
+
+def test_headings_and_links_ask() -> None:
+    assert [(item["kind"], item["question"]) for item in made()] == [
+        ("heading", "Drying wild mushrooms"),
+        ("heading", "Keeping dried food"),
+        ("link", "How long they keep afterwards is told in the page on storage."),
+        (
+            "link",
+            "Look at it every month, and throw away what smells; the mushrooms of the guide must be broken before "
+            "they bend.",
+        ),
+    ]
+
+
+def test_the_gold_is_what_a_link_leads_to_and_its_own_section_is_left_out() -> None:
+    _, _, to_section, to_file = made()
+    assert to_section["gold"] == [{"file": "storage.md", "start_line": 3, "end_line": 6}]
+    assert to_section["exclude"] == [{"file": "guide.md", "start_line": 5, "end_line": 11}]
+    assert to_file["gold"] == [{"file": "guide.md", "start_line": 1, "end_line": 4}]
+
+
+def test_a_sample_keeps_the_order_and_is_always_the_same() -> None:
+    questions = make_own_questions([parse_document("guide.md", GUIDE), parse_document("storage.md", STORAGE)])
+    assert sample(questions, 10) == questions
+    two = sample(questions, 2)
+    assert two == [question for question in questions if question in two]
+    assert set(sample(questions, 1)) <= set(two), "fewer are a part of more"
+
+
+def test_the_command_writes_what_eval_reads(tmp_path: Path, cli: Cli) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "guide.md").write_text(GUIDE, encoding="utf-8")
+    (docs / "storage.md").write_text(STORAGE, encoding="utf-8")
+    (docs / "bad.md").write_bytes(b"\0\0")
+    out = tmp_path / "questions.jsonl"
+    error = cli("questions", docs, "--out", out, "--limit", "3").err
+    assert len(read_questions(out).questions) == 3
+    assert "made 3 questions of 4" in error
+    assert "skipped bad.md" in error
+    assert len(cli("questions", docs).out.splitlines()) == 4
+
+
+def test_wishes_that_cannot_be_met(tmp_path: Path, cli: Cli) -> None:
+    cli("questions", tmp_path / "missing", code=1)
+    (tmp_path / "a.md").write_text("Nothing to ask.\n")
+    error = cli("questions", tmp_path, code=1).err
+    assert "no heading or link of it makes a question" in error

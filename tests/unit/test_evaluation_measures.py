@@ -1,25 +1,26 @@
 """The measures against sums done by hand; then against formulas written out, on random rankings."""
 
+from itertools import product
 from math import log2
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retriever.evaluation.measures import (
-    SECTION_NAMES,
     Values,
-    budget_measures,
-    file_measures,
-    section_measures,
-    tokens_needed,
+    count_tokens_needed,
+    measure_budgets,
+    measure_sections,
 )
+from retriever.evaluation.statistics import auroc, difference, estimate, estimate_over_sets, percentile
 
 NAMES = [f"n{number:02}" for number in range(40)]
 
 
 def measured(ranking: list[str], right: dict[str, int]) -> Values:
-    return section_measures({"q": ranking}, {"q": right})["q"]
+    return measure_sections({"q": ranking}, {"q": right})["q"]
 
 
 def test_sums_by_hand() -> None:
@@ -35,29 +36,9 @@ def test_sums_by_hand() -> None:
     assert values["precision@10"] == pytest.approx(2 / 10, abs=1e-6), "true precision: over k, not over what was found"
 
 
-def test_equal_scores_cannot_matter_because_the_order_is_ours() -> None:
-    assert measured(["z", "a"], {"z": 1})["hit@1"] == 1.0
-    assert measured(["a", "z"], {"z": 1})["hit@1"] == 0.0
-
-
-def test_MRR_looks_no_further_than_ten() -> None:
-    assert measured(NAMES, {NAMES[9]: 1})["MRR@10"] == pytest.approx(0.1, abs=1e-6)
-    assert measured(NAMES, {NAMES[10]: 1})["MRR@10"] == 0.0
-
-
-def test_nothing_found_is_zero_of_everything() -> None:
-    assert measured([], {"a": 1}) == dict.fromkeys(SECTION_NAMES, 0.0)
-
-
 def test_graded_gains_count_in_nDCG() -> None:
     values = measured(["a", "b"], {"a": 1, "b": 3})
     assert values["nDCG@10"] == pytest.approx((1 + 3 / log2(3)) / (3 + 1 / log2(3)), abs=1e-6)
-
-
-def test_files_have_their_own_names() -> None:
-    values = file_measures({"q": ["a.md", "b.md"]}, {"q": {"b.md": 1}})["q"]
-    assert values["file MRR@10"] == 0.5
-    assert values["file hit@1"] == 0.0
 
 
 @given(st.permutations(NAMES), st.integers(0, 40), st.sets(st.sampled_from(NAMES), min_size=1, max_size=12))
@@ -81,13 +62,92 @@ def test_measures_agree_with_their_formulas(order: list[str], found: int, right:
 
 def test_a_budget_holds_an_answer_when_the_right_section_ends_in_it() -> None:
     tokens, right = [300, 150, 60, 900], [False, True, False, True]
-    assert tokens_needed(tokens, right) == 450
-    assert budget_measures(tokens, right) == {
+    assert count_tokens_needed(tokens, right) == 450
+    assert measure_budgets(tokens, right) == {
         "answered@500": 1.0,
         "answered@1000": 1.0,
         "answered@2000": 1.0,
         "answered@4000": 1.0,
     }
-    assert budget_measures([501], [True])["answered@500"] == 0.0
-    assert tokens_needed([10, 20], [False, False]) is None
-    assert budget_measures([10, 20], [False, False])["answered@4000"] == 0.0
+    assert measure_budgets([501], [True])["answered@500"] == 0.0
+    assert count_tokens_needed([10, 20], [False, False]) is None
+    assert measure_budgets([10, 20], [False, False])["answered@4000"] == 0.0
+
+
+VALUES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=20)
+
+
+def exact_p(differences: list[float]) -> float:
+    """The randomisation test over every assignment of signs."""
+    observed = abs(sum(differences))
+    sums = [abs(sum(sign * value for sign, value in zip(signs, differences, strict=True)))
+            for signs in product((1, -1), repeat=len(differences))]  # fmt: skip
+    return sum(total >= observed - 1e-12 for total in sums) / len(sums)
+
+
+def test_the_p_value_is_the_share_of_signs_that_do_as_much() -> None:
+    first, second = [0.9, 0.8, 0.4, 1.0, 0.6, 0.7, 0.2, 0.9], [0.5, 0.7, 0.5, 0.4, 0.6, 0.3, 0.1, 0.6]
+    exact = exact_p([a - b for a, b in zip(first, second, strict=True)])
+    assert exact == 16 / 256
+    assert difference(first, second).p == pytest.approx(exact, abs=0.006)
+
+
+def test_wins_losses_and_ties_are_counted() -> None:
+    found = difference([1.0, 0.5, 0.2, 0.0], [0.0, 0.5, 0.3, 0.0])
+    assert (found.wins, found.losses, found.ties) == (1, 1, 2)
+    assert found.mean == pytest.approx(0.225)
+    assert difference([0.1 + 0.2], [0.3]).ties == 1, "rounding makes no difference"
+
+
+def test_a_clear_difference_is_significant_and_none_is_not() -> None:
+    assert difference([1.0] * 20, [0.0] * 20).p == pytest.approx(1e-4, abs=1e-4)
+    assert difference([1.0] * 20, [0.0] * 20).is_significant
+    same = difference([0.3, 0.7], [0.3, 0.7])
+    assert (same.mean, same.low, same.high, same.p) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_the_interval_of_a_proportion_is_the_binomial_one() -> None:
+    found = estimate([1.0] * 30 + [0.0] * 70)
+    assert found.mean == pytest.approx(0.3)
+    assert found.low == pytest.approx(0.21, abs=0.015)
+    assert found.high == pytest.approx(0.39, abs=0.015)
+
+
+def test_the_mean_of_sets_weighs_them_alike() -> None:
+    found = estimate_over_sets([[1.0] * 10, [0.0] * 90])
+    assert (found.mean, found.low, found.high, found.questions) == (0.5, 0.5, 0.5, 100)
+    sets = [[0.0, 1.0] * 25, [0.0, 1.0] * 25]
+    width = estimate_over_sets(sets)
+    alone = estimate(sets[0])
+    assert width.high - width.low == pytest.approx((alone.high - alone.low) / 2**0.5, abs=0.03)
+
+
+@settings(max_examples=30)
+@given(VALUES)
+def test_estimates_are_the_same_every_time_and_hold_their_mean(values: list[float]) -> None:
+    found = estimate(values)
+    assert found == estimate(list(values))
+    assert min(values) <= found.low <= found.mean + 1e-12
+    assert found.mean - 1e-12 <= found.high <= max(values)
+
+
+@settings(max_examples=30)
+@given(VALUES.flatmap(lambda values: st.tuples(st.just(values), st.permutations(values))))
+def test_turning_a_comparison_round_turns_its_sign(pair: tuple[list[float], list[float]]) -> None:
+    there, back = difference(*pair), difference(pair[1], pair[0])
+    assert there.mean == -back.mean
+    assert there.p == back.p
+    assert (there.wins, there.losses) == (back.losses, back.wins)
+
+
+def test_percentiles_are_values_that_were_there() -> None:
+    assert percentile([5.0, 1.0, 3.0], 50) == 3.0
+    assert percentile([float(number) for number in range(1, 101)], 95) == 95.0
+    assert percentile([7.0], 95) == 7.0
+
+
+def test_auroc_counts_pairs() -> None:
+    assert auroc([0.9, 0.8], [0.1, 0.2]) == 1.0
+    assert auroc([0.5], [0.5]) == 0.5
+    assert auroc([0.9, 0.1], [0.5, 0.1]) == pytest.approx((2 + 0.5) / 4)
+    assert np.isclose(auroc([0.0], [1.0]), 0.0)

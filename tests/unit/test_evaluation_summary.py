@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pageindex.node import Span
+from pageindex.node import Node, NodeKind, Span
+from retriever.command_line.explain import describe_fused, describe_loss, describe_source
 from retriever.errors import UsageError
 from retriever.evaluation.ask import PARTS, System, without_each_part
 from retriever.evaluation.questions import (
@@ -18,15 +19,25 @@ from retriever.evaluation.questions import (
     Section,
     Sections,
     check_gold,
-    excluded_sections,
-    right_sections,
+    find_excluded_sections,
+    find_right_sections,
 )
 from retriever.evaluation.report import render_report
-from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, loss_of
-from retriever.evaluation.summary import Summary, against, baseline_text, read_baseline, summarize, summary_object
+from retriever.evaluation.runs import Found, Loss, Outcome, Run, SourceRank, Stage, find_loss
+from retriever.evaluation.summary import (
+    Summary,
+    compare_to_baseline,
+    dump_summary,
+    format_baseline,
+    read_baseline,
+    summarize,
+)
+from retriever.evaluation.why_not import Bar, InRanking, WhyNot
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile, merge
 from retriever.types import Candidate, Ranked, Ranking, Source
+from tests.fake_library import install
+from tests.program import Cli
 
 SECTIONS = Sections(
     Section(f"{file}#s{number}", file, Span(10 * number + 1, 10 * number + 10))
@@ -68,7 +79,7 @@ def summary(*runs: Run) -> Summary:
 
 
 def test_sections_are_right_by_their_own_lines() -> None:
-    assert right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
+    assert find_right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
     check_gold(QUESTIONS.questions, SECTIONS)
     stale = Question("q9", "?", gold=(Gold("a.md", Span(51, 60)), Gold("c.md", Span(1, 1)), Gold("a.md", Span(1, 1))))
     with pytest.raises(UsageError, match=r"q9: a.md:51-60 is not in the index\nquestion q9: c.md:1-1") as caught:
@@ -78,7 +89,7 @@ def test_sections_are_right_by_their_own_lines() -> None:
 
 def test_what_a_question_was_copied_from_is_left_out_unless_it_answers() -> None:
     question = Question("q", "?", gold=(Gold("a.md", Span(1, 1)),), excluded=(Gold("a.md", Span(5, 25)),))
-    assert excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
+    assert find_excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
 
 
 def test_measures_overall_and_by_kind() -> None:
@@ -134,7 +145,7 @@ def test_sensible_confidence_tells_questions_apart() -> None:
 
 
 def test_the_object_for_programs_is_json() -> None:
-    content = json.loads(json.dumps(summary_object(summary(GOOD, POOR)), allow_nan=False))
+    content = json.loads(json.dumps(dump_summary(summary(GOOD, POOR)), allow_nan=False))
     assert content["questions"] == {"name": "set", "count": 3, "unanswerable": 1, "kinds": {"direct": 1, "overview": 1}}
     assert content["systems"][0]["measures"]["hit@1"]["mean"] == 0.5
     assert content["systems"][0]["per_question"]["q1"]["hit@1"] == 1.0
@@ -152,25 +163,25 @@ def many(right: int) -> Summary:
 
 def test_a_baseline_is_met_by_itself_and_by_what_is_better(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    path.write_text(baseline_text(many(20)), encoding="utf-8")
+    path.write_text(format_baseline(many(20)), encoding="utf-8")
     baseline = read_baseline(path)
-    assert not against(many(20), baseline).is_worse
-    assert not against(many(30), baseline).is_worse
-    assert not against(many(18), baseline).is_worse, "two of thirty may be chance"
-    verdict = against(many(8), baseline)
+    assert not compare_to_baseline(many(20), baseline).is_worse
+    assert not compare_to_baseline(many(30), baseline).is_worse
+    assert not compare_to_baseline(many(18), baseline).is_worse, "two of thirty may be chance"
+    verdict = compare_to_baseline(many(8), baseline)
     assert verdict.is_worse
     assert {change.measure for change in verdict.changes if change.is_fall} == {"nDCG@10", "hit@1", "hit@5"}
 
 
 def test_a_baseline_that_does_not_fit_is_no_pass(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
-    path.write_text(baseline_text(many(20)), encoding="utf-8")
+    path.write_text(format_baseline(many(20)), encoding="utf-8")
     other = replace(many(20), systems=())
-    assert "one: is in the baseline, and was not measured" in against(other, read_baseline(path)).problems
+    assert "one: is in the baseline, and was not measured" in compare_to_baseline(other, read_baseline(path)).problems
     content = json.loads(path.read_text())
     content["questions"]["q00"] = "other?"
     del content["questions"]["q01"]
-    assert against(many(20), content).problems == (
+    assert compare_to_baseline(many(20), content).problems == (
         "question q00: has another text than in the baseline",
         "question q01: is in the questions alone",
     )
@@ -197,12 +208,12 @@ CANDIDATES = tuple(Candidate(name, 1.0, ()) for name in "badc")
     ],
 )
 def test_the_stage_that_lost_the_answer(right: set[str], stage: Stage, node_id: str, rank: int | None) -> None:
-    loss = loss_of(right, RANKINGS, CANDIDATES, top_k=2, cap=3)
+    loss = find_loss(right, RANKINGS, CANDIDATES, top_k=2, cap=3)
     assert (loss.stage, loss.node_id, loss.rank) == (stage, node_id, rank)
 
 
 def test_each_arm_says_what_it_knows() -> None:
-    assert loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources == (
+    assert find_loss({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources == (
         SourceRank(Source.SEMANTIC, None, None, "cosine", 0.5),
         SourceRank(Source.KEYWORD, 2, 3.0, "bm25", 1.0),
         SourceRank(Source.NEIGHBORS, None, None, "decayed rrf", None),
@@ -210,8 +221,6 @@ def test_each_arm_says_what_it_knows() -> None:
 
 
 class Tags(HTMLParser):
-    """The tags of a page: balanced, and what they refer to."""
-
     VOID = frozenset({"meta", "input"})
 
     def __init__(self) -> None:
@@ -234,7 +243,7 @@ class Tags(HTMLParser):
 
 
 def test_the_page_is_whole_and_refers_to_nothing_outside() -> None:
-    lost = Loss(Stage.BELOW, "b.md#s0", 12, loss_of({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources)
+    lost = Loss(Stage.BELOW, "b.md#s0", 12, find_loss({"c"}, RANKINGS, CANDIDATES, top_k=2, cap=3).sources)
     traced = replace(POOR, outcomes={**POOR.outcomes, "q2": replace(POOR.outcomes["q2"], loss=lost)})
     page = render_report(summary(GOOD, traced))
     tags = Tags()
@@ -288,3 +297,90 @@ def test_ablation_takes_away_what_is_there() -> None:
     assert all(item.base == "balanced" for item in plain[1:])
     assert all(item.settings == merge(system.settings, item.settings) for item in plain)
     assert "balanced - expansion" in [item.name for item in without_each_part(system, Profile(), expanded=True)]
+
+
+@pytest.fixture
+def trec(tmp_path: Path) -> tuple[str, str, str]:
+    """Judgements of 20 questions; a run that has them all right, and one that has none."""
+    qrels, good, poor = tmp_path / "set.qrels", tmp_path / "good.run", tmp_path / "poor.run"
+    qrels.write_text("".join(f"q{number} 0 right 1\n" for number in range(20)))
+    good.write_text("".join(f"q{number} Q0 right 1 2.0 x\nq{number} Q0 wrong 2 1.0 x\n" for number in range(20)))
+    poor.write_text("".join(f"q{number} Q0 wrong 1 2.0 x\n" for number in range(20)))
+    return str(qrels), str(good), str(poor)
+
+
+def test_runs_of_other_systems_are_measured_and_compared(trec: tuple[str, str, str], cli: Cli) -> None:
+    qrels, good, poor = trec
+    content = json.loads(cli("eval", qrels, "--score", good, "--score", poor, "--json").out)
+    assert content["schema_version"] == 2
+    assert [system["measures"]["file hit@1"]["mean"] for system in content["systems"]] == [1.0, 0.0]
+    pair = content["comparisons"][0]
+    assert (pair["first"], pair["second"], pair["mean"]) == ("poor", "good", -1.0)
+    assert pair["significant"]
+    lines = cli("eval", qrels, "--score", good, "--score", poor).out.splitlines()
+    assert lines[0] == "set: 20 questions; means with 95 % intervals"
+    assert lines[2].split()[:2] == ["good", "1.000"]
+    assert any(line.split()[:3] == ["poor", "good", "file"] and " * " in line for line in lines)
+
+
+def test_a_fall_below_the_baseline_is_an_error(trec: tuple[str, str, str], tmp_path: Path, cli: Cli) -> None:
+    qrels, good, poor = trec
+    baseline = tmp_path / "baseline.json"
+    run = tmp_path / "run.run"
+    run.write_text(Path(good).read_text())
+    cli("eval", qrels, "--score", run, "--save-baseline", baseline)
+    cli("eval", qrels, "--score", run, "--baseline", baseline)
+    run.write_text(Path(poor).read_text())
+    error = cli("eval", qrels, "--score", run, "--baseline", baseline, code=1).err
+    assert "error: run: file nDCG@10 fell from 1.000 to 0.000" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["{qrels}"], "--score"),
+        (["{questions}", "--top-k", "3"], "--depth"),
+        (["{questions}", "--score", "{run}", "--ablate"], "leave out --ablate"),
+        (["{questions}", "--profiles", ","], "--profiles names none"),
+        (["{questions}", "--expansions", "{expansions}"], "no expansion of 1 questions: a"),
+        (["{questions}", "--baseline", "{questions}"], "--save-baseline"),
+        (["missing"], "missing: cannot be read"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    arguments: list[str],
+    says: str,
+    trec: tuple[str, str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    cli: Cli,
+) -> None:
+    install(monkeypatch)
+    questions, expansions = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
+    questions.write_text('{"id": "a", "question": "q", "gold": []}\n')
+    expansions.write_text('{"id": "b"}\n')
+    names = {"qrels": trec[0], "run": trec[1], "questions": str(questions), "expansions": str(expansions)}
+    assert says in cli("eval", *[argument.format(**names) for argument in arguments], code=2).err
+
+
+NODE = Node("a.md#x", NodeKind.SECTION, "a.md", "X", 1, (), Span(3, 9), "# X\n")
+LISTED = InRanking(Source.SEMANTIC, "cosine", 28, 25, 0.2611, True, 0.3819, 0.2479)
+UNLISTED = InRanking(Source.KEYWORD, "bm25", 100, 241, 5.5, False, 23.7, 6.3)
+
+
+def why(stage: Stage, rank: int | None, score: float | None) -> WhyNot:
+    bars = Bar(5, 0.03), Bar(30, 0.01)
+    return WhyNot("q", NODE, stage, rank, 175, score, *bars, sources=(LISTED, UNLISTED), degraded=())
+
+
+def test_why_a_section_is_not_there() -> None:
+    assert describe_loss(why(Stage.BELOW, 11, 0.02)) == "Lost at the end: #11 of the candidates, and top_k is 5."
+    assert describe_loss(why(Stage.CUT, 40, 0.005)) == "Lost after the fusion: #40, and candidate_cap is 30."
+    assert describe_loss(why(Stage.RETURNED, 1, 0.05)) == "It is a hit: #1."
+    assert "none of them listed it" in describe_loss(why(Stage.NOT_FOUND, None, None))
+    assert describe_fused(why(Stage.BELOW, 11, 0.02)) == "#11 of 175, score 0.02000; #5 has 0.03000: 0.01000 more"
+    assert describe_fused(why(Stage.NOT_FOUND, None, None)) == "not among the 175 sections"
+    assert describe_source(LISTED) == "#25, cosine 0.2611; its 28 go from 0.3819 to 0.2479"
+    assert describe_source(UNLISTED) == "#241, bm25 5.5; its 100 go from 23.7 to 6.3; 0.8 more would have listed it"
+    empty = InRanking(Source.NEIGHBORS, "decayed rrf", 0, None, None, False, None, None)
+    assert describe_source(empty) == "not a neighbor of a hit; lists nothing"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pageindex.document import parse_document
 from pageindex.front_matter import FrontMatter, read_front_matter
 
 
@@ -21,6 +22,12 @@ def test_fields_are_strings_as_they_were_written() -> None:
         title="2.10 folded",
         date="2024-13-01",
         aliases=("on", "1e3", "two words"),
+        fields=(
+            ("title", "2.10 folded"),
+            ("date", "2024-13-01"),
+            *(("aliases", name) for name in ("on", "1e3", "", "two words")),
+            ("extra.deep", "1"),
+        ),
     )
 
 
@@ -80,3 +87,14 @@ def test_nothing_raises(block: str) -> None:
     for fence in ("---", "+++"):
         found = read_front_matter(f"{fence}\n{block}\n{fence}\n")
         assert found.is_metadata or found.title == ""
+
+
+def test_tags_of_the_front_matter_and_of_the_text() -> None:
+    assert yaml_block("tags: [a, '#b/c', two words, ~]").tags == ("a", "b/c", "two words")
+    assert yaml_block("tags: a, b c\ntag: d e").tags == ("a", "b c", "d", "e")
+    assert yaml_block("tags: {a: b}").tags == ()
+    text = (
+        "---\ntags: [A]\n---\n# Title #head\n\n#start and `#code`, [#link](x#y) #12 #x-1 #a (#bracket) mid#word\n\n"
+        "- item #été/b_c\n\n<p #html>\n\n```\n#fence\n```\n\n    #indented\n"
+    )
+    assert parse_document("page.md", text).tags == ("A", "head", "start", "x-1", "été/b_c")

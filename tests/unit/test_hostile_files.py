@@ -9,74 +9,51 @@ from pathlib import Path
 import pytest
 
 from pageindex.files import SourceFile, UnreadableDocumentError, list_files, read_document, read_regular
+from tests.shelf import write_pages
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="files are opened below a folder elsewhere")
 
 
-def link_file(page: Path, outside: Path) -> None:
-    page.unlink()
-    page.symlink_to(outside / "page.md")
-
-
-def link_folder(page: Path, outside: Path) -> None:
-    shutil.rmtree(page.parent)
-    page.parent.symlink_to(outside)
-
-
-def link_outer_folder(page: Path, outside: Path) -> None:
-    shutil.rmtree(page.parents[1])
-    (outside / "deep").mkdir()
-    (outside / "deep" / "page.md").write_text("SECRET")
-    page.parents[1].symlink_to(outside)
+def link_folder(folder: Path, outside: Path) -> None:
+    shutil.rmtree(folder)
+    folder.symlink_to(outside)
 
 
 def chain(page: Path, outside: Path) -> None:
-    page.unlink()
     for number in range(5):
         page.with_name(f"link-{number}").symlink_to(f"link-{number + 1}")
     page.with_name("link-5").symlink_to(outside / "page.md")
     page.symlink_to("link-0")
 
 
-def loop(page: Path, outside: Path) -> None:
-    page.unlink()
-    page.symlink_to(page.name)
-
-
-def pipe(page: Path, outside: Path) -> None:
-    page.unlink()
-    os.mkfifo(page)
-
-
-def unix_socket(page: Path, outside: Path) -> None:
-    page.unlink()
+def unix_socket(page: Path, _: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(os.path.relpath(page))
 
 
-def device(page: Path, outside: Path) -> None:
-    page.unlink()
-    page.symlink_to("/dev/zero")
+SWAPS: dict[str, Callable[[Path, Path], object]] = {
+    "a link": lambda page, outside: page.symlink_to(outside / "page.md"),
+    "a link for its folder": lambda page, outside: link_folder(page.parent, outside),
+    "a link for the folder above": lambda page, outside: link_folder(page.parents[1], outside),
+    "a chain of links": chain,
+    "a link to itself": lambda page, _: page.symlink_to(page.name),
+    "a pipe": lambda page, _: os.mkfifo(page),
+    "a socket": unix_socket,
+    "a device": lambda page, _: page.symlink_to("/dev/zero"),
+    "a folder": lambda page, _: page.mkdir(),
+}
 
 
-def folder(page: Path, outside: Path) -> None:
-    page.unlink()
-    page.mkdir()
-
-
-SWAPS = [link_file, link_folder, link_outer_folder, chain, loop, pipe, unix_socket, device, folder]
-
-
-@pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-def test_what_was_swapped_is_not_read(tmp_path: Path, swap: Callable[[Path, Path], None]) -> None:
+@pytest.mark.parametrize("swap", SWAPS)
+def test_what_was_swapped_is_not_read(tmp_path: Path, swap: str) -> None:
     page = tmp_path / "docs" / "outer" / "deep" / "page.md"
     page.parent.mkdir(parents=True)
     page.write_text("inside")
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "page.md").write_text("SECRET")
+    write_pages(tmp_path / "outside", {"page.md": "SECRET", "deep/page.md": "SECRET"})
     listed = list_files(tmp_path / "docs").files
     assert read_document(listed[0]).text == "inside"
-    swap(page, tmp_path / "outside")
+    page.unlink()
+    SWAPS[swap](page, tmp_path / "outside")
     with pytest.raises(UnreadableDocumentError):
         read_document(listed[0])
 

@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -11,20 +10,12 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.program import PROJECT, run_python
+
 HEAVY = (
-    "chromadb",
-    "numpy",
-    "networkx",
-    "onnxruntime",
-    "ollama",
-    "rank_bm25",
-    "pydantic",
-    "rich",
-    "tokenizers",
-    "httpx",
+    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich", "tokenizers", "httpx",
     "jinja2",
-)
+)  # fmt: skip
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
@@ -58,13 +49,13 @@ DISTRIBUTIONS = {
         "import retriever.display.phrases, retriever.display.sanitize, retriever.evaluation.runs",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['ask', '--help']) == 0",
+        "import hybrid_retrieve; assert hybrid_retrieve.main(['index', '--help']) == 0",
         "import hybrid_retrieve; assert hybrid_retrieve.main(['--version']) in (0, 2)",
     ],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
     script = f"import sys\n{code}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}), file=sys.stderr)"
-    finished = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True, check=True)
-    loaded = set(finished.stderr.splitlines()[-1].split())
+    loaded = set(run_python(script).stderr.splitlines()[-1].split())
     assert "pageindex" in loaded or "retriever" in loaded or "hybrid_retrieve" in loaded
     assert loaded & set(HEAVY) == set()
 
@@ -80,9 +71,8 @@ def test_to_find_nothing_changed_loads_no_parser_and_no_numbers(tmp_path: Path) 
     )
     environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
     for _ in range(2):
-        finished = subprocess.run(
-            [sys.executable, "-c", code], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
-        )
+        finished = run_python(code, env=environment)
+        assert finished.returncode == 0
     assert {"numpy", "markdown_it", "pydantic"} & set(finished.stderr.splitlines()[-1].split()) == set()
 
 
@@ -140,11 +130,11 @@ LAYERS = {
         "ignore files front_matter",
         "markdown",
         "node",
-        "outline links summary boilerplate",
+        "outline links tags summary plain boilerplate",
         "document tree",
     ],
     "retriever": [
-        "errors types query text trace deadline files",
+        "errors types query text trace deadline files installation",
         "settings",
         "store",
         "embedding lexical vectors",
@@ -154,8 +144,9 @@ LAYERS = {
         "expansion",
         "rerank",
         "freshness search",
-        "browse context history status",
-        "retriever archive",
+        "references",
+        "browse context history indexes overview status similar",
+        "retriever several archive",
         "repair doctor",
         "api watch",
         "evaluation adapters serving",
@@ -195,9 +186,6 @@ def test_databases_are_opened_in_few_places() -> None:
         path.relative_to(PROJECT).as_posix() for path in sources() if "sqlite3.connect(" in path.read_text("utf-8")
     ]
     assert opening == [
-        "retriever/expansion/cache.py",
-        "retriever/repair.py",
-        "retriever/store/checking.py",
-        "retriever/store/database.py",
-        "retriever/vectors/chroma.py",
-    ]
+        "retriever/expansion/cache.py", "retriever/repair.py", "retriever/store/checking.py",
+        "retriever/store/database.py", "retriever/vectors/chroma.py",
+    ]  # fmt: skip

@@ -17,7 +17,6 @@ def signs(*rows: str) -> FloatMatrix:
 
 
 def max_similarity(question: TokenBits, passages: Sequence[TokenBits]) -> float:
-    """Of one section."""
     (similarity,) = max_similarities(question, [passages])
     return similarity
 

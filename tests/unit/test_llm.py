@@ -20,19 +20,13 @@ GOOD = '{"queries": ["a", "b"]}'
 @pytest.mark.parametrize(
     "text",
     [
-        GOOD,
-        f"\n  {GOOD}\n\n\n   ",
-        f"```json\n{GOOD}\n```",
-        f"```\n{GOOD}\n```\nI hope that helps!",
-        f"Here is the JSON: {GOOD}",
-        f"As {{asked}}: {GOOD} and {{more}}",
-        f'<think>Perhaps {{"queries": ["no"]}}?</think>{GOOD}',
-        f"<THINK>\none\n</THINK>\n<think>two</think>\n{GOOD}",
-        f'Let me see: {{"queries": ["no"]}}\n</think>\n\n{GOOD}',
-        f"{GOOD}<think>was that right?",
+        GOOD, f"\n  {GOOD}\n\n\n   ", f"```json\n{GOOD}\n```", f"```\n{GOOD}\n```\nI hope that helps!",
+        f"Here is the JSON: {GOOD}", f"As {{asked}}: {GOOD} and {{more}}",
+        f'<think>Perhaps {{"queries": ["no"]}}?</think>{GOOD}', f"<THINK>\none\n</THINK>\n<think>two</think>\n{GOOD}",
+        f'Let me see: {{"queries": ["no"]}}\n</think>\n\n{GOOD}', f"{GOOD}<think>was that right?",
         '{"queries": ["a", "b"], "more": {"x": [1, 2, {}]}}',
     ],
-)
+)  # fmt: skip
 def test_the_object_is_found_in_what_models_put_around_it(text: str) -> None:
     assert read_answer(text, Answer).queries == ("a", "b")
 
@@ -104,28 +98,17 @@ def test_one_failure_after_a_rest_begins_another_and_a_success_ends_them() -> No
 @pytest.mark.parametrize(
     ("host", "url"),
     [
-        ("", "http://127.0.0.1:11434"),
-        ("   ", "http://127.0.0.1:11434"),
-        ("127.0.0.1", "http://127.0.0.1:11434"),
-        ("127.0.0.1:8080", "http://127.0.0.1:8080"),
-        (":8080", "http://127.0.0.1:8080"),
-        ("localhost", "http://localhost:11434"),
-        ("LOCALHOST:1", "http://localhost:1"),
-        ("http://localhost", "http://localhost:80"),
-        ("https://localhost", "https://localhost:443"),
-        ("http://127.0.0.1:11434/", "http://127.0.0.1:11434"),
-        ("127.0.0.1/ollama/", "http://127.0.0.1:11434/ollama"),
-        ("0.0.0.0", "http://127.0.0.1:11434"),
-        ("0.0.0.0:8080", "http://127.0.0.1:8080"),
-        ("http://0.0.0.0:8080", "http://127.0.0.1:8080"),
-        ("::", "http://[::1]:11434"),
-        ("::1", "http://[::1]:11434"),
-        ("[::1]", "http://[::1]:11434"),
-        ("[::1]:8080", "http://[::1]:8080"),
-        ("http://[::]:8080", "http://[::1]:8080"),
-        (' "127.0.0.1:11434" ', "http://127.0.0.1:11434"),
+        ("", "http://127.0.0.1:11434"), ("   ", "http://127.0.0.1:11434"), ("127.0.0.1", "http://127.0.0.1:11434"),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080"), (":8080", "http://127.0.0.1:8080"),
+        ("localhost", "http://localhost:11434"), ("LOCALHOST:1", "http://localhost:1"),
+        ("http://localhost", "http://localhost:80"), ("https://localhost", "https://localhost:443"),
+        ("http://127.0.0.1:11434/", "http://127.0.0.1:11434"), ("127.0.0.1/ollama/", "http://127.0.0.1:11434/ollama"),
+        ("0.0.0.0", "http://127.0.0.1:11434"), ("0.0.0.0:8080", "http://127.0.0.1:8080"),
+        ("http://0.0.0.0:8080", "http://127.0.0.1:8080"), ("::", "http://[::1]:11434"), ("::1", "http://[::1]:11434"),
+        ("[::1]", "http://[::1]:11434"), ("[::1]:8080", "http://[::1]:8080"),
+        ("http://[::]:8080", "http://[::1]:8080"), (' "127.0.0.1:11434" ', "http://127.0.0.1:11434"),
     ],
-)
+)  # fmt: skip
 def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     assert ollama_url("", allow_remote=False) == url

@@ -1,49 +1,57 @@
 import os
 import pwd
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from retriever.errors import NoIndexError, UsageError
-from retriever.indexing.request import LAST_NAME, absolute, find_index, remember
+from retriever.indexing.places import choose_index
+from retriever.indexing.request import LAST_NAME, absolute, remember
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Where indexes are when nobody says."""
     monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("sys.platform", "linux")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "data" / "hybrid-retrieve" / "indexes"
+
+
+def choose(docs: Sequence[Path], index: str | None) -> Path:
+    return choose_index(docs, index).index
 
 
 def test_what_is_named_wins_then_the_variable_then_the_folders_then_the_last(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docs = [Path("/notes")]
-    default = find_index(docs, None)
+    default = choose(docs, None)
     assert default.parent == home
     assert default.name.startswith("notes-")
     default.mkdir(parents=True)
+    (default / "index.sqlite").touch()
     remember(default)
-    assert find_index([], None) == default
+    assert choose([], None) == default
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", "/by/variable")
-    assert find_index(docs, None) == find_index([], None) == Path("/by/variable")
-    assert find_index(docs, "/named") == Path("/named")
+    assert choose(docs, None) == choose([], None) == Path("/by/variable")
+    assert choose(docs, "/named") == Path("/named")
     monkeypatch.setenv("HYBRID_RETRIEVE_INDEX", "")
-    assert find_index(docs, None) == default
+    assert choose(docs, None) == default
 
 
 def test_a_set_of_folders_has_one_index_in_any_order() -> None:
     one, other = Path("/a/notes"), Path("/b/work")
-    assert find_index([one, other], None) == find_index([other, one], None)
-    names = {find_index(docs, None).name for docs in ([one], [other], [one, other], [Path("/b/notes")])}
+    assert choose([one, other], None) == choose([other, one], None)
+    names = {choose(docs, None).name for docs in ([one], [other], [one, other], [Path("/b/notes")])}
     assert len(names) == 4
 
 
 @pytest.mark.parametrize("name", ["", "..", "a b", "x" * 300, "\u6771\u4eac", "a\nb\x1b[1m", "a:b*c?"])
 def test_the_name_of_an_index_is_a_file_name(home: Path, name: str) -> None:
-    place = find_index([Path("/", name)], None)
+    place = choose([Path("/", name)], None)
     assert place.parent == home
     assert place.name.isprintable()
     assert " " not in place.name
@@ -52,11 +60,11 @@ def test_the_name_of_an_index_is_a_file_name(home: Path, name: str) -> None:
 
 def test_nothing_yet(home: Path) -> None:
     with pytest.raises(NoIndexError, match=r"nothing has been indexed yet; run: hybrid_retrieve\.py index"):
-        find_index([], None)
+        choose([], None)
     home.mkdir(parents=True)
     (home / LAST_NAME).write_bytes(b"\xff\xfe")
     with pytest.raises(NoIndexError):
-        find_index([], None)
+        choose([], None)
 
 
 def test_only_indexes_in_the_data_folder_are_remembered(home: Path, tmp_path: Path) -> None:
@@ -64,9 +72,11 @@ def test_only_indexes_in_the_data_folder_are_remembered(home: Path, tmp_path: Pa
     assert not home.exists()
     home.mkdir(parents=True)
     for name in ("one", "other"):
+        (home / name).mkdir()
+        (home / name / "index.sqlite").touch()
         remember(home / name)
-        assert find_index([], None) == home / name
-    assert [path.name for path in home.iterdir()] == [LAST_NAME]
+        assert choose([], None) == home / name
+    assert {path.name for path in home.iterdir()} == {"one", "other", LAST_NAME}
 
 
 def test_a_user_without_a_home_is_asked_for_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,15 +88,15 @@ def test_a_user_without_a_home_is_asked_for_a_place(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     with pytest.raises(UsageError, match="no home folder; name the index with --index or HYBRID_RETRIEVE_INDEX"):
-        find_index([Path("/notes")], None)
-    assert find_index([], "/named") == Path("/named")
+        choose([Path("/notes")], None)
+    assert choose([], "/named") == Path("/named")
 
 
 def test_a_data_folder_below_the_current_one_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Older versions of platformdirs give one to a user without a home: it might be among the documents."""
     monkeypatch.setattr("platformdirs.user_data_path", lambda *_, **__: Path("~/.local/share"))
     with pytest.raises(UsageError, match="no home folder"):
-        find_index([Path("/notes")], None)
+        choose([Path("/notes")], None)
 
 
 def test_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

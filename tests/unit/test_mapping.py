@@ -27,18 +27,15 @@ def at(first: int, last: int) -> Node | None:
 
 @pytest.mark.parametrize(
     ("first", "last", "title"),
-    [(1, 1, "One"), (2, 3, "One"), (5, 6, "Two"), (4, 6, "Two"), (2, 5, "One"), (6, 8, "Three"), (8, 8, "Three")],
-)
+    [
+        (1, 1, "One"), (2, 3, "One"), (5, 6, "Two"), (4, 6, "Two"), (4, 5, "One"), (2, 5, "One"), (6, 8, "Three"),
+        (8, 8, "Three"),
+    ],
+)  # fmt: skip
 def test_a_chunk_belongs_to_the_node_with_most_of_its_lines(first: int, last: int, title: str) -> None:
     node = at(first, last)
     assert node is not None
     assert node.title == title
-
-
-def test_of_two_nodes_with_as_many_lines_the_first_is_taken() -> None:
-    node = at(4, 5)
-    assert node is not None
-    assert node.title == "One"
 
 
 def test_lines_beyond_the_file_belong_to_nobody() -> None:

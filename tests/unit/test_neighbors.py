@@ -20,14 +20,9 @@ d
 """
 FAQ = "# FAQ\nx\n## Why\ny\n"
 NEAR = Neighborhood(
-    neighbor_depth=1,
-    parent_decay=0.75,
-    child_decay=0.7,
-    sibling_decay=0.6,
-    link_decay=0.5,
-    siblings_per_node=2,
+    neighbor_depth=1, parent_decay=0.75, child_decay=0.7, sibling_decay=0.6, link_decay=0.5, siblings_per_node=2,
     links_per_node=2,
-)
+)  # fmt: skip
 G = "guide.md#guide"
 
 
@@ -52,10 +47,11 @@ def test_one_step_in_each_direction(tree: DocumentTree) -> None:
     }
 
 
-def test_two_steps_decay_twice(tree: DocumentTree) -> None:
+def test_two_steps_decay_twice_and_none_lead_nowhere(tree: DocumentTree) -> None:
     found = around(tree, Ranked(f"{G}/use", 1.0), neighbor_depth=2)
     assert found[f"{G}/install"] == 0.6
     assert found[f"{G}/install/linux"] == pytest.approx(0.6 * 0.7)
+    assert around(tree, Ranked(f"{G}/install", 1.0), neighbor_depth=0) == {}
 
 
 def test_the_nearest_siblings_come_in(tree: DocumentTree) -> None:
@@ -74,10 +70,6 @@ def test_hits_are_no_neighbours_and_the_best_way_counts(tree: DocumentTree) -> N
 def test_the_order_is_by_score_then_id(tree: DocumentTree) -> None:
     found = find_neighbors([Ranked(f"{G}/install", 1.0)], tree, NEAR)
     assert list(found) == sorted(found, key=lambda item: (-item.score, item.node_id))
-
-
-def test_no_depth_no_neighbours(tree: DocumentTree) -> None:
-    assert around(tree, Ranked(f"{G}/install", 1.0), neighbor_depth=0) == {}
 
 
 def test_the_best_files_bring_in_their_first_section(tree: DocumentTree) -> None:

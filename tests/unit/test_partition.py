@@ -1,17 +1,29 @@
-"""Properties of every document: no line is lost, no id comes twice, headings are CommonMark's."""
+"""Properties of every document: any bytes are a tree or an error of ours, and its headings are CommonMark's."""
 
+import re
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock, list_block
 
+from pageindex import markdown
 from pageindex.document import parse_document
 from pageindex.files import CorpusOptions, list_files, read_document
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import count_lines, parse_markdown, read_blocks
-from pageindex.text import with_lf
+from pageindex.markdown import Block, BlockKind, Heading, count_lines, parse_markdown, read_blocks
+from pageindex.outline import outline
+from pageindex.text import NotTextError, decode, with_lf
+from retriever.display.sanitize import MAX_MARKS, sanitize, sanitize_line
+from retriever.indexing.chunk import chunk_nodes
+from retriever.lexical.tokens import tokenize
+from retriever.settings.schema import ChunkSettings
+from retriever.text import snippet
+from tests.unit.test_chunking import without_definitions
 
 CORPORA = Path(__file__).parents[2] / "../shared/eval/corpora"
 
@@ -31,16 +43,6 @@ FULL_PARSER = MarkdownIt("commonmark", {"maxNesting": 200})
 """CommonMark with inline rules; its default of 20 levels drops what is deeper, headings after it included."""
 
 
-@given(st.one_of(TEXTS, TEXTS.map("---\ntitle: x\n---\n".__add__), st.text(max_size=60).map(with_lf)))
-def test_spans_partition_the_lines(text: str) -> None:
-    nodes = [placed.node for placed in parse_document("a/b.md", text).nodes]
-    spans = [node.span for node in nodes if node.span]
-    covered = [line for span in spans for line in range(span.first, span.last + 1)]
-    assert covered == list(range(1, count_lines(text) + 1))
-    assert "".join(node.text for node in nodes) == text
-    assert all(count_lines(node.text) == (len(node.span) if node.span else 0) for node in nodes)
-
-
 @given(st.one_of(TEXTS, TEXTS.map("---\ntitle: x\n---\n".__add__), TEXTS.map("---\n[\n---\n".__add__)))
 @example("a | b\n--|--\n1 | 2\n===\n\n# After\n")  # a heading to CommonMark, a table where blocks are cut
 @example("- " * 12 + "x\n\ntext\n\n# After\n")
@@ -48,16 +50,6 @@ def test_blocks_are_those_of_each_body_read_by_itself(text: str) -> None:
     for node in [placed.node for placed in parse_document("a.md", text).nodes if placed.node.span]:
         assert node.span is not None
         assert node.blocks == read_blocks(node.body, node.span.first + node.front_matter_lines)
-
-
-@given(TEXTS)
-def test_ids_and_anchors_are_unique_and_parents_come_first(text: str) -> None:
-    placed = parse_document("a.md", text).nodes
-    ids = [item.node.id for item in placed]
-    anchors = [item.node.anchor for item in placed]
-    assert len(set(ids)) == len(ids)
-    assert len(set(anchors)) == len(anchors)
-    assert all(item.parent_id in ids[:position] for position, item in enumerate(placed) if position)
 
 
 @given(TEXTS)
@@ -83,17 +75,11 @@ def test_links_stand_in_the_line_that_they_name(text: str, position: int) -> Non
             assert "[marked]" in lines[link.line - 1]
 
 
-def corpus_texts() -> list[tuple[str, str]]:
-    if not CORPORA.is_dir():
-        return []
-    files = list_files(CORPORA, CorpusOptions(ignore=("LICENSE*",))).files
-    return [(file.path, read_document(file).text) for file in files]
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not CORPORA.is_dir(), reason="the evaluation data is not here")
 def test_headings_of_real_documents() -> None:
-    texts = corpus_texts()
+    files = list_files(CORPORA, CorpusOptions(ignore=("LICENSE*",))).files
+    texts = [(file.path, read_document(file).text) for file in files]
     assert len(texts) > 200
     assert [path for path, text in texts if our_headings(text) != full_headings(text)] == []
 
@@ -107,12 +93,138 @@ def full_headings(text: str) -> list[tuple[int, int]]:
     count = read_front_matter(text).lines
     body = "\n" * count + "".join(text.split("\n", count)[count:])
     tokens = FULL_PARSER.parse(body)
-    return [
-        (int(token.tag[1]), (token.map or [0])[0] + 1)
-        for token in tokens
-        if is_document_heading(token.type, token.level)
+    headings = [token for token in tokens if token.type == "heading_open" and not token.level]
+    return [(int(token.tag[1]), (token.map or [0])[0] + 1) for token in headings]
+
+
+# fmt: off
+PIECES = st.sampled_from([
+    b"#", b"# ", b"###### ", b"\n", b"\n\n", b"\r", b"\r\n", b"---\n", b"+++\n", b"```", b"~~~~", b"> ", b"- ", b"1. ",
+    b"    ", b"\t", b"* * *", b"===", b"| a | b |\n|--|--|\n", b"[", b"](", b")", b"[[", b"]]", b"]: ", b"<", b">",
+    b"<!--", b"-->", b"<script>", b"*a **a ", b"`", b"``", b"\\", b"!", b"&#0;", b"{#a}", b"a: b\n", b"a: &x [*x]\n",
+    b"a: [", b"!!python/object:x ", b"\x00", b"\xff", b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf", b"\x1b[31m", b"\x9b",
+    b"\xc2\x85", b"\xe2\x80\xa8", b"\xe2\x80\xae", b"\xcc\x81" * 20, b"\xf0\x9f\xa6\x93", b"\xe4\xbd\xa0", b"word ",
+    b"A.",
+])
+# fmt: on
+RAW = st.lists(st.one_of(PIECES, st.binary(max_size=6)), max_size=40).map(b"".join)
+HEADINGS = st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["a", "A b", "", "a-1", "\u4f60", "#~2", "x" * 150])))
+LIMIT = ChunkSettings(target_tokens=20, max_tokens=48)
+
+
+def counted(texts: Sequence[str]) -> list[int]:
+    """Tokens of four bytes and two special ones: like a real tokenizer's, they do not quite add up."""
+    return [2 + -(-len(text.encode("utf-8", "replace")) // 4) for text in texts]
+
+
+@settings(max_examples=300)
+@given(RAW | (TEXTS | TEXTS.map("---\ntitle: x\n---\n".__add__) | st.text(max_size=60)).map(str.encode))
+@example(b"\xff\xfe\x00")
+@example(b"---\n" * 3)
+@example(b"\xff\xfe" + "# a\n".encode("utf-16-le") + b"\x00\xd8")
+def test_any_bytes_are_a_tree_or_no_text(raw: bytes) -> None:
+    """Spans partition the lines, texts joined are the text, ids are unique, a parent comes before its children."""
+    try:
+        text = decode(raw).text
+    except NotTextError:
+        return
+    document = parse_document("folder/page.md", text)
+    nodes = [placed.node for placed in document.nodes]
+    lines = [line for node in nodes if node.span for line in range(node.span.first, node.span.last + 1)]
+    assert lines == list(range(1, count_lines(text) + 1))
+    assert "".join(node.text for node in nodes) == text
+    assert all(count_lines(node.text) == (len(node.span) if node.span else 0) for node in nodes)
+    places = {node.id: place for place, node in enumerate(nodes)}
+    assert len(places) == len({node.anchor for node in nodes}) == len(nodes)
+    assert all(item.parent_id in places for item in document.nodes[1:])
+    assert all(places[item.parent_id] < place for place, item in enumerate(document.nodes) if item.parent_id)
+    assert all(1 <= link.line <= len(lines) and node_id in places for node_id, link in document.links)
+
+
+@given(RAW)
+def test_chunks_hold_all_lines_within_the_limit(raw: bytes) -> None:
+    text = raw.decode("utf-8", "replace").replace("\0", "").replace("\r", "\n")
+    nodes = [placed.node for placed in parse_document("page.md", text).nodes]
+    for node, chunks in zip(nodes, chunk_nodes(nodes, counted, LIMIT), strict=True):
+        assert max(counted([chunk.embedded_text for chunk in chunks]), default=0) <= LIMIT.max_tokens
+        if node.span is None:
+            continue
+        held = {line for chunk in chunks for line in range(chunk.span.first, chunk.span.last + 1)}
+        assert all(node.span.first <= line <= node.span.last for line in held)
+        first = node.span.first + node.front_matter_lines
+        written = without_definitions(node.body).split("\n")
+        assert {first + number for number, line in enumerate(written) if line.strip()} <= held
+
+
+@given(HEADINGS, st.integers(0, 3))
+def test_any_headings_are_an_outline(titles: list[tuple[int, str]], gap: int) -> None:
+    headings = [
+        Heading(level, title, None, 1 + gap + number * (gap + 1), 1) for number, (level, title) in enumerate(titles)
     ]
+    sections = outline(headings, gap + len(headings) * (gap + 1))
+    spans = [(section.span.first, section.span.last) for section in sections]
+    assert [first for first, _ in spans] == [heading.line for heading in headings]
+    assert all(last + 1 == first for (_, last), (first, _) in pairwise(spans))
+    assert len({section.anchor for section in sections}) == len(sections)
+    assert len({(section.parent, section.slug) for section in sections}) == len(sections)
+    for place, section in enumerate(sections):
+        above = [number for number in range(place) if titles[number][0] < titles[place][0]]
+        assert section.parent == (above[-1] if above else None)
 
 
-def is_document_heading(kind: str, level: int) -> bool:
-    return kind == "heading_open" and level == 0
+@given(RAW, st.frozensets(st.sampled_from(["a", "word", "\u4f60", "31m"])))
+def test_what_is_shown_is_inert_and_short(raw: bytes, words: frozenset[str]) -> None:
+    text = raw.decode("utf-8", "surrogateescape")
+    shown = snippet(text, words, tokenize)
+    assert len(shown) <= 302
+    assert "\n" not in shown
+    for safe in sanitize(shown), sanitize(text), sanitize_line(text):
+        assert safe.encode("utf-8").decode("utf-8") == safe
+        assert "\u0301" * (MAX_MARKS + 1) not in safe
+
+
+ITEMS = ["- a\n", "- b c\n", "* a\n", "+ a\n", "- [a](b.md)\n", "- `x`\n", "- 1\n", "1. a\n", "-\n", "  b\n", "lazy\n"]
+OTHERS = ["\n", "# h\n", "---\n", "- - a\n", "> - a\n", "```\n", "|-|-|\n", "- a | b\n", "===\n", " - a\n", "    - a\n"]
+PAGES = st.lists(st.sampled_from(ITEMS * 3 + OTHERS), max_size=12).map("".join)
+NOWHERE = re.compile(r"(?!)")
+
+
+def read(text: str) -> tuple[object, ...]:
+    found = parse_markdown(text)
+    return found.headings, found.texts, found.blocks, read_blocks(text)
+
+
+@given(PAGES)
+@example("- a\n- b\nlazy\n- c\n\ntext\n")
+@example("- a\n- b\n  # no heading of the page\n- c\n# heading\n")
+@example("- a\n- b | c\n-|-\n")
+@example("- a\n- b\n===\n")
+def test_the_blocks_are_those_of_each_item_read_by_itself(text: str) -> None:
+    found = read(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markdown, "_PLAIN_ITEMS", NOWHERE)
+        assert read(text) == found
+
+
+def test_a_list_is_one_block_with_all_its_items() -> None:
+    assert read_blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n") == (
+        Block(BlockKind.PARAGRAPH, 1),
+        Block(BlockKind.LIST, 3),
+        Block(BlockKind.PARAGRAPH, 8),
+    )
+
+
+def test_another_sign_begins_another_list() -> None:
+    assert [block.line for block in read_blocks("- a\n- b\n* c\n* d\n")] == [1, 3]
+
+
+def test_the_rule_of_lists_looks_at_the_last_plain_item_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def rule(state: StateBlock, first: int, end: int, silent: bool) -> bool:
+        looked_at.append(first)
+        return list_block(state, first, end, silent)
+
+    monkeypatch.setattr(markdown, "list_block", rule)
+    assert read_blocks("- a\n" * 5) == (Block(BlockKind.LIST, 1),)
+    assert looked_at == [4]

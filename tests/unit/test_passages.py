@@ -1,6 +1,9 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pageindex.node import Span
+from retriever.searching.citations import Anchor, find_anchor
 from retriever.text import SNIPPET_CHARS, cut, snippet
 
 
@@ -29,9 +32,32 @@ def test_code_is_shown_where_it_alone_has_the_words() -> None:
     assert snippet(text, {"prose"}, words_of) == "Some prose."
 
 
-def test_a_table_without_prose_is_shown_without_its_ruler() -> None:
-    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "| a | b | | 1 | 2 |"
+def test_a_table_without_prose_is_shown_as_its_cells() -> None:
+    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "a · b; 1 · 2"
     assert snippet("## A heading\n", {"heading"}, words_of) == ""
+
+
+@pytest.mark.parametrize(
+    ("markdown", "shown"),
+    [
+        ("| Option | Meaning |\n|---|:-:|\n| `-x` | A **blue** [door](d.md) |\n", "Option · Meaning; -x · A blue door"),
+        ("Do this:\n\n```sh title=x\n# blue\nrun `--now`\n```\n", "Do this: # blue run `--now`"),
+        ("---\ntitle: Hello\ntags: [blue]\n---\n\nA *blue* text.\n", "A blue text."),
+        ("> [!warning]- Mind the gap\n> It is **blue**.\n", "Mind the gap: It is blue."),
+        ('!!! note "Take care"\n    The *blue* oven.\n', "Take care: The blue oven."),
+        (":::tip\nThe *blue* oven.\n:::\n", "Tip: The blue oven."),
+        ('<div class="x">\n<p>Some <b>blue</b><br/>text &amp; more</p>\n</div>\n', "Some blue text & more"),
+        ('import X from "y"\n\n<Tabs items={["a"]}>\n<Tab>The blue `Vec<T>`</Tab>\n</Tabs>', "The blue Vec<T>"),
+        ("- [ ] a **blue** box\n- [x] ~~eggs~~ [[Note|label]] ![seen](x.png)\n", "a blue box eggs label"),
+        (
+            "{{< note >}}\nA ==blue== box[^1] <!-- hidden -->here. ^id\n\n[^1]: The note.\n",
+            "A blue box here. The note.",
+        ),
+        ("1. A [blue][ref] box\n\n[ref]: http://example.com\n", "A blue box"),
+    ],
+)
+def test_a_snippet_is_what_a_page_shows(markdown: str, shown: str) -> None:
+    assert snippet(markdown, {"blue"}, words_of) == shown
 
 
 def test_links_whose_definition_is_elsewhere_are_shown_as_their_text() -> None:
@@ -57,3 +83,45 @@ def test_a_cut_text_is_a_beginning_and_no_longer_than_asked(text: str, length: i
     shown = cut(text, length)
     assert len(shown) <= length or shown == text == ""
     assert shown == text if len(text) <= length else text.startswith(shown.removesuffix("…"))
+
+
+PAGE = "# Mail\n\nLetters.\n\n## Stamps\n\nA stamp pays.\n\n## Parcels\n\nA parcel is weighed.\n"
+STAMPS = (Span(5, 8), "## Stamps\n\nA stamp pays.\n\n")
+PARCELS = (Span(9, 11), "## Parcels\n\nA parcel is weighed.\n")
+
+
+@pytest.mark.parametrize(
+    ("now", "section", "expected"),
+    [
+        (PAGE, STAMPS, Anchor(Span(5, 8), "exact")),
+        (PAGE + "\n## More\n\nText.\n", PARCELS, Anchor(Span(9, 11), "exact")),
+        ("Before.\n\n" + PAGE, STAMPS, Anchor(Span(7, 10), "moved")),
+        ("Before.\n" + PAGE.rstrip("\n"), PARCELS, Anchor(Span(10, 12), "moved")),
+        (PAGE.replace("A stamp pays", "Nothing pays"), STAMPS, Anchor(Span(5, 8), "stale")),
+        ("Before.\n" + PAGE + "\n" + PAGE, STAMPS, Anchor(Span(5, 8), "stale")),
+        (PAGE + "\n" + PAGE, STAMPS, Anchor(Span(5, 8), "exact")),
+        ("", STAMPS, Anchor(Span(5, 8), "stale")),
+        ("x## Stamps\n\nA stamp pays.\n\n", STAMPS, Anchor(Span(5, 8), "stale")),
+        (PAGE, (Span(20, 21), "\n\n"), Anchor(Span(20, 21), "stale")),
+    ],
+    ids=[
+        "as it was", "more below", "lines above", "no line end", "other words", "twice, and moved",
+        "twice, and in place", "empty file", "half a line", "blank lines are everywhere",
+    ],
+)  # fmt: skip
+def test_where_a_section_is(now: str, section: tuple[Span, str], expected: Anchor) -> None:
+    assert find_anchor(*section, now) == expected
+
+
+LINES = st.lists(st.sampled_from(["", "a", "b", "# a", "a b"]), min_size=1, max_size=8)
+
+
+@given(LINES, LINES, LINES)
+def test_what_is_cited_as_exact_or_moved_holds_the_text(above: list[str], section: list[str], below: list[str]) -> None:
+    now = "\n".join([*above, *section, *below]) + "\n"
+    found = find_anchor(Span(3, 2 + len(section)), "\n".join(section) + "\n", now)
+    if found.state != "stale":
+        assert now.split("\n")[found.span.first - 1 : found.span.last] == section
+    elif any(section):
+        places = [at for at in range(len(above) + len(below) + 1) if now.split("\n")[at : at + len(section)] == section]
+        assert len(places) != 1

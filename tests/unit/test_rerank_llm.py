@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retriever.display.phrases import counted
+from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
 from retriever.llm.task import Task, Written, size
 from retriever.rerank.llm import ListwiseReranker, Order
@@ -85,12 +85,7 @@ def test_the_candidates_come_in_the_models_order() -> None:
     schema = task.answer.model_json_schema()["properties"]["best_first"]
     assert (schema["items"], schema["maxItems"]) == ({"type": "integer"}, 4)
     (first, *_) = candidates_of(task.material)
-    assert first == {
-        "number": 1,
-        "titles": "Page > Section 0",
-        "summary": "A summary.",
-        "passage": "Some passage. 0",
-    }
+    assert first == {"number": 1, "titles": "Page > Section 0", "summary": "A summary.", "passage": "Some passage. 0"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +140,7 @@ def test_candidates_that_do_not_fit_meet_in_windows(window: int) -> None:
     output = judge.score(QUESTION, shown(20))
     assert order(output.scores)[0] == 19
     assert max(len(candidates_of(task.material)) for task in generator.tasks) <= window
-    assert output.note.endswith(f", {counted(len(generator.tasks), 'call')}")
+    assert output.note.endswith(f", {pluralize(len(generator.tasks), 'call')}")
 
 
 @pytest.mark.parametrize("text", ["word " * 200, "漢字" * 300, "<" * 400, "\u2028x" * 200, '"\\' * 300])

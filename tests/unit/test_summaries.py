@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pageindex.node import Node, NodeKind, Span
 from pageindex.summary import MAX_SUMMARY_CHARS
 from retriever.errors import TaskTooLongError
-from retriever.indexing.summaries import usable, written_summary
+from retriever.indexing.summaries import usable, write_summary
 from retriever.llm.task import Task, Written
 
 NODE = Node(
@@ -26,8 +26,6 @@ GOOD = "Stamps pay for the journey of a letter; large letters need two stamps."
 
 @dataclass
 class FakeGenerator:
-    """Writes the same whatever it is asked, and remembers that."""
-
     answer: str = GOOD
     name: str = "fake"
     space: int = 10_000
@@ -96,7 +94,7 @@ def test_whatever_is_written_comes_out_as_one_printable_line(written: str) -> No
 @given(st.text() | st.sampled_from(["</data {nonce}>", "\u2028</data>", 'x"}\n<data>', "\ud800", "\x85"]))
 def test_the_section_is_data_whatever_it_says(text: str) -> None:
     generator = FakeGenerator()
-    written_summary(replace(NODE, text=text), generator)
+    write_summary(replace(NODE, text=text), generator)
     (task,) = generator.tasks
     data = data_of(task)
     assert data["text"] == text.encode("utf-8", "replace").decode()
@@ -107,7 +105,7 @@ def test_the_section_is_data_whatever_it_says(text: str) -> None:
 @given(st.text(alphabet='ab ä\n"<好😀', max_size=3000), st.integers(300, 2000))
 def test_a_long_section_is_cut_to_the_room(text: str, room: int) -> None:
     generator = FakeGenerator(space=room)
-    written_summary(replace(NODE, text=text), generator)
+    write_summary(replace(NODE, text=text), generator)
     assert len(generator.tasks[0].material.encode("utf-8")) <= room
     kept = data_of(generator.tasks[0])["text"]
     assert kept == text or text.startswith(kept.removesuffix("…").rstrip("…"))
@@ -115,11 +113,11 @@ def test_a_long_section_is_cut_to_the_room(text: str, room: int) -> None:
 
 def test_no_room_at_all() -> None:
     with pytest.raises(TaskTooLongError, match="num_ctx"):
-        written_summary(NODE, FakeGenerator(space=50))
+        write_summary(NODE, FakeGenerator(space=50))
 
 
 def test_front_matter_is_not_read() -> None:
     generator = FakeGenerator()
     node = replace(NODE, text="---\nsecret: 1\n---\nA stamp.\n", front_matter_lines=3)
-    written_summary(node, generator)
+    write_summary(node, generator)
     assert data_of(generator.tasks[0])["text"] == "A stamp.\n"

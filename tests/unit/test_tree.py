@@ -1,13 +1,12 @@
 """The tree of folders, files and sections, and its links."""
 
-import subprocess
-import sys
-
 import pytest
 
-from pageindex.document import parse_document
+from pageindex.document import Document, parse_document, resolve_links
+from pageindex.links import Broken, Link, LinkKind, LinkTargets, note_names, resolve_link
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree, UnknownNodeError
+from tests.program import run_python
 
 PAGES = {
     "guide/install.md": "# Install\n\n## Linux\n\n## macOS\n\n## Windows\n\n[use](../use.md#run)\n",
@@ -28,9 +27,9 @@ def ids(nodes: object) -> list[str]:
 
 def test_it_prints(tree: DocumentTree) -> None:
     assert tree.pretty() == (
-        "/  /\n"
-        "├── guide  guide/\n"
-        "│   ├── deep  guide/deep/\n"
+        "/  /  3 files, 7 sections\n"
+        "├── guide  guide/  2 files, 5 sections\n"
+        "│   ├── deep  guide/deep/  1 file, 1 section\n"
         "│   │   └── more  guide/deep/more.md:1-1\n"
         "│   └── Install  guide/install.md\n"
         "│       └── Install  guide/install.md:1-2\n"
@@ -41,7 +40,9 @@ def test_it_prints(tree: DocumentTree) -> None:
         "    └── Use  use.md:1-4\n"
         "        └── Run  use.md:5-7"
     )
-    assert tree.pretty("guide/", depth=1) == "guide  guide/\n├── deep  guide/deep/\n└── Install  guide/install.md"
+    assert tree.pretty("guide/", depth=1) == (
+        "guide  guide/  2 files, 5 sections\n├── deep  guide/deep/  1 file, 1 section\n└── Install  guide/install.md"
+    )
 
 
 def test_relatives(tree: DocumentTree) -> None:
@@ -103,12 +104,8 @@ def test_several_folders_in_one_tree() -> None:
 def test_breadcrumbs_repeat_no_title() -> None:
     nodes = [placed.node for placed in parse_document("a.md", "# A\n\n## B\n\n### B\n\n### C\n").nodes]
     assert [(node.title, node.breadcrumb) for node in nodes] == [
-        ("A", ()),
-        ("A", ()),
-        ("B", ("A",)),
-        ("B", ("A",)),
-        ("C", ("A", "B")),
-    ]
+        ("A", ()), ("A", ()), ("B", ("A",)), ("B", ("A",)), ("C", ("A", "B")),
+    ]  # fmt: skip
 
 
 def test_control_characters_are_inert_and_long_titles_cut_where_they_are_shown() -> None:
@@ -138,8 +135,7 @@ def test_body_and_citation() -> None:
 def test_a_tree_of_stored_nodes_loads_networkx_when_it_is_made_and_never_the_parser() -> None:
     loaded = "print('networkx' in sys.modules, 'markdown_it' in sys.modules)"
     code = f"import sys, pageindex.tree as t; {loaded}; t.DocumentTree(); {loaded}"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "False False\nTrue False\n"
+    assert run_python(code).stdout == "False False\nTrue False\n"
 
 
 def test_the_package_offers_its_names() -> None:
@@ -149,3 +145,92 @@ def test_the_package_offers_its_names() -> None:
         assert getattr(pageindex, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'parse'"):
         _ = pageindex.parse
+
+
+TARGETS = LinkTargets(
+    anchors={
+        "index.md": {"": "index.md", "top": "index.md#top"},
+        "guide/intro.md": {"": "guide/intro.md", "set-up": "guide/intro.md#set-up", "v1": "guide/intro.md#versions"},
+        "guide/README.md": {"": "guide/README.md"},
+        "a/Note.md": {"": "a/Note.md"},
+        "b/deep/Note.md": {"": "b/deep/Note.md"},
+        "read me.txt": {"": "read me.txt"},
+    },
+    notes={"note": "a/Note.md", "intro": "guide/intro.md", "start here": "index.md", "v1.2 notes": "index.md"},
+)
+
+
+def lead(target: str, source: str = "guide/intro.md", kind: LinkKind = LinkKind.RELATIVE) -> str | Broken:
+    path, _, anchor = target.partition("#")
+    return resolve_link(Link(1, path, anchor, kind), source, TARGETS)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("../index.md", "index.md"),
+        ("../index.md#top", "index.md#top"),
+        ("#set-up", "guide/intro.md#set-up"),
+        ("#Set up", "guide/intro.md#set-up"),
+        ("#v1", "guide/intro.md#versions"),
+        ("#", "guide/intro.md"),
+        ("intro", "guide/intro.md"),
+        ("intro.html#set-up", "guide/intro.md#set-up"),
+        ("./", "guide/README.md"),
+        ("../guide", "guide/README.md"),
+        ("..", "index.md"),
+        ("/read me.txt", "read me.txt"),
+        ("../../index.md", Broken.ESCAPES),
+        ("../x/../../index.md", Broken.ESCAPES),
+        ("missing.md", Broken.NO_DOCUMENT),
+        ("missing.html", Broken.NO_DOCUMENT),
+        ("missing", Broken.NO_DOCUMENT),
+        ("picture.png", Broken.NOT_A_DOCUMENT),
+        ("../src/main.rs#L1", Broken.NOT_A_DOCUMENT),
+        ("#gone", Broken.NO_ANCHOR),
+        ("#!?", Broken.NO_ANCHOR),
+    ],
+)
+def test_relative_links(target: str, expected: str | Broken) -> None:
+    assert lead(target) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("Note", "a/Note.md"),
+        ("NOTE.md", "a/Note.md"),
+        ("b/deep/Note", "b/deep/Note.md"),
+        ("intro#Set up", "guide/intro.md#set-up"),
+        ("intro#^block1", "guide/intro.md"),
+        ("#Set up", "guide/intro.md#set-up"),
+        ("Start Here", "index.md"),
+        ("v1.2 notes", "index.md"),
+        ("Nowhere", Broken.NO_DOCUMENT),
+        ("intro#Gone", Broken.NO_ANCHOR),
+    ],
+)
+def test_wikilinks(target: str, expected: str | Broken) -> None:
+    assert lead(target, kind=LinkKind.WIKILINK) == expected
+
+
+def test_note_names_prefer_file_names_then_short_paths() -> None:
+    documents = [("a/long/Home.md", []), ("y/Home.md", ["Start"]), ("x/Home.md", ["home", "Start"]), ("c.md", ["A"])]
+    assert note_names(documents) == {"home": "x/Home.md", "c": "c.md", "start": "x/Home.md", "a": "c.md"}
+
+
+def test_links_between_parsed_documents() -> None:
+    documents = [
+        parse_document("a.md", "# A\n\n[b](b.md#part) [[Other name#Part]]\n\n## Sub\n\n[x](x.md)\n"),
+        parse_document("b.md", "---\naliases: [Other name]\n---\n# B\n\n## Part\n"),
+    ]
+    assert drawn(documents) == ["a.md#a -> b.md#b/part", "a.md#a -> b.md#b/part", "a.md#a/sub -> Broken.NO_DOCUMENT"]
+
+
+def test_folders_of_one_index_do_not_see_each_other() -> None:
+    documents = [parse_document("a.md", "[b](b.md)", "one:"), parse_document("b.md", "[a](b.md)", "two:")]
+    assert drawn(documents) == ["one:a.md -> Broken.NO_DOCUMENT", "two:b.md -> two:b.md"]
+
+
+def drawn(documents: list[Document]) -> list[str]:
+    return [f"{source} -> {target}" for source, _, target in resolve_links(documents)]

@@ -10,24 +10,19 @@ from retriever.api import index_folders
 from retriever.errors import IndexLockedError, RetrieverError
 from retriever.types import IndexReport
 from retriever.watch import Watcher, WatchEvent
+from tests.shelf import write_pages
 
 SETTINGS = {"encoder": {"kind": "none"}, "documents": {"ignore": ["drafts/"]}}
 
 
 @pytest.fixture
 def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
-    folder.mkdir()
-    (folder / "a.md").write_text("# A\n\nOne.\n", encoding="utf-8")
-    (folder / "b.md").write_text("# B\n\nTwo.\n", encoding="utf-8")
-    return folder
+    return write_pages(tmp_path / "docs", {"a.md": "# A\n\nOne.\n", "b.md": "# B\n\nTwo.\n"})
 
 
 def follow(
     monkeypatch: pytest.MonkeyPatch, docs: Path, *steps: Callable[[], object], told: bool = True
 ) -> list[WatchEvent | RetrieverError]:
-    """The runs of a watch that is woken after each step."""
-
     def wakes(_: Sequence[Path]) -> Iterator[bool]:
         for step in steps:
             step()

@@ -13,11 +13,9 @@ from markupsafe import Markup
 from pageindex.links import LinkKind
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
-from retriever.display.editors import EDITOR_TEMPLATES, make_editor_link
 from retriever.display.sanitize import open_templates
-from retriever.errors import UsageError
 from retriever.serving.web.render import RenderOptions, render_markdown
-from retriever.serving.web.site import EDITOR_NAMES, STATIC
+from retriever.serving.web.site import STATIC
 from retriever.serving.web.tree import Branch, Gap, Outline, draw_branch, draw_tree, join_only_section, shorten
 
 PACKAGE = Path(__file__).parents[2] / "retriever"
@@ -215,24 +213,3 @@ def test_static_files_refer_to_nothing_elsewhere() -> None:
     for path in STATIC.iterdir():
         text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|//\w+\.|@import|url\(", text), path.name
-
-
-@pytest.mark.parametrize(
-    ("editor", "path", "address"),
-    [
-        ("vscode", "/home/a b/c#d.md", "vscode://file/home/a%20b/c%23d.md:7"),
-        ("vim", "/a/b&c.md", "mvim://open?url=file://%2Fa%2Fb%26c.md&line=7"),
-        ("emacs", "/a/b.md", "emacs://open?url=file://%2Fa%2Fb.md&line=7"),
-        ("jetbrains", "/a/b.md", "idea://open?file=%2Fa%2Fb.md&line=7"),
-        ("obsidian", "/a/b.md", "obsidian://open?path=%2Fa%2Fb.md"),
-        ("zed://file{path}:{line}", "/a/b\udcff.md", "zed://file/a/b%FF.md:7"),
-    ],
-)
-def test_an_editor_opens_a_file_at_a_line(editor: str, path: str, address: str) -> None:
-    assert make_editor_link(editor, path, 7) == address
-
-
-def test_an_editor_that_nobody_knows_is_refused() -> None:
-    with pytest.raises(UsageError, match="there are vscode, vim"):
-        make_editor_link("ed", str(Path("/a.md")), 1)
-    assert EDITOR_NAMES.keys() == EDITOR_TEMPLATES.keys()

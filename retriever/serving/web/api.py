@@ -13,9 +13,10 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.browse import find_node
-from retriever.display.json import AnswerJson, NodeJson, PassageJson, TreeJson, answer_object
+from retriever.display.json import AnswerJson, NodeJson, PassageJson, SimilarJson, TreeJson, dump_answer
 from retriever.errors import ParametersError
+from retriever.query import Scope
+from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
 from retriever.store.reading import summaries
@@ -43,6 +44,7 @@ def _read_digits(given: object) -> int:
 
 # A name that is not UTF-8 comes as Python carries it, with lone surrogates, which pydantic's own text refuses.
 ShortText: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_TEXT_CHARS)]
+Names: TypeAlias = tuple[ShortText, ...]  # of a parameter that may be given several times
 QuestionText: TypeAlias = Annotated[SkipValidation[str], Field(max_length=MAX_QUESTION_CHARS)]
 Number: TypeAlias = Annotated[int, BeforeValidator(_read_digits)]  # its field has the bounds
 Switch: TypeAlias = Annotated[bool, BeforeValidator(_read_switch)]
@@ -56,7 +58,7 @@ class Parameters(BaseModel):
     @classmethod
     def describe_mistake(cls, name: str, kind: str, context: Mapping[str, Any]) -> str:
         """What is wrong with a parameter, and what to give instead."""
-        known = cls.model_fields
+        known = {field.alias or own: field for own, field in cls.model_fields.items()}
         if name not in known:
             return f"is no parameter{_nearest(name, known)}; there are: {', '.join(known) or 'none'}"
         if kind == "missing":
@@ -78,7 +80,23 @@ class QuestionParameters(Parameters):
     profile: ShortText = Field("", description="The recall mode.")
 
 
-class SearchParameters(QuestionParameters):
+class ScopedParameters(QuestionParameters):
+    """A question and what may be found; the question may hold the same filters (docs/scope.md)."""
+
+    folders: Names = Field((), alias="in", description="Only in one of these folders or files.")
+    tags: Names = Field((), alias="tag", description="Only in documents with all of these tags.")
+    since: ShortText = Field("", description="Only in documents of this day or later: 2024, 2024-05, 2024-05-01, 7d.")
+    until: ShortText = Field("", description="Only in documents of this day or earlier.")
+    where: Names = Field((), description="Only in documents whose front matter has all of these: status=draft.")
+
+    @property
+    def scope(self) -> Scope:
+        """What may be found, beside the filters in the question."""
+        tags, where = (tuple(filter(None, names)) for names in (self.tags, self.where))
+        return Scope(tuple(filter(None, self.folders)), tags, self.since, self.until, where)
+
+
+class SearchParameters(ScopedParameters):
     """Of /api/search."""
 
     question: QuestionText = Field(
@@ -110,6 +128,14 @@ class NodeParameters(Parameters):
     )
 
 
+class SimilarParameters(Parameters):
+    """Of /api/similar."""
+
+    reference: ShortText = Field(description="A node id or a path.", json_schema_extra={"minLength": 1})
+    count: Number = Field(10, ge=1, le=MAX_NODES, description="How many sections at most.")
+    same_file: Switch = Field(False, description="Whether other sections of the same file count as well.")
+
+
 Query = TypeVar("Query", bound=Parameters)
 PageQuery = TypeVar("PageQuery", bound=QuestionParameters)
 
@@ -129,19 +155,14 @@ def with_profiles(site: Site, model: type[PageQuery]) -> type[PageQuery]:
 
 
 def read_parameters(query: bytes, model: type[Query]) -> Query:
-    """The parameters of a query string; those that are not given have their defaults.
-
-    Args:
-        query: as it came, percent-encoded; bytes that are no UTF-8 become what Python makes of such file names.
-        model: all that there may be.
-
-    Raises:
-        ParametersError: every mistake in it.
-    """
+    """The parameters of a percent-encoded query string, all of `model`; ParametersError has every mistake."""
     mistakes: dict[str, str] = {}
-    given: dict[str, str] = {}
+    given: dict[str, Any] = {}
+    several = {field.alias or name for name, field in model.model_fields.items() if field.annotation == Names}
     for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True, errors="surrogateescape"):
-        if name in given:
+        if name in several:
+            given[name] = (*given.get(name, ()), value)
+        elif name in given:
             mistakes[name] = "is given twice"
         given.setdefault(name, value)
     try:
@@ -167,10 +188,8 @@ class Endpoint(Generic[Query]):
     path: str
     summary: str
     parameters: type[Query]
-    answer: Callable[[Query], dict[str, Any]]
-    """Called in a thread."""
-    schema: str
-    """What it gives, by its name in openapi.json."""
+    answer: Callable[[Query], dict[str, Any]]  # called in a thread
+    schema: str  # what it gives, by its name in openapi.json
 
     def describe(self) -> dict[str, Any]:
         """It as an operation of OpenAPI."""
@@ -185,11 +204,7 @@ class Endpoint(Generic[Query]):
             }
             for name, field in schema["properties"].items()
         ]
-        failures = {
-            status: _response(text, "ErrorJson")
-            for status, text in FAILURES.items()
-            if status != "404" or self.schema != "AnswerJson"  # a search names nothing that may be missing
-        }
+        failures = {status: _response(text, "ErrorJson") for status, text in FAILURES.items()}
         return {
             "operationId": self.path.rpartition("/")[2],
             "summary": self.summary,
@@ -198,12 +213,12 @@ class Endpoint(Generic[Query]):
         }
 
 
-def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
+def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
     """All that need the index."""
 
     def search(given: SearchParameters) -> dict[str, Any]:
-        timed = site.search(given.question, given.profile)
-        return answer_object(
+        timed = site.search(given.question, given.profile, given.scope)
+        return dump_answer(
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 
@@ -215,7 +230,8 @@ def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
             end = given.offset + given.limit
             shown = nodes[given.offset : end]
             known = summaries(view.connection, (node.id for node in shown))
-        parts = [NodeJson.model_validate(replace(node, summary=known.get(node.id, ""))) for node in shown]
+        counts = outline.count_folders()
+        parts = [NodeJson.of(replace(node, summary=known.get(node.id, "")), counts) for node in shown]
         following = end if end < len(nodes) else None
         return TreeJson(nodes=parts, total=len(nodes), next_offset=following).model_dump()
 
@@ -223,11 +239,16 @@ def endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
         with site.library.retriever() as retriever:
             return PassageJson.dump(retriever.read(given.reference))
 
+    def similar(given: SimilarParameters) -> dict[str, Any]:
+        with site.library.retriever() as retriever:
+            return SimilarJson.dump(retriever.similar(given.reference, given.count, same_file=given.same_file))
+
     searching = with_profiles(site, SearchParameters)
     return (
         Endpoint("/api/search", "Answer a question with sections.", searching, search, "AnswerJson"),
         Endpoint("/api/tree", "The outline of the documents, or of a part.", TreeParameters, tree, "TreeJson"),
         Endpoint("/api/node", "The text of a section, a file, or lines of it.", NodeParameters, node, "PassageJson"),
+        Endpoint("/api/similar", "What is near in meaning to a section.", SimilarParameters, similar, "SimilarJson"),
     )
 
 
@@ -245,7 +266,7 @@ class HealthJson(BaseModel):
 
 
 FAILURES = {
-    "404": "The documents hold no such node, path or line.",
+    "404": "The documents hold no such node, path or line, or a filter names what they do not have.",
     "422": "A parameter is wrong; the message says which, and what to give instead.",
     "503": "The index cannot be used now; the message says what to do.",
 }
@@ -253,7 +274,7 @@ FAILURES = {
 
 def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
     """The API in OpenAPI 3.1."""
-    models = (AnswerJson, TreeJson, PassageJson, ErrorJson, HealthJson)
+    models = (AnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson)
     template = "#/components/schemas/{model}"
     _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
     health = {

@@ -18,9 +18,10 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
-from retriever.errors import ParametersError, QuestionError, RetrieverError, UsageError
-from retriever.serving.web.api import Endpoint, Parameters, describe_api, endpoints, read_parameters
+from retriever.errors import ParametersError, QuestionError, RetrieverError, ScopeError, UsageError
+from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
+from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
 
 if TYPE_CHECKING:
@@ -31,18 +32,11 @@ if TYPE_CHECKING:
 # Threads that wait for a retriever, or work for one; further requests wait without a thread.
 SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
+PICTURE_SECONDS = 60  # a document and its pictures are edited together
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "style-src 'self'",
-        "script-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -58,14 +52,14 @@ NO_SUCH_PAGE = "there is no such page; / asks a question, /openapi.json describe
 STATIC_TYPES = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
-def web_app(library: "ServedIndex") -> Starlette:
-    """The page at `/` and the API at `/api`, of one library; whoever mounts it closes the library."""
+def make_web_app(library: "ServedIndex") -> Starlette:
     handlers = Handlers(Site(library))
     pages = handlers.pages
     routes = [
         *(handlers.route_page(*item) for item in (("/", pages.ask), ("/read", pages.read), ("/tree", pages.tree))),
         *map(handlers.route_endpoint, handlers.endpoints),
         *map(handlers.route_static, STATIC_TYPES),
+        Route("/picture", handlers.answer_picture),
         Route("/health", handlers.answer_health),
         Route("/openapi.json", handlers.answer_description),
         Route("/preferences", handlers.keep_preferences, methods=["POST"]),
@@ -85,11 +79,9 @@ class AsciiJson(JSONResponse):
 
 
 class Handlers:
-    """What answers the requests for the pages and the API of one site."""
-
     def __init__(self, site: Site) -> None:
         self.pages = Pages(site)
-        self.endpoints = endpoints(site)
+        self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints)
         # Threads of their own for searches: what needs no index is answered beside them.
         self._limiter = CapacityLimiter(SEARCHES_AT_ONCE)
@@ -118,6 +110,13 @@ class Handlers:
 
         return Route(f"/static/{name}", answer)
 
+    async def answer_picture(self, request: Request) -> Response:
+        picture = await to_thread.run_sync(self.pages.picture, request.scope["query_string"], limiter=self._limiter)
+        headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
+        if picture.media_type == SVG_TYPE:
+            headers["Content-Security-Policy"] = SVG_POLICY
+        return Response(picture.content, media_type=picture.media_type, headers=headers)
+
     async def answer_health(self, request: Request) -> Response:
         read_parameters(request.scope["query_string"], Parameters)
         return AsciiJson({"status": "ok"})
@@ -126,7 +125,6 @@ class Handlers:
         return AsciiJson(self._description)
 
     async def keep_preferences(self, request: Request) -> Response:
-        """Keeps what was chosen, and goes back to where it was chosen."""
         given = parse_qs((await request.body()).decode("latin-1"))
         back = given.get("back", ["/"])[0]
         # Two slashes, or a slash and a backslash, begin the address of another site.
@@ -140,8 +138,13 @@ class Handlers:
 
     async def answer_failure(self, request: Request, error: Exception) -> Response:
         """What went wrong, as JSON below /api and as a page elsewhere."""
-        status, message = find_status(error), str(error)
-        headers: dict[str, str] = {}
+        if isinstance(error, HTTPException):
+            status = error.status_code
+        elif isinstance(error, ParametersError | QuestionError) and not isinstance(error, ScopeError):
+            status = 422
+        else:
+            status = 404 if isinstance(error, UsageError) else 503
+        message, headers = str(error), dict[str, str]()
         if isinstance(error, HTTPException):  # of Starlette: its messages do not say what to do
             headers = dict(error.headers or {})
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
@@ -164,18 +167,7 @@ def read_preferences(request: Request) -> Preferences:
     )
 
 
-def find_status(error: Exception) -> int:
-    """The HTTP status that an error is answered with."""
-    if isinstance(error, HTTPException):
-        return error.status_code
-    if isinstance(error, ParametersError | QuestionError):
-        return 422
-    return 404 if isinstance(error, UsageError) else 503
-
-
 class _WithHeaders:
-    """Puts the headers on every answer."""
-
     def __init__(self, app: "ASGIApp") -> None:
         self.app = app
 
@@ -184,7 +176,8 @@ class _WithHeaders:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    if name not in headers:  # an SVG has a stricter policy of its own
+                        headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

@@ -4,32 +4,35 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from markupsafe import Markup
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import count_lines
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import UnknownNodeError
-from retriever.browse import Excerpt, find_node
+from retriever.browse import Excerpt
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
 from retriever.errors import UsageError
 from retriever.history import QuestionLog
+from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
+from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.serving.web.api import (
     MAX_NUMBER,
     Number,
+    Parameters,
     QuestionParameters,
+    ScopedParameters,
     ShortText,
     Switch,
     read_parameters,
     with_profiles,
 )
-from retriever.serving.web.render import RenderOptions, Resolver, highlight, render_markdown, resolve_nothing
+from retriever.serving.web.pictures import Picture, locate_picture, read_picture
+from retriever.serving.web.render import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import (
     EDITOR_NAMES,
     THEMES,
@@ -37,10 +40,13 @@ from retriever.serving.web.site import (
     Site,
     Timed,
     Visit,
+    address,
     static_address,
+    wikilink,
 )
 from retriever.serving.web.tree import NO_TITLE, Gap, Outline, draw_branch, draw_tree
 from retriever.settings.layers import profile_names, profile_summary
+from retriever.similar import find_similar
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
 from retriever.types import Stage
@@ -51,45 +57,64 @@ if TYPE_CHECKING:
 # Of a document in one page; a link leads to the rest.
 MAX_SHOWN_CHARS = 60_000
 MAX_SHOWN_LINKS = 30
+MAX_SIMILAR = 5
 # Changed and skipped files that the first page names; long lists hide what is below them.
 MAX_NAMED_FILES = 20
 MAX_QUESTIONS = 15  # of those asked before
 FIRST_RANKS = 10  # of each ranking
 
 
-class AskPageParameters(QuestionParameters):
+class AskPageParameters(ScopedParameters):
     """Of /."""
 
     view: Literal["", "why"] = ""
+    typing: Switch = False
+    """Whether the question is still being typed: the list of what is found is enough."""
 
 
 class ReadPageParameters(QuestionParameters):
-    """Of /read."""
+    """Of a page that shows what a node id, a path or a name stands for."""
 
     node: ShortText
+
+
+def _read_lines(given: object) -> str:
+    first, sign, last = str(given).partition("-")
+    numbers = [int(number) for number in (first, last) if number.isascii() and number.isdigit() and len(number) < 10]
+    if not sign or len(numbers) < 2 or not 1 <= numbers[0] <= numbers[1]:
+        raise ValueError("must be lines as first-last")
+    return str(given)
+
+
+class PassagePageParameters(ReadPageParameters):
+    """Of /read."""
+
+    passage: Annotated[ShortText, BeforeValidator(_read_lines)] = ""
+    """The lines that the page opens at."""
 
 
 class TreePageParameters(ReadPageParameters):
     """Of /tree."""
 
-    first: Number = Field(0, ge=0, le=MAX_NUMBER)
-    """The place of the first child, from 0."""
-    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)
-    """How many children."""
-    fragment: Switch = False
-    """Whether the list alone is wanted."""
+    first: Number = Field(0, ge=0, le=MAX_NUMBER)  # the place of the first child, from 0
+    count: Number = Field(MAX_NUMBER, ge=1, le=MAX_NUMBER)  # how many children
+    fragment: Switch = False  # whether the list alone is wanted
+
+
+class PictureParameters(Parameters):
+    """Of /picture."""
+
+    name: ShortText
+    """The folder's prefix and the path in it, as in a node id."""
 
 
 class Pages:
-    """Of one site.
-
-    Every method raises RetrieverError; a ParametersError or UsageError when the query asks for what cannot be.
-    """
+    """The pages of one site; every method raises RetrieverError: ParametersError for a wrong query."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._ask = with_profiles(site, AskPageParameters)
-        self._read = with_profiles(site, ReadPageParameters)
+        self._read = with_profiles(site, PassagePageParameters)
         self._tree = with_profiles(site, TreePageParameters)
         own = "A file of your own."
         known = profile_names()
@@ -98,8 +123,9 @@ class Pages:
         self._templates.filters["line"] = sanitize_line
         self._templates.globals.update(
             phrases=phrases,
-            counted=phrases.counted,
+            pluralize=phrases.pluralize,
             static=static_address,
+            wikilink=wikilink,
             themes=THEMES,
             editors=EDITOR_NAMES,
             profile=site.library.profile,
@@ -111,31 +137,38 @@ class Pages:
         )
 
     def ask(self, query: bytes, preferences: Preferences) -> str:
-        """The answer to the question, or the page without one."""
         given = read_parameters(query, self._ask)
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(visit.question, visit.profile)
+        timed = self._site.search(visit.question, visit.profile, given.scope, typing=given.typing)
         answer = timed.answer
+        if given.typing:
+            stems = frozenset(answer.matched_words)
+            return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=stems))
         with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)
-            values = self._explain(timed, outline) if given.view == "why" else self._show_hits(view, timed, visit)
+            values = (
+                self._explain(timed, outline)
+                if given.view == "why"
+                else self._show_hits(view, timed, visit, retriever.access)
+            )
             ranks = {hit.node_id: hit.rank for hit in answer.hits}
             tree = draw_tree(outline, ranks)
         template = "why.html" if given.view == "why" else "answer.html"
         return self._render(template, visit, title=answer.question, tree=tree, timed=timed, ranks=ranks, **values)
 
-    def _show_hits(self, view: View, timed: Timed, visit: Visit) -> dict[str, Any]:
+    def _show_hits(self, view: View, timed: Timed, visit: Visit, access: FolderAccess) -> dict[str, Any]:
         stems = frozenset(timed.answer.matched_words)
         texts = {}
         for hit in timed.answer.hits:
-            node, resolve = _load_links(view, hit.node_id, visit)
-            text = hit.text
-            if node is not None and node.kind is NodeKind.FILE and (lines := node.front_matter_lines):
-                # The front matter says nothing that the title does not.
-                text = text.split("\n", lines)[-1] if count_lines(text) > lines else ""
-            texts[hit.node_id] = render_markdown(text, RenderOptions(resolve, stems, hit.title, top_level=3))
+            _, around = _load_links(view, hit.node_id, visit, access)
+            text, first = hit.text, hit.span.first
+            if hit.text_cut and text.startswith("…\n"):
+                first = hit.passage.first - 1  # it begins with the passage
+            passage = hit.passage if hit.passage != hit.span else None
+            shown = replace(around, words=stems, title=hit.title, top_level=3, passage=passage, first_line=first)
+            texts[hit.node_id] = render_markdown(text, shown)
         return {"texts": texts, "highlight": partial(highlight, words=stems)}
 
     def _explain(self, timed: Timed, outline: Outline) -> dict[str, Any]:
@@ -158,21 +191,28 @@ class Pages:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
+                overview, examples = self._site.welcome(view)
         history = QuestionLog(Path(status.index.path)).queries()[:MAX_QUESTIONS]
         changed = [(path, "") for path in status.changed_files]
         return self._render(
-            "home.html", visit, tree=draw_tree(outline), status=status, changed_files=changed, history=history
+            "home.html",
+            visit,
+            tree=draw_tree(outline),
+            status=status,
+            overview=overview,
+            examples=examples,
+            changed_files=changed,
+            history=history,
         )
 
     def read(self, query: bytes, preferences: Preferences) -> str:
-        """A section, a file, a folder, or some lines."""
         given = read_parameters(query, self._read)
         visit = self._visit("/read", query, given, preferences)
         with self._site.library.retriever(visit.profile) as retriever:
-            return self._read_node(retriever, given.node, visit)
+            passage = Span(*map(int, given.passage.split("-"))) if given.passage else None
+            return self._read_node(retriever, given.node, passage, visit)
 
-    def _read_node(self, retriever: "Retriever", reference: str, visit: Visit) -> str:
-        """What the reference names, in one state of the index after the other."""
+    def _read_node(self, retriever: "Retriever", reference: str, passage: Span | None, visit: Visit) -> str:
         with retriever.view() as view:
             outline = self._site.outline(view)
             named = outline.find(reference)
@@ -180,22 +220,38 @@ class Pages:
             is_list = named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id)))
             if named and is_list:
                 return self._list(outline, named, visit, 0, MAX_NUMBER)
-        passage = retriever.read(reference)
+        excerpt = retriever.read(reference)
         with retriever.view() as view:
             outline = self._site.outline(view)
-            node = outline.find(named.id if named else passage.node_id)
+            node = outline.find(named.id if named else excerpt.node_id)
             if node is None:
                 raise UsageError("the documents have just changed; ask again")
-            return self._show_passage(view, outline, node, passage, visit)
+            return self._show_excerpt(retriever, view, outline, node, excerpt, passage, visit)
 
-    def _show_passage(self, view: View, outline: Outline, node: Node, passage: Excerpt, visit: Visit) -> str:
-        """A passage with what comes before and after it, what it links to and what links to it."""
-        label, shown = outline.label(node.id), _cut(passage)
-        front_matter, text = _render_passage(view, shown, label, visit)
+    def _show_excerpt(
+        self,
+        retriever: "Retriever",
+        view: View,
+        outline: Outline,
+        node: Node,
+        excerpt: Excerpt,
+        passage: Span | None,
+        visit: Visit,
+    ) -> str:
+        """An excerpt with what comes before and after it, what it links to and what links to it."""
+        label, shown = outline.label(node.id), _cut(excerpt, passage)
+        front_matter, text, first = "", shown.text, shown.span.first
+        if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
+            pieces = text.split("\n", lines)
+            front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
+        _, beside = _load_links(view, shown.node_id, visit, retriever.access)
+        stems = frozenset(tokenize(visit.question))
+        options = replace(beside, words=stems, title=label, passage=passage, passage_id="passage", first_line=first)
+        page = render_markdown(text, options)
         following = ""
-        if shown.span.last < passage.span.last:
+        if shown.span.last < excerpt.span.last:
             file = next(item for item in outline.path_to(node.id) if item.kind is NodeKind.FILE)
-            following = f"{file.id}:{shown.span.last + 1}-{passage.span.last}"
+            following = f"{file.id}:{shown.span.last + 1}-{excerpt.span.last}"
         family = outline.family(node.id)
         place = family.index(node)
         leads_to = [target for _, target, _ in reading.link_targets_of_nodes(view.connection, [node.id])]
@@ -206,6 +262,10 @@ class Pages:
             "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
             "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
         }
+        try:
+            near = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
+        except UsageError:  # it has no text, or the index no vectors
+            near = ()
         return self._render(
             "document.html",
             visit,
@@ -213,12 +273,14 @@ class Pages:
             tree=draw_tree(outline, here=node.id),
             above=outline.path_to(node.id)[:-1],
             label=outline.label,
-            passage=shown,
+            excerpt=shown,
+            beginning=node.id if shown.span.first > excerpt.span.first else "",
             front_matter=front_matter,
-            text=text,
+            text=page,
             following=following,
-            rest=Span(shown.span.last + 1, passage.span.last) if following else None,
+            rest=Span(shown.span.last + 1, excerpt.span.last) if following else None,
             around=around,
+            similar=near,
         )
 
     def tree(self, query: bytes, preferences: Preferences) -> str:
@@ -234,7 +296,6 @@ class Pages:
         return self._list(outline, node, visit, given.first, given.count)
 
     def _list(self, outline: Outline, node: Node, visit: Visit, first: int, count: int) -> str:
-        """The page of what a node contains."""
         return self._render(
             "list.html",
             visit,
@@ -245,8 +306,14 @@ class Pages:
             branches=draw_branch(outline, node.id, first, count),
         )
 
+    def picture(self, query: bytes) -> Picture:
+        """A picture of a document."""
+        given = read_parameters(query, PictureParameters)
+        with self._site.library.retriever() as retriever, retriever.view() as view:
+            folders, access = reading.folders(view.connection), retriever.access
+        return read_picture(folders, given.name, access)
+
     def failure(self, message: str, preferences: Preferences) -> str:
-        """What went wrong, and what to do."""
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
@@ -259,40 +326,38 @@ class Pages:
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
 
 
-def _render_passage(view: View, passage: Excerpt, title: str, visit: Visit) -> tuple[str, Markup]:
-    """The front matter of a passage as it is written, and the rest as a page shows it."""
-    front_matter, text = "", passage.text
-    if passage.span.first == 1 and (lines := read_front_matter(text).lines):
-        pieces = text.split("\n", lines)
-        front_matter, text = "\n".join(pieces[:lines]), pieces[-1]
-    _, resolve = _load_links(view, passage.node_id, visit)
-    return front_matter, render_markdown(text, RenderOptions(resolve, frozenset(tokenize(visit.question)), title))
+def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
+    """The excerpt, or as many whole lines of it as one page shows: at least one, and the passage among them."""
+    if len(excerpt.text) <= MAX_SHOWN_CHARS:
+        return excerpt
+    end = excerpt.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or excerpt.text.find("\n") + 1
+    text, first = excerpt.text[:end], excerpt.span.first
+    last = first + text.count("\n") - 1
+    if passage and first < passage.first <= excerpt.span.last and passage.last > last:
+        rest = excerpt.text.split("\n", passage.first - first)[-1]
+        return _cut(replace(excerpt, span=Span(passage.first, excerpt.span.last), text=rest), None)
+    return replace(excerpt, span=Span(first, last), text=text)
 
 
-def _cut(passage: Excerpt) -> Excerpt:
-    """The passage, or as many whole lines of it as one page shows: at least one."""
-    if len(passage.text) <= MAX_SHOWN_CHARS:
-        return passage
-    end = passage.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or passage.text.find("\n") + 1
-    text = passage.text[:end]
-    span = Span(passage.span.first, passage.span.first + text.count("\n") - 1)
-    return replace(passage, span=span, text=text)
-
-
-def _load_links(view: View, node_id: str, visit: Visit) -> tuple[Node | None, Resolver]:
-    """A node with its text, and where the links of its document lead on this page: exactly where the index says.
-
-    None when it is not, or no longer, in the index, and for a folder.
-    """
+def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> tuple[Node | None, RenderOptions]:
+    """A node with its text, and where the links and pictures of its document lead; None if it is not in the index."""
     view.tree.load_nodes([node_id])
     try:
         node = view.tree.node(node_id)
     except UnknownNodeError:
-        return None, resolve_nothing
-    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, view.tree.document_key(node.id))
+        return None, RenderOptions()
+    key = view.tree.document_key(node.id)
+    targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
+    folder = reading.folder_of(view.connection, [key])[key]
+    prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:
         target = targets.get((str(kind), path, anchor))
         return None if target is None else visit.read(target)
 
-    return node, resolve
+    def picture(source: str, by_name: bool) -> str | None:
+        known = folder in access.folders
+        path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
+        return address("/picture", name=f"{prefix}{path}") if path else None
+
+    return node, RenderOptions(resolve, picture)

@@ -1,14 +1,18 @@
 """What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
+from retriever.overview import Overview, read_overview, suggest_questions
+from retriever.query import Scope
 from retriever.searching.open_index import View
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
@@ -16,25 +20,18 @@ from retriever.settings.layers import profile_names
 from retriever.trace import Spent, milliseconds_since
 from retriever.types import Answer, Hit
 
+WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "record": False, "rerank": {"kind": "none"}}
 STATIC = Path(__file__).parent / "static"
 THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
-EDITOR_NAMES = {
-    "vscode": "VS Code",
-    "vim": "Vim",
-    "emacs": "Emacs",
-    "jetbrains": "JetBrains",
-    "obsidian": "Obsidian",
-}
+EDITOR_NAMES = {"vscode": "VS Code", "vim": "Vim", "emacs": "Emacs", "jetbrains": "JetBrains", "obsidian": "Obsidian"}
 
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
     """What a reader chose; kept in two cookies."""
 
-    theme: str = "auto"
-    """A key of THEMES."""
-    editor: str = "vscode"
-    """A key of EDITOR_NAMES."""
+    theme: str = "auto"  # a key of THEMES
+    editor: str = "vscode"  # a key of EDITOR_NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +39,41 @@ class Visit:
     """One request for a page; its methods give the addresses of other pages, which keep the question."""
 
     question: str = ""
-    profile: str = ""
-    """As it was chosen; empty for the library's own."""
+    profile: str = ""  # as it was chosen; empty for the library's own
     preferences: Preferences = Preferences()
-    path: str = "/"
-    """Of this page with its query: a changed preference leads back to it."""
+    path: str = "/"  # of this page with its query: a changed preference leads back to it
 
     def ask(self, view: str = "", question: str = "") -> str:
-        """The address of the answer, of another view of it, or of the answer to another question."""
         return address("/", question=question or self.question, profile=self.profile, view=view)
 
     def read(self, node_id: str) -> str:
-        """The address of a section, a file or a folder."""
         return address("/read", node=node_id, question=self.question, profile=self.profile)
 
+    def read_hit(self, hit: Hit) -> str:
+        """The address of a hit's section, opened at its passage."""
+        if hit.passage == hit.span:
+            return self.read(hit.node_id)
+        lines = str(hit.passage)
+        return (
+            f"{address('/read', node=hit.node_id, passage=lines, question=self.question, profile=self.profile)}#passage"
+        )
+
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
-        """The address of the list of what a node contains, or of a part of the list."""
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
     def open_in_editor(self, place: Hit | Excerpt) -> str:
-        """The address that opens a file at a line in the reader's editor."""
-        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", place.span.first)
+        line = (place.passage if isinstance(place, Hit) else place.span).first
+        return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", line)
+
+
+def wikilink(place: Hit | Excerpt) -> str:
+    """What a note writes to link to a section or file: `[[guide/install#On Linux]]`."""
+    target = str(PurePosixPath(place.file).with_suffix(""))
+    heading = " ".join(place.title.translate(_NO_WIKILINK).split()) if "#" in place.node_id else ""
+    return f"[[{target}#{heading}]]" if heading else f"[[{target}]]"
+
+
+_NO_WIKILINK = {ord(sign): " " for sign in "[]|#^"}
 
 
 def address(path: str, **parameters: str | int | None) -> str:
@@ -79,8 +90,6 @@ def static_address(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """An answer, and how long its reader waited."""
-
     answer: Answer
     spent: Spent
 
@@ -93,14 +102,33 @@ class Site:
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[str, int], Outline] | None = None
+        self._welcome: tuple[tuple[str, int], tuple[Overview, tuple[str, ...]]] | None = None
 
-    def search(self, question: str, profile: str) -> Timed:
-        """An answer; the first one of a profile opens what it needs."""
+    def search(self, question: str, profile: str, scope: Scope | None = None, *, typing: bool = False) -> Timed:
+        """An answer; the first one of a profile opens what it needs.
+
+        With `typing` the question may not be whole yet: no language model is asked, nothing reranked or recorded.
+        """
         begun = time.perf_counter()
-        with self.library.retriever(profile) as retriever:
+        settings: Mapping[str, Any] = {}
+        if typing:
+            with self.library.retriever(profile) as retriever:
+                chosen = retriever.profile
+            if chosen.use_llm or chosen.record or chosen.rerank.kind != "none":
+                settings = WHILE_TYPING
+        with self.library.retriever(profile, settings) as retriever:
             opening = milliseconds_since(begun)
-            answer = retriever.search(question)
+            answer = retriever.search(question, scope=scope)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
+
+    def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:
+        """What the index is about, and questions to begin with; read once for each state of it."""
+        wanted = str(view.index), view.number
+        known = self._welcome
+        if known is None or known[0] != wanted:
+            found = read_overview(view.connection), suggest_questions(view.connection)
+            known = self._welcome = wanted, found
+        return known[1]
 
     def outline(self, view: View) -> Outline:
         """The outline of a state of the index, read once."""

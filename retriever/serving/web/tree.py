@@ -22,11 +22,9 @@ class Outline:
     """The tree of an index without its texts, as people read it."""
 
     tree: DocumentTree
-    folder_names: Mapping[str, str]
-    """Node ids of the indexed folders -> their own names."""
+    folder_names: Mapping[str, str]  # node ids of the indexed folders -> their own names
 
     def find(self, node_id: str) -> Node | None:
-        """The node; None when there is none."""
         return self.tree.node(node_id) if node_id in self.tree else None
 
     def label(self, node_id: str) -> str:
@@ -39,7 +37,6 @@ class Outline:
         return label if len(label) <= MAX_SHOWN_TITLE else f"{label[: MAX_SHOWN_TITLE - 1]}…"
 
     def path_to(self, node_id: str) -> list[Node]:
-        """The nodes from the indexed folder down to this one."""
         path = [self.tree.node(node_id)]
         while parent := self.tree.parent(path[-1].id):
             path.append(parent)
@@ -51,17 +48,13 @@ class Outline:
         return self.tree.children(parent.id) if parent else self.roots()
 
     def roots(self) -> list[Node]:
-        """The indexed folders."""
         return list(self.tree.walk(depth=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Children that are not shown."""
-
     parent_id: str
-    first: int
-    """The place of the first of them, from 0."""
+    first: int  # the place of the first of them, from 0
     count: int
 
 
@@ -70,17 +63,13 @@ class Branch:
     """A node as it is drawn; a file that is one section of its name is drawn as that section."""
 
     node: Node
-    kind: NodeKind
-    """The file's, where a section is drawn in its place."""
+    kind: NodeKind  # the file's, where a section is drawn in its place
     label: str
     has_children: bool
     is_open: bool
-    rank: int | None
-    """Of the hit that it is."""
-    is_here: bool
-    """Whether it is what is being read."""
-    below: "tuple[Branch | Gap, ...]"
-    """Empty unless it is open."""
+    rank: int | None  # of the hit that it is
+    is_here: bool  # whether it is what is being read
+    below: "tuple[Branch | Gap, ...]"  # empty unless it is open
 
 
 def read_outline(connection: sqlite3.Connection) -> Outline:
@@ -90,13 +79,7 @@ def read_outline(connection: sqlite3.Connection) -> Outline:
 
 
 def draw_tree(outline: Outline, hits: Mapping[str, int] | None = None, here: str = "") -> list[Branch | Gap]:
-    """The roots, open down to the hits and to what is being read; without these the roots alone are open.
-
-    Args:
-        outline: of the index.
-        hits: node ids of the hits -> their ranks.
-        here: the node id of what is being read.
-    """
+    """The roots, open down to the hits (node ids to ranks) and to the node `here`; without these the roots alone."""
     ranks = hits or {}
     lit = [node_id for node_id in (*ranks, here) if node_id in outline.tree]
     opened = {node.id for node_id in lit for node in outline.path_to(node_id)[:-1]} | ({here} & set(lit))

@@ -1,5 +1,6 @@
-// What the page does more with a script: it asks without loading anew, opens branches of the tree in their place, goes
-// through the hits by keys, copies citations. Everything here has a form or a link behind it that works without.
+// What the page does more with a script: it asks without loading anew and shows what is found as one types, opens branches
+// of the tree in their place, goes through the hits by keys, copies, and remembers the last questions in this browser.
+// Everything here but the last has a form or a link behind it that works without.
 "use strict";
 
 const root = document.documentElement;
@@ -7,8 +8,8 @@ root.classList.add("scripted");
 const question = document.getElementById("question");
 const said = document.getElementById("said");
 
-async function fetched(address) {
-  const response = await fetch(address, { headers: { Accept: "text/html" } });
+async function fetched(address, signal) {
+  const response = await fetch(address, { headers: { Accept: "text/html" }, signal });
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
@@ -17,15 +18,114 @@ function say(text) {
   requestAnimationFrame(() => { said.textContent = text; });
 }
 
+// What this browser keeps; a browser may refuse to keep anything
+
+const kept = {
+  get(name) {
+    try {
+      return localStorage.getItem(`hybrid-retrieve.${name}`);
+    } catch {
+      return null;
+    }
+  },
+  set(name, value) {
+    try {
+      if (value === null) localStorage.removeItem(`hybrid-retrieve.${name}`);
+      else localStorage.setItem(`hybrid-retrieve.${name}`, value);
+    } catch { /* then it is asked again */ }
+  },
+};
+
+const MAX_RECENT = 10;
+
+function recent() {
+  try {
+    const known = JSON.parse(kept.get("recent") ?? "[]");
+    return Array.isArray(known) ? known.filter((item) => typeof item === "string").slice(0, MAX_RECENT) : [];
+  } catch {
+    return [];
+  }
+}
+
+function rememberQuestion() {
+  const asked = question.value.trim();
+  if (asked) kept.set("recent", JSON.stringify([asked, ...recent().filter((item) => item !== asked)].slice(0, MAX_RECENT)));
+}
+
+function showRecent() {
+  const section = document.getElementById("recent");
+  if (!section) return;
+  const links = recent().map((asked) => {
+    const item = document.createElement("li");
+    const link = document.createElement("a");
+    link.href = `/?${new URLSearchParams({ question: asked })}`;
+    link.textContent = asked;
+    link.dir = "auto";
+    item.append(link);
+    return item;
+  });
+  section.querySelector("ul").replaceChildren(...links);
+  section.hidden = !links.length;
+  section.querySelector("button").onclick = () => {
+    kept.set("recent", null);
+    section.hidden = true;
+    question.focus();
+    say("Cleared");
+  };
+}
+
+// As one types: titles and passages in place of the results, which come back when the question is emptied
+
+const PAUSE_MS = 120;
+let pause = 0;
+let typed = null; // the request that is under way
+let before = null; // the results that what is typed has taken the place of
+
+function stopTyping() {
+  clearTimeout(pause);
+  typed?.abort();
+  typed = null;
+}
+
+async function showTyped() {
+  const asked = question.value.trim();
+  const request = typed = new AbortController();
+  const profile = document.getElementById("profile").value;
+  try {
+    const next = await fetched(`/?${new URLSearchParams({ question: asked, profile, typing: true })}`, request.signal);
+    const found = next.getElementById("results");
+    if (typed !== request || !found?.querySelector(".hits, .nothing")) return;
+    const results = document.getElementById("results");
+    before ??= results;
+    results.replaceWith(found);
+    pause = setTimeout(() => say(`${found.querySelectorAll(".hits > li").length} sections so far`), 900);
+  } catch { /* the next key, or Enter, asks again */ }
+}
+
+question.addEventListener("input", (event) => {
+  stopTyping();
+  const asked = question.value.trim();
+  if (event.isComposing) return;
+  if (!asked && before) {
+    document.getElementById("results").replaceWith(before);
+    before = null;
+  } else if ([...asked].length > 1) {
+    pause = setTimeout(showTyped, PAUSE_MS);
+  }
+});
+
 // Asking
 
 async function show(address, remember) {
+  stopTyping();
+  before = null;
   const page = document.getElementById("page");
   page.setAttribute("aria-busy", "true");
   try {
     const next = await fetched(address);
     page.replaceWith(next.getElementById("page"));
     document.title = next.title;
+    document.body.className = next.body.className;
     if (remember) history.pushState({}, "", address);
     for (const name of ["question", "profile"]) {
       document.getElementById(name).value = next.getElementById(name).value;
@@ -50,6 +150,7 @@ function announce() {
 document.getElementById("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   const asked = new URLSearchParams(new FormData(event.target));
+  rememberQuestion();
   show(`/?${asked}`, true);
 });
 document.getElementById("profile").addEventListener("change", () => {
@@ -110,9 +211,11 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a");
   const plain = event.button === 0 && !(event.ctrlKey || event.metaKey || event.shiftKey || event.altKey);
   if (!link || !plain) return;
+  if (link.closest(".hits")) rememberQuestion();
   const action = link.matches(".twig") ? () => openBranch(link)
     : link.matches(".more") && link.closest(".tree") ? () => fillGap(link)
     : link.matches(".tabs a") ? () => show(link.getAttribute("href"), true)
+    : link.matches("a.citation") && !kept.get("editor") ? () => askEditor(link)
     : null;
   if (!action) return;
   event.preventDefault();
@@ -157,24 +260,65 @@ function fromHit(event) {
   event.preventDefault();
 }
 
+// What is copied: a citation, a link as notes write it, the text as it is shown
+
+async function copy(text, button) {
+  await navigator.clipboard.writeText(text);
+  say("Copied");
+  const label = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = label; }, 1500);
+}
+
+function addCopy(after, label, described, what) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "quiet copy";
+  button.textContent = label;
+  button.setAttribute("aria-label", described);
+  button.addEventListener("click", () => copy(what(), button));
+  after.after(button);
+  return button;
+}
+
 // Citations and preferences
+
+const preferences = document.getElementById("preferences");
+const editors = document.getElementById("editors");
+
+async function keepEditor(name) {
+  kept.set("editor", name);
+  const chosen = new URLSearchParams({ back: "/", theme: preferences.elements.theme.value, editor: name });
+  preferences.elements.editor.value = name;
+  await fetch("/preferences", { method: "POST", body: chosen, redirect: "manual" });
+  // The server makes the addresses that editors know.
+  const links = (within) => [...within.querySelectorAll("#page a.citation")];
+  const next = links(await fetched(location.pathname + location.search));
+  links(document).forEach((link, place) => { if (next[place]) link.href = next[place].href; });
+}
+
+function askEditor(link) {
+  editors.showModal();
+  editors.onclick = async (event) => {
+    const button = event.target.closest("button");
+    if (!button) return;
+    editors.close();
+    if (!button.value) return;
+    await keepEditor(button.value);
+    location.assign(link.href);
+  };
+}
 
 const rankOf = (item) => Number(item.querySelector(":scope > .row > .rank")?.lastChild.textContent);
 
 function prepare() {
   for (const link of document.querySelectorAll("#page .citation")) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "quiet copy";
-    button.textContent = "Copy";
-    button.setAttribute("aria-label", `Copy ${link.dataset.copy}`);
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(link.dataset.copy);
-      say("Copied");
-      button.textContent = "Copied";
-    });
-    link.after(button);
+    const text = link.closest("article")?.querySelector(".text");
+    const cited = addCopy(link, "Copy", `Copy ${link.dataset.copy}`, () => link.dataset.copy);
+    const linked = addCopy(cited, "[[ ]]", `Copy the link ${link.dataset.link}`, () => link.dataset.link);
+    if (text) addCopy(linked, "Text", `Copy the text of ${link.dataset.copy}`, () => textOf(text));
   }
+  showRecent();
   const tree = document.getElementById("documents");
   const lit = tree?.querySelector(".here") ?? [...(tree?.querySelectorAll(".lit") ?? [])].find((item) => rankOf(item) === 1);
   if (lit && lit.getBoundingClientRect().top > tree.getBoundingClientRect().bottom - 80) {
@@ -182,7 +326,22 @@ function prepare() {
   }
 }
 
-const preferences = document.getElementById("preferences");
+// As it is shown; what is folded has no `innerText`.
+function textOf(text) {
+  const folded = text.closest("details:not([open])");
+  if (folded) folded.open = true;
+  const shown = text.innerText;
+  if (folded) folded.open = false;
+  return shown.trim();
+}
+
 preferences.querySelector("button").hidden = true;
-preferences.addEventListener("change", () => preferences.requestSubmit());
+preferences.addEventListener("change", (event) => {
+  if (event.target.name === "editor") kept.set("editor", event.target.value);
+  preferences.requestSubmit();
+});
 prepare();
+const chosenEditor = kept.get("editor");
+const isKnown = [...preferences.elements.editor.options].some((option) => option.value === chosenEditor);
+// The cookie that the server reads may be gone before what this browser keeps.
+if (isKnown && chosenEditor !== preferences.elements.editor.value) keepEditor(chosenEditor);

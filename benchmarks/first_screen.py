@@ -1,0 +1,86 @@
+r"""Whether the first screen holds the answer when people type little, or mistype.
+
+    uv run python benchmarks/first_screen.py docs:docs larder:tests/eval_corpus/larder \
+        fastapi:../shared/eval/corpora/fastapi rustbook:../shared/eval/corpora/rustbook
+
+NAME:FOLDER for each set. `benchmarks/first_screen.jsonl` holds short topic questions and mistyped ones with the files
+that answer them; exact titles are drawn from the documents. Each is asked as it is, and with
+`--name-weight 0 --exact`, so that what names and mending do shows. docs/searching.md holds the table.
+"""
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from retriever import Retriever, open_retriever
+from retriever.lexical.names import spell_name
+
+TITLES = 120
+"""Drawn from each set, or as many as there are."""
+SETTINGS: dict[str, dict[str, Any]] = {"as it is": {}, "names and slips off": {"name_weight": 0.0, "exact": True}}
+QUESTIONS = Path(__file__).with_suffix(".jsonl")
+
+
+def read_questions(name: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """(kind, question, beginnings of right node ids) of a set."""
+    rows = map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines())
+    return [(row["kind"], row["question"], tuple(row["gold"])) for row in rows if row["set"] == name]
+
+
+def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Titles that one section alone bears; right is that section, or the one below it that holds its text."""
+    nodes = [node for node in retriever.nodes() if node.kind.value == "section"]
+    bearers = Counter(spell_name(node.title) for node in nodes)
+    unique = [node for node in nodes if spell_name(node.title) and bearers[spell_name(node.title)] == 1]
+    for node in Random(1).sample(unique, min(TITLES, len(unique))):
+        yield "title", node.title, (node.id,)
+
+
+def measure(name: str, folder: str, index: str) -> None:
+    """Prints a row for each kind of question and each setting."""
+    with open_retriever([folder], index) as retriever:
+        questions = [*read_questions(name), *draw_titles(retriever)]
+    for setting, values in SETTINGS.items():
+        with open_retriever([folder], index, settings={"top_k": 5, **values}) as retriever:
+            for kind in dict.fromkeys(kind for kind, _, _ in questions):
+                asked = [(question, gold) for own, question, gold in questions if own == kind]
+                print(f"| {name} | {kind} | {setting} | {score(retriever, asked)} |", flush=True)
+
+
+def score(retriever: Retriever, asked: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+    """How often a right section is first, and among five; of the hits, how many have no text."""
+    first = five = silent = shown = 0
+    for question, gold in asked:
+        hits = retriever.search(question).hits
+        right = [any(hit.node_id.startswith(begin) for begin in gold) for hit in hits]
+        first += right[:1] == [True]
+        five += any(right)
+        with retriever.view() as view:
+            view.tree.load_nodes(hit.node_id for hit in hits)
+            silent += sum(not view.tree.node(hit.node_id).has_text for hit in hits)
+        shown += len(hits)
+    return f"{len(asked)} | {first} | {five} | {silent} of {shown}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints the table."""
+    if not arguments:
+        raise SystemExit(__doc__)
+    print(
+        "| set | kind | setting | questions | first | among five | hits without text |\n|---|---|---|---|---|---|---|"
+    )
+    for argument in arguments:
+        name, _, folder = argument.partition(":")
+        with TemporaryDirectory() as index:
+            measure(name, folder, index)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

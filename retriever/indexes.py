@@ -1,0 +1,91 @@
+"""All indexes of this user: what each holds, and how one is deleted."""
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from retriever.errors import Command, UsageError
+from retriever.files import is_folder, measure_folder, writing_to
+from retriever.indexing.consent import forget_named
+from retriever.indexing.places import list_known, resolve_name
+from retriever.indexing.request import LAST_NAME, absolute, home_folder, is_own
+from retriever.store.database import FILE_NAME, is_index
+from retriever.store.locks import writer_lock
+
+# What an index's folder holds; where somebody chose the folder, nothing else in it is deleted.
+OWN_FILES = (FILE_NAME, f"{FILE_NAME}[-.]*", "snapshot-*", "writer.lock", "writer.pid")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedIndex:
+    """An index of this user."""
+
+    name: str
+    """For people, and for --index; no two have the same."""
+    path: str
+    """The index's folder."""
+    folders: tuple[str, ...]
+    """The indexed folders, absolute."""
+    missing: tuple[str, ...]
+    """Those of them that are not there: moved, deleted, or on a disk that is away."""
+    documents: int
+    size_bytes: int
+    updated: float
+    """When it was last brought up to date, in seconds since 1970."""
+    trouble: str = ""
+    """Why it cannot be read; empty when it can."""
+
+
+def list_indexes() -> tuple[ListedIndex, ...]:
+    """All indexes of this user, by name: those in the data folder, and those elsewhere whose folders were named."""
+    return tuple(
+        ListedIndex(
+            name=known.name,
+            path=str(known.path),
+            folders=known.folders,
+            missing=tuple(folder for folder in known.folders if not is_folder(folder)),
+            documents=known.documents,
+            size_bytes=measure_folder(known.path),
+            updated=max(map(_find_time, (known.path / FILE_NAME, *known.path.glob("snapshot-*/manifest.json")))),
+            trouble=known.trouble,
+        )
+        for known in list_known()
+    )
+
+
+def drop_index(name: str) -> Path:
+    """See `retriever.api.drop_index`."""
+    place = find_named(name)
+    with writer_lock(place, 0.0), writing_to(place):
+        forget_named(place)
+        if is_own(place):
+            shutil.rmtree(place)
+        else:
+            for path in [found for pattern in OWN_FILES for found in place.glob(pattern)]:
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+    with suppress(OSError):  # other files are in it
+        place.rmdir()
+    with suppress(OSError, UsageError):
+        last = home_folder() / LAST_NAME
+        if last.read_text(encoding="utf-8").strip() == place.name and is_own(place):
+            last.unlink()
+    return place
+
+
+def find_named(name: str) -> Path:
+    """The folder of the index of that name, or of just that folder of documents; UsageError when there is none."""
+    of_folder = [known.path for known in list_known() if known.folders == (str(absolute(name)),)]
+    place = of_folder[0] if len(of_folder) == 1 else resolve_name(name, is_asked=False)
+    if not is_index(place):
+        raise UsageError(f"there is no index {name!r}", hint=Command("indexes", "to see what there is, run"))
+    return place
+
+
+def _find_time(file: Path) -> float:
+    with suppress(OSError):
+        return file.stat().st_mtime
+    return 0.0

@@ -1,0 +1,220 @@
+"""Words as they are written in the documents, and the one that was probably meant by a word that is not among them.
+
+A slip of the hand is one edit away from the word (a letter added, dropped or changed, or two neighbours swapped: four
+fifths of all by Damerau, "A technique for computer detection and correction of spelling errors", CACM 1964), or two in
+a longer word. Of several such words the likelier slip is meant, then the word of more sections. A word that any section
+holds is never taken for a slip.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from retriever.errors import SnapshotError
+from retriever.files import writing_to
+from retriever.lexical.postings import (
+    Postings,
+    load_column,
+    load_postings,
+    merge_postings,
+    no_postings,
+    save_column,
+    save_postings,
+)
+from retriever.lexical.tokens import plain_words, remove_accents
+from retriever.query import Correction
+
+SHORTEST, LONGEST = 5, 40  # letters of a word that may be a slip; below that everything is near something
+SHORTEST_FORM = 4  # letters of what is left of a word without its ending
+TWO_EDITS_FROM = 8  # letters of a word that may be two edits away
+MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
+
+# What an edit of a kind weighs against a plain one: hands and ears make these more often.
+SWAPPED, DOUBLED, NEAR_KEY, SAME_SOUND, FIRST_LETTER = 0.7, 0.6, 0.8, 0.6, 1.4
+
+_TYPED = re.compile(r'"[^"]*"|[\w./#$@-]+')  # what stands in quotes, or a word with what belongs to it
+
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_SOUNDS = ("aeiouy", "ckqs", "sz", "gj", "fv", "td", "mn", "bp")
+
+
+class Spellings:
+    """The open vocabulary: read-only, safe to share between threads."""
+
+    def __init__(self, postings: Postings, letters: npt.NDArray[np.uint64]) -> None:
+        self._postings = postings
+        self._letters = letters
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map it into memory.
+
+        Raises:
+            SnapshotError: a file is missing or damaged.
+        """
+        postings = load_postings(folder)
+        letters = load_column(folder, "letters", np.uint64)
+        if len(letters) != len(postings.starts) - 1:
+            raise SnapshotError(f"{folder}: the vocabulary does not add up; index the documents again")
+        return cls(postings, letters.view(np.uint64))
+
+    def holds(self, word: str) -> bool:
+        """Whether a section holds the word (in lower case), with these accents or with others."""
+        return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
+
+    def nearest(self, word: str) -> str | None:
+        """The word of the documents that was probably meant by one that they do not hold; None where none is near.
+
+        Args:
+            word: in lower case, without accents.
+        """
+        if not (SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()):
+            return None
+        edits = 1 if len(word) < TWO_EDITS_FROM else 2
+        sizes = np.diff(self._postings.term_starts)
+        own = letters_of(word.encode())
+        # An edit changes at most two of the counted letters: few words are left to be compared one by one.
+        alike = (np.abs(sizes - len(word)) <= edits) & (np.bitwise_count(self._letters ^ own) <= 2 * edits)
+        best: tuple[float, int, str] | None = None
+        for number in np.flatnonzero(alike)[:MOST_COMPARED].tolist():
+            other = self._postings.term(number).decode()
+            cost = slip_cost(word, other, edits)
+            if cost is not None:
+                sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
+                found = (cost, -sections, other)
+                best = found if best is None else min(best, found)
+        return best[2] if best else None
+
+
+def build_spellings(folder: Path, texts: Mapping[int, str]) -> None:
+    """Make the vocabulary of these texts, by node key, in a new folder."""
+    _save(folder, merge_postings(no_postings(), (), _words(texts)))
+
+
+def patch_spellings(source: Path, target: Path, removed: Collection[int], added: Mapping[int, str]) -> None:
+    """Make a new vocabulary out of an older one; as building it from all texts.
+
+    Raises:
+        SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
+    """
+    _save(target, merge_postings(load_postings(source), removed, _words(added)))
+
+
+def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool]) -> tuple[str, tuple[Correction, ...]]:
+    """The question with its slips mended, and what was mended; all else in it stays as it is.
+
+    Args:
+        question: what stands in double quotes in it, is written in capitals inside a word, or holds a digit, is meant
+            as it is written.
+        spellings: of the documents.
+        is_word: whether a word in lower case is one of the language: who asks for a `padlock` means no `paddock`,
+            whatever the documents are about.
+    """
+    corrections = []
+    mended = question
+    for typed in reversed(list(_TYPED.finditer(question))):
+        wrote, lower = typed[0], typed[0].lower()
+        if not wrote.isalpha() or any(sign.isupper() for sign in wrote[1:]):
+            continue
+        plain = remove_accents(lower)
+        if len(plain) < SHORTEST or spellings.holds(lower):
+            continue
+        if any(spellings.holds(form) or is_word(form) for form in find_forms(plain)):
+            continue
+        if meant := spellings.nearest(plain):
+            mended = mended[: typed.start()] + meant + mended[typed.end() :]
+            corrections.append(Correction(wrote, meant))
+    return mended, tuple(reversed(corrections))
+
+
+_PREFIXES = ("re", "un", "pre", "non", "sub", "over", "mis", "dis", "auto", "multi", "hard")
+_ENDINGS = re.compile(
+    "(s|es|d|ed|r|ers?|ors?|n|en|y|ly|ings?|able|ible|ments?|ations?|ions?|ness|less|ful|ish|i[sz](e|ed|ing)|ic|al|nt)$"
+)
+
+
+def find_forms(word: str) -> set[str]:
+    """The word, its plural, and what is left of it without a prefix or ending, dropped and doubled letters mended."""
+    found = {word, word + "s"}
+    for whole in (word, *(word.removeprefix(prefix) for prefix in _PREFIXES if word.startswith(prefix))):
+        for length in range(SHORTEST_FORM - 1, len(whole) + 1):
+            if length == len(whole) or _ENDINGS.fullmatch(whole, length):
+                stem = whole[:length]
+                found |= {stem, stem + "e"} | ({stem[:-1]} if stem[-1:] == stem[-2:-1] else set())
+    return {form for form in found if len(form) >= SHORTEST_FORM}
+
+
+def slip_cost(wrote: str, meant: str, most: int) -> float | None:
+    """What it takes to make `meant` of `wrote`, less for what hands and ears do often; None beyond `most` edits.
+
+    Optimal string alignment with weights: an edit counts as one against `most`, whatever it weighs.
+    """
+    if abs(len(wrote) - len(meant)) > most:
+        return None
+    far = (most + 1, float("inf"))
+    before: list[tuple[int, float]] = []
+    row = [(place, float(place)) for place in range(len(meant) + 1)]
+    for at, letter in enumerate(wrote, start=1):
+        above, row, before_above = row, [(at, float(at))], before
+        for to, there in enumerate(meant, start=1):
+            if letter == there:
+                best = above[to - 1]
+            else:
+                dropped = DOUBLED if at > 1 and wrote[at - 2] == letter else 1.0
+                added = DOUBLED if to > 1 and meant[to - 2] == there else 1.0
+                best = min(
+                    _plus(above[to - 1], _change_cost(letter, there)),
+                    _plus(above[to], dropped),
+                    _plus(row[-1], added),
+                )
+                if at > 1 and to > 1 and letter == meant[to - 2] and wrote[at - 2] == there:
+                    best = min(best, _plus(before_above[to - 2], SWAPPED))
+            row.append(best)
+        if min(row)[0] > most:
+            return None
+        before = above
+    edits, cost = min(row[-1], far)
+    return None if edits > most else cost * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
+
+
+def _plus(so_far: tuple[int, float], cost: float) -> tuple[int, float]:
+    return so_far[0] + 1, so_far[1] + cost
+
+
+def _change_cost(one: str, other: str) -> float:
+    if any(one in sounds and other in sounds for sounds in _SOUNDS):
+        return SAME_SOUND
+    for place, row in enumerate(_ROWS):
+        if one in row:
+            near = {row[max(0, row.index(one) - 1) : row.index(one) + 2]} | {
+                other_row[max(0, row.index(one) - 1) : row.index(one) + 2]
+                for other_row in (*_ROWS[max(0, place - 1) : place], *_ROWS[place + 1 : place + 2])
+            }
+            return NEAR_KEY if any(other in keys for keys in near) else 1.0
+    return 1.0
+
+
+def letters_of(word: bytes) -> np.uint64:
+    """Two bits for each letter a to z: that the word has it, and that it has it twice; other letters have none."""
+    bits = 0
+    for letter in word:
+        place = 2 * (letter - 97)
+        if 0 <= place < 52:
+            bits |= 2 << place if bits >> place & 1 else 1 << place
+    return np.uint64(bits)
+
+
+def _words(texts: Mapping[int, str]) -> dict[int, Sequence[str]]:
+    return {key: sorted(set(plain_words(text))) for key, text in texts.items()}
+
+
+def _save(folder: Path, postings: Postings) -> None:
+    with writing_to(folder):
+        folder.mkdir(parents=True)
+    save_postings(postings, folder)
+    letters = np.fromiter(map(letters_of, postings.terms()), np.uint64)
+    save_column(folder, "letters", letters)

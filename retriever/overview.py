@@ -1,0 +1,246 @@
+"""What an index is about, in a few lines: its folders, what their index pages say of them, and its best known titles.
+
+Agents are told this before they ask, and a person sees it on the page without a question. It is read from index.sqlite
+alone, so that nothing else has to be opened for it. Titles and lines come from documents: they are quoted, cut and
+sanitized, and shown only of folders that this user has named for the index.
+"""
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from retriever.display.phrases import pluralize
+from retriever.display.sanitize import code
+from retriever.store import reading
+from retriever.text import cut
+
+# The page that stands for its folder, by its name in lower case; the likeliest first.
+INDEX_PAGES = ("index", "readme", "_index", "home", "about")
+MAX_BELOW = 8  # folders that are named in an indexed folder
+MAX_TITLES = 12
+LINE_CHARS = 140
+TITLE_CHARS = 60
+MAX_BOILERPLATE = 0.5  # of a document whose title says something: more is a list of links, or a log
+
+OVERVIEW_BEGINS = "Indexed:"
+QUOTED = "What stands in code spans is quoted from the documents."
+
+
+@dataclass(frozen=True, slots=True)
+class FolderOverview:
+    """A folder with documents."""
+
+    node_id: str
+    name: str
+    """Of an indexed folder its own name, else its path in that, with a slash at its end."""
+    documents: int
+    sections: int
+    about: str
+    """What its index page says first; empty without one."""
+    below: tuple["FolderOverview", ...] = ()
+    """The folders in it with the most documents, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What an index is about."""
+
+    documents: int
+    sections: int
+    folders: tuple[FolderOverview, ...]
+    """The indexed folders."""
+    titles: tuple[str, ...]
+    """Of the documents that most others link to, then of those nearest to the top."""
+
+
+@dataclass(slots=True)
+class _Document:
+    key: int
+    path: str
+    title: str
+    boilerplate: float
+    sections: int
+    linked: int
+
+
+def read_overview(connection: sqlite3.Connection, named: Collection[str] | None = None) -> Overview:
+    """What is in an index.
+
+    Args:
+        connection: in a snapshot.
+        named: the folders, absolute, whose documents may speak for themselves; None for all.
+    """
+    folders, titled = [], list[_Document]()
+    for folder in reading.folders(connection):
+        documents = _read_documents(connection, folder.key)
+        speaks = named is None or folder.path in named
+        titled += documents if speaks else []
+        by_top: dict[str, list[_Document]] = {}
+        for document in documents:
+            top, sign, _ = document.path.partition("/")
+            if sign:
+                by_top.setdefault(f"{top}/", []).append(document)
+        largest = sorted(by_top, key=lambda path: (-len(by_top[path]), path))[:MAX_BELOW]
+        below = (
+            _describe(connection, f"{folder.prefix}{path}", path, path, by_top[path], speaks=speaks)
+            for path in sorted(largest)
+        )
+        name = PurePath(folder.path).name or "/"
+        whole = _describe(connection, f"{folder.prefix}/", name, "", documents, speaks=speaks, below=below)
+        folders.append(whole)
+    counts = reading.counts(connection)
+    return Overview(counts.documents, counts.sections, tuple(folders), tuple(_best_titles(titled)))
+
+
+def _describe(
+    connection: sqlite3.Connection,
+    node_id: str,
+    name: str,
+    path: str,
+    documents: list[_Document],
+    *,
+    speaks: bool,
+    below: Iterable[FolderOverview] = (),
+) -> FolderOverview:
+    sections = sum(document.sections for document in documents)
+    about = _read_about(connection, path, documents) if speaks else ""
+    return FolderOverview(node_id, name, len(documents), sections, about, tuple(below))
+
+
+def _read_documents(connection: sqlite3.Connection, folder_key: int) -> list[_Document]:
+    rows = connection.execute(
+        "SELECT document_key, path, documents.title, boilerplate, count(first_line) FROM documents"
+        " LEFT JOIN nodes USING (document_key) WHERE folder_key = ? GROUP BY document_key ORDER BY path",
+        (folder_key,),
+    ).fetchall()
+    linked = dict(
+        connection.execute(
+            "SELECT target.document_key, count(DISTINCT source.document_key) FROM links"
+            " JOIN nodes AS source ON source.node_key = source_key JOIN nodes AS target ON target.node_id = target_id"
+            " WHERE target.document_key <> source.document_key GROUP BY target.document_key"
+        ).fetchall()
+    )
+    return [
+        _Document(key, path, title, boilerplate, sections, linked.get(key, 0))
+        for key, path, title, boilerplate, sections in rows
+    ]
+
+
+def _read_about(connection: sqlite3.Connection, path: str, documents: list[_Document]) -> str:
+    """What the index page of a folder says first."""
+    pages = {
+        stem: document.key
+        for document in reversed(documents)
+        if (stem := _stem(document.path.removeprefix(path))) in INDEX_PAGES
+    }
+    key = next((pages[name] for name in INDEX_PAGES if name in pages), None)
+    if key is None:
+        return ""
+    row = connection.execute(
+        "SELECT summary FROM nodes WHERE document_key = ? AND summary NOT IN ('', title) ORDER BY node_key LIMIT 1",
+        (key,),
+    ).fetchone()
+    return cut(row[0], LINE_CHARS) if row else ""
+
+
+def _stem(path: str) -> str:
+    """The name of a file without its ending, in lower case; empty for one that is deeper."""
+    return "" if "/" in path else path.rpartition(".")[0].casefold()
+
+
+def _best_titles(documents: list[_Document]) -> Iterator[str]:
+    seen: set[str] = set()
+    for document in sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
+        title = " ".join(document.title.split())
+        is_page = _stem(document.path.rpartition("/")[2]) in INDEX_PAGES
+        if title and not is_page and document.boilerplate <= MAX_BOILERPLATE and title.casefold() not in seen:
+            seen.add(title.casefold())
+            yield cut(title, TITLE_CHARS)
+        if len(seen) == MAX_TITLES:
+            return
+
+
+def write_overview(overview: Overview, about: str = "", max_chars: int = 2000) -> str:
+    """The overview as lines of Markdown for a language model; whole lines, at most about `max_chars` characters.
+
+    Args:
+        overview: of an index.
+        about: what the user says of it, before everything else.
+        max_chars: how long it may be.
+    """
+    held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
+    lines = [f"{OVERVIEW_BEGINS} {held}. {QUOTED}"]
+    lines += [cut(f"About them: {' '.join(about.split())}", max_chars // 2)] if about.strip() else []
+    for folder in overview.folders:
+        lines.append(f"- {_folder_line(folder)}")
+        lines += [f"  - {_folder_line(inner)}" for inner in folder.below]
+    if overview.titles:
+        lines.append(f"Titles: {', '.join(map(code, overview.titles))}")
+    kept, length = list[str](), 0
+    for line in lines:
+        length += len(line) + 1
+        if length <= max_chars or not kept:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _folder_line(folder: FolderOverview) -> str:
+    about = f": {code(folder.about)}" if folder.about else ""
+    return f"{code(cut(folder.name, LINE_CHARS))} ({pluralize(folder.documents, 'file')}){about}"
+
+
+# Questions that the documents themselves suggest.
+
+MAX_EXAMPLES = 6
+EXAMPLE_DOCUMENTS = 40  # the best of them are looked through
+MIN_EXAMPLE_CHARS = 120  # of a section's text: a shorter one answers little
+MAX_EXAMPLE_CHARS = 70
+_ASKS = re.compile(r"(?:how|why|when|where|what|which|who)\b", re.IGNORECASE)
+_UNCLEAR = re.compile(r"\b(?:it|its|this|that|these|those|they|here|there|else)\b", re.IGNORECASE)  # out of its place
+_DEFINES = "(?:the |an? )?{title} (is|are|means)\\b"
+
+
+def suggest_questions(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Questions that sections answer, made of titles and first sentences: at most one of each document.
+
+    A title that is a question is one, and so is `How to install`; a section that begins "A snapshot is ..." answers
+    what that is. Where that gives too few, documents' titles stand as they are: they are asked in any language.
+    """
+    documents = [
+        document for folder in reading.folders(connection) for document in _read_documents(connection, folder.key)
+    ]
+    best = sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path))[:EXAMPLE_DOCUMENTS]
+    questions: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for document in best:
+        rows = connection.execute(
+            "SELECT title, summary, length(text) FROM nodes WHERE document_key = ? AND first_line IS NOT NULL"
+            " ORDER BY node_key LIMIT 50",
+            (document.key,),
+        )
+        made = next(
+            filter(None, (_make_question(title, said) for title, said, n in rows if n >= MIN_EXAMPLE_CHARS)), ""
+        )
+        if made:
+            questions.setdefault(made.casefold(), made)
+        title = " ".join(document.title.split())
+        is_page = _stem(document.path.rpartition("/")[2]) in INDEX_PAGES
+        if not made and not is_page and 4 <= len(title) <= MAX_EXAMPLE_CHARS and document.sections:
+            plain.setdefault(title.casefold(), title)
+    return tuple([*questions.values(), *plain.values()][:MAX_EXAMPLES])
+
+
+def _make_question(title: str, summary: str) -> str:
+    title = " ".join(title.split()).rstrip(":")
+    if not 4 <= len(title) <= MAX_EXAMPLE_CHARS or _UNCLEAR.search(title):
+        return ""
+    if title.endswith(("?", "\uff1f")):
+        return title
+    if _ASKS.match(title) and title.count(" ") > 1:
+        return f"{title[0].lower()}{title[1:]}"
+    if found := re.match(_DEFINES.format(title=re.escape(title)), summary, re.IGNORECASE):
+        verb = "does" if found[1].lower() == "means" else found[1].lower()
+        return f"what {verb} {title}{' mean' if verb == 'does' else ''}?"
+    return ""

@@ -1,0 +1,210 @@
+"""What a reference names: one look-up for the command line, MCP, the page and the library.
+
+Exact forms come first: a node id (`guide.md#guide/install`), its short form (`guide.md#install`), a path of a file or a
+folder as the index or the current folder sees it. Only where these name nothing, what people type is looked for: a
+file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them, a title, a title with a slip in it.
+"""
+
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Callable, Container, Iterator, Sequence
+
+from pageindex.files import DOCUMENT_SUFFIXES
+from retriever.errors import UnknownReferenceError, UsageError
+from retriever.indexing.request import locate_path
+from retriever.store import reading
+from retriever.store.reading import DocumentName, SectionName
+
+MAX_NAMED = 8  # sections that a reference may mean; more are not listed
+MAX_NEAR = 3  # that are asked about where it means none
+MAX_NAME_CHARS = 300  # nobody types a longer name
+# How alike (difflib) a title is that is read in place of the one that was typed, and one that is asked about; of the
+# shortest title that may hold a slip, the characters.
+SLIP, NEAR, SHORTEST_SLIP = 0.85, 0.6, 5
+
+
+def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
+    """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
+    if not _is_name(reference):
+        return
+    yield reference
+    folders = reading.folders(connection)
+    path, sign, slugs = reference.partition("#")
+    for folder, inside in locate_path(folders, path):
+        yield folder.prefix + inside + sign + slugs
+    for folder in folders:
+        yield folder.prefix + reference
+
+
+def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[int, str]:
+    """The document (its key) and the id of the file or section that a reference names.
+
+    Raises:
+        UnknownReferenceError: there is no such file or section; it says which are called nearly so.
+        UsageError: there are several.
+    """
+    if found := find_exactly(connection, reference):
+        return found
+    if not _is_name(reference) or reference.endswith("/"):  # a folder is no document
+        raise UnknownReferenceError(reference)
+    return Names(connection).find(reference)
+
+
+def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
+    """The id of the node of a tree that a reference names: a file, a section, or a folder.
+
+    Raises:
+        UnknownReferenceError: there is no such node.
+        UsageError: there are several.
+    """
+    for node_id in possible_ids(connection, reference):
+        for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
+            if known in tree:
+                return known
+    _, node_id = find_in_documents(connection, reference)
+    if node_id not in tree:
+        raise UnknownReferenceError(reference)
+    return node_id
+
+
+def _is_name(reference: str) -> bool:
+    """Whether anything in an index may be called so."""
+    return bool(reference.strip()) and not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference)
+
+
+def find_exactly(connection: sqlite3.Connection, reference: str) -> tuple[int, str] | None:
+    """By id or path, or by a path and the slug of a heading."""
+    for node_id in possible_ids(connection, reference):
+        key = reading.document_of_node(connection, node_id)
+        if key is not None:
+            return key, node_id
+    path, sign, slug = reference.rpartition("#")
+    known = find_exactly(connection, path) if sign and slug else None
+    if known is None:
+        return None
+    nodes = [stored.node for stored in reading.nodes_of_documents(connection, [known[0]])]
+    found = [node.id for node in nodes if node.id.endswith(f"/{slug}") or (slug == node.anchor and node.span)]
+    return (known[0], only(reference, found)) if found else None
+
+
+def only(reference: str, found: Sequence[str]) -> str:
+    """The one that was found.
+
+    Raises:
+        UsageError: there are several.
+    """
+    if len(found) > 1:
+        more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+        raise UsageError(f"{reference!r} may be any of {', '.join(found[:MAX_NAMED])}{more}")
+    return found[0]
+
+
+class Names:
+    """What the documents of an index and their sections are called; read when a reference is no id and no path."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._documents = reading.document_names(connection)
+
+    def find(self, reference: str) -> tuple[int, str]:
+        """The document (its key) and the id of the file or section that a reference names as people do.
+
+        Raises:
+            UnknownReferenceError: none is called so; it says which are called nearly so.
+            UsageError: there are several.
+        """
+        from difflib import get_close_matches  # here and below: what an exact reference, and a question, need not load
+
+        from pageindex.markdown import WIKILINK
+
+        wikilink = WIKILINK.fullmatch(reference.strip())
+        name, sign, heading = (wikilink[1] if wikilink else reference).strip().partition("#")
+        documents = self._find_documents(name)
+        if wikilink:
+            documents = documents[:1]  # Obsidian takes the one with the shortest path
+        if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
+            sections = [section for document in documents for section in self._sections(document.key)]
+            found = match_heading(heading, sections)
+            if not found:
+                titles = {fold(section.title): section.node_id for section in sections}
+                near = get_close_matches(fold(heading.rpartition("#")[2]), titles, MAX_NEAR, NEAR)
+                raise UnknownReferenceError(reference, [titles[title] for title in near])
+        elif documents:
+            found = [(document.key, document.node_id) for document in documents]
+        else:
+            found = self._find_title(reference, heading if sign and not name.strip() else name, is_path=bool(sign))
+        node_id = only(reference, [node_id for _, node_id in found])
+        return found[0][0], node_id
+
+    def _find_documents(self, name: str) -> list[DocumentName]:
+        """Those of that path or the end of one, with or without its ending; else by an alias; else by their title."""
+        wanted = fold(name.strip().removeprefix("./"))
+        if not wanted:
+            return []
+        ways: tuple[Callable[[DocumentName], bool], ...] = (
+            lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
+            lambda document: f"/{fold(without_ending(document.path))}".endswith(f"/{wanted}"),
+            lambda document: wanted in map(fold, document.aliases),
+            lambda document: fold(document.title) == wanted,
+        )
+        found = (list(filter(way, self._documents)) for way in ways)
+        return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
+
+    def _sections(self, document_key: int | None = None) -> list[SectionName]:
+        return reading.section_names(self._connection, document_key)
+
+    def _find_title(self, reference: str, title: str, *, is_path: bool) -> list[tuple[int, str]]:
+        """The sections of a title, or what has the one title that it is a slip of.
+
+        Raises:
+            UnknownReferenceError: there is none.
+        """
+        from difflib import get_close_matches
+
+        wanted, sections = fold(title), self._sections()
+        named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
+        if named and wanted:
+            return named
+        names: dict[str, list[tuple[int, str]]] = {}
+        for section in sections:
+            names.setdefault(fold(section.title), []).append((section.key, section.node_id))
+        for document in self._documents:  # a file has the title of its first section, and stands for it
+            for name in (document.title, *document.aliases, without_ending(document.path).rpartition("/")[2]):
+                names[fold(name)] = [(document.key, document.node_id)]
+        for document in self._documents:
+            names.setdefault(fold(document.path), [(document.key, document.node_id)])
+            names.setdefault(fold(document.path.rpartition("/")[2]), [(document.key, document.node_id)])
+        near = get_close_matches(wanted, names, MAX_NEAR, NEAR) if len(wanted) <= MAX_NAME_CHARS else []
+        slips = get_close_matches(wanted, near, MAX_NEAR, SLIP) if len(wanted) >= SHORTEST_SLIP else []
+        # Who writes a path means that path, and is asked.
+        meant = list(dict.fromkeys(target for slip in slips for target in names[slip]))
+        if len(meant) == 1 and not is_path and not re.search(r"[/:\\]|\.\w+$", title):
+            return meant
+        ids = dict.fromkeys(node_id for name in near for _, node_id in names[name][:MAX_NEAR])
+        raise UnknownReferenceError(reference, list(ids)[:MAX_NEAR])
+
+
+def match_heading(heading: str, sections: Sequence[SectionName]) -> list[tuple[int, str]]:
+    """The sections of a heading as Obsidian writes it, `Heading` or `Heading#Deeper`: by its anchor, else its title."""
+    from pageindex.outline import github_slug
+
+    above, _, deepest = heading.strip().rpartition("#")
+    slug, wanted = github_slug(deepest.strip()), fold(deepest)
+    found = [section for section in sections if fold(section.title) == wanted]
+    found = found or [section for section in sections if section.anchor in (deepest, slug) and section.anchor]
+    for title in filter(None, above.split("#")):
+        narrower = [section for section in found if fold(title) in map(fold, section.breadcrumb)]
+        found = narrower or found
+    return [(section.key, section.node_id) for section in found]
+
+
+def fold(name: str) -> str:
+    """A name without case, accents and repeated blanks."""
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(sign))
+    return " ".join(plain.split())
+
+
+def without_ending(path: str) -> str:
+    """The path without a document's ending."""
+    return next((path[: -len(ending)] for ending in DOCUMENT_SUFFIXES if path.lower().endswith(ending)), path)

@@ -1,0 +1,71 @@
+"""Known items: the sections that are called what was asked, and those that hold an identifier letter by letter.
+
+Who types a title, a file name or a flag wants that, and not what resembles it. How sure a name is depends on how many
+sections bear it: `Installation` stands above forty of them, `Splatting` above one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+
+from retriever.lexical.names import spell_name
+from retriever.searching.open_index import View
+from retriever.store import reading
+from retriever.types import Ranked, Ranking, Source
+
+MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
+MOST_READ = 60  # sections of the keyword search that are looked through for an identifier
+
+
+@dataclass(frozen=True, slots=True)
+class NameSettings:
+    """A field of a profile, by its name there."""
+
+    name_weight: float
+
+
+def rank_names(view: View, question: str, found: Sequence[Ranked], settings: NameSettings) -> Ranking | None:
+    """The sections that the question names; None where it names none, or names are switched off.
+
+    Args:
+        view: the index.
+        question: as it is searched for.
+        found: by keywords, best first: where an identifier is looked for.
+        settings: what the ranking weighs.
+    """
+    if not settings.name_weight:
+        return None
+    name = spell_name(question)
+    ids = [node_id for node_id, _ in reading.nodes_named(view.connection, name, 10 * MOST_NAMESAKES)]
+    named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
+    if not name or len(named) > MOST_NAMESAKES:
+        named = {}
+    share = 1 / max(1, len(named))
+    items = [Ranked(node_id, share, share) for node_id in named]
+    if is_identifier(question):
+        texts = reading.texts_of_nodes(view.connection, [item.node_id for item in found[:MOST_READ]])
+        holding = [item for item in found[:MOST_READ] if holds_identifier(texts.get(item.node_id, ""), question)]
+        items += [Ranked(item.node_id, 0.5, 0.5) for item in holding if item.node_id not in named]
+    if not items:
+        return None
+    return Ranking(Source.NAME, "share of the name", settings.name_weight, tuple(items))
+
+
+def is_identifier(question: str) -> bool:
+    """Whether it is one word as programs have them: a flag, a path, a call, a name in mixed case or with digits."""
+    word = question.strip("`'\" ")
+    if not word or any(sign.isspace() for sign in word):
+        return False
+    return not word.isalpha() or any(sign.isupper() for sign in word[1:])
+
+
+def holds_identifier(text: str, question: str) -> bool:
+    """Whether the text has it letter by letter, and not as a part of a longer word; case does not matter."""
+    word, text = question.strip("`'\"() ").lower(), text.lower()
+    place = text.find(word)
+    while place >= 0:
+        before, after = text[max(0, place - 1) : place], text[place + len(word) : place + len(word) + 1]
+        if not (before.isalnum() and word[:1].isalnum()) and not (after.isalnum() and word[-1:].isalnum()):
+            return True
+        place = text.find(word, place + 1)
+    return False

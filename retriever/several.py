@@ -1,0 +1,187 @@
+"""One question to several indexes, and what they find as one list."""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from pageindex.node import Span
+from retriever.errors import IndexLockedError, IndexUnusableError, RetrieverError, UsageError
+from retriever.files import Closing
+from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Trace
+
+if TYPE_CHECKING:
+    from retriever.context.gather import AnswerInContext
+    from retriever.context.sections import Section
+    from retriever.query import Expansion, Scope
+    from retriever.retriever import Retriever
+
+# Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
+# From 0 to 10 it is the same, with 60 an index that is a little surer keeps the others out (benchmarks/several.py).
+RANK_CONSTANT = 10
+VERDICT_ORDER = ("answered", "weak", "none")
+
+
+class SeveralRetrievers(Closing):
+    """Asks several indexes; `search` is as that of a `Retriever`.
+
+    Args:
+        retrievers: open, by the names of their indexes; closed with this object.
+        failed: indexes that could not be opened, and why.
+    """
+
+    def __init__(self, retrievers: "Mapping[str, Retriever]", failed: Mapping[str, RetrieverError]) -> None:
+        if not retrievers:
+            raise next(iter(failed.values()), UsageError("there is no index to ask"))
+        self._retrievers = dict(retrievers)
+        self._failed = dict(failed)
+
+    def search(
+        self,
+        question: str,
+        expansion: "Expansion | None" = None,
+        *,
+        recent_context: str = "",
+        focus: Sequence[str] = (),
+        scope: "Scope | None" = None,
+    ) -> Answer:
+        """The sections of all indexes that answer the question, best first; an index that cannot answer is named.
+
+        Raises:
+            QuestionError: the question is empty.
+            UsageError: no index has what the scope names.
+            IndexUnusableError: none of the indexes can be used.
+        """
+        answers: dict[str, Answer] = {}
+        failed: dict[str, RetrieverError] = dict(self._failed)
+        for name, retriever in self._retrievers.items():
+            try:
+                answers[name] = retriever.search(
+                    question, expansion, recent_context=recent_context, focus=focus, scope=scope
+                )
+            except (IndexUnusableError, UsageError) as error:  # of a scope, another index may have the folder
+                failed[name] = error
+        if not answers:
+            raise next(iter(failed.values()))
+        trouble = tuple(Degradation(StageName.INDEX, f"{name}: not asked: {error}") for name, error in failed.items())
+        top_k = max(retriever.profile.top_k for retriever in self._retrievers.values())
+        return fuse_answers(answers, top_k, trouble)
+
+    def context(
+        self,
+        question: str,
+        max_tokens: int | None = None,
+        expansion: "Expansion | None" = None,
+        *,
+        recent_context: str = "",
+        focus: Sequence[str] = (),
+        scope: "Scope | None" = None,
+    ) -> "AnswerInContext":
+        """As `Retriever.context`, of what `search` finds; node ids begin with the name of their index and a colon.
+
+        Raises:
+            UsageError: `max_tokens` has no room for any section.
+            IndexLockedError: an index changed between the search and the reading of its texts.
+            RetrieverError: as `search`.
+        """
+        from retriever.context.budget import build_context, load_token_counter
+        from retriever.context.gather import AnswerInContext, gather_sections
+
+        answer = self.search(question, expansion, recent_context=recent_context, focus=focus, scope=scope)
+        snapshots = {state.path: state.snapshot for state in answer.indexes}
+        sections: list[Section] = []
+        for name, retriever in self._retrievers.items():
+            hits = tuple(hit for hit in answer.hits if hit.index == name)
+            with retriever.view() as view:
+                if hits and view.number != snapshots[str(retriever.path)]:
+                    raise IndexLockedError(f"{name} changed while it was read; try again when indexing has finished")
+                for section in gather_sections(view, replace(answer, hits=hits), retriever.access):
+                    node_id, heading_id = f"{name}:{section.node_id}", f"{name}:{section.heading_id}"
+                    sections.append(replace(section, node_id=node_id, heading_id=heading_id))
+        sections.sort(key=lambda section: section.rank or math.inf)  # then those that complete a family
+        most = max_tokens or max(retriever.profile.context_tokens for retriever in self._retrievers.values())
+        return AnswerInContext(answer, build_context(sections, answer.verdict, most, load_token_counter()))
+
+    def close(self) -> None:
+        """Closes all retrievers."""
+        with ExitStack() as stack:
+            for retriever in self._retrievers.values():
+                stack.callback(retriever.close)
+
+
+def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degradation, ...] = ()) -> Answer:
+    """The answers of several indexes to one question as one answer, by reciprocal rank. Pure.
+
+    An index weighs as much as it is sure of its answer: where all weigh the same, each second hit comes from an index
+    that knows nothing of the question. Scores are not compared, as they depend on the index's words and model.
+
+    Args:
+        answers: by the names of their indexes; at least one.
+        top_k: how many hits the answer has.
+        trouble: of indexes that could not be asked.
+
+    Returns:
+        The hits of all, each with the name of its index; the best verdict of them, and the confidence of that.
+    """
+    best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
+    found = [
+        (answer.confidence / (RANK_CONSTANT + hit.rank), name, hit)
+        for name, answer in answers.items()
+        for hit in answer.hits
+    ]
+    found.sort(key=lambda item: (-item[0], item[1], item[2].rank))
+    once: dict[tuple[str, Span], tuple[float, str, Hit]] = {}
+    for item in found:  # one index may hold a folder inside the folder of another
+        once.setdefault((f"{item[2].folder}/{item[2].file}", item[2].span), item)
+    hits = tuple(
+        replace(hit, rank=rank, index=name, score=score, scale="several")
+        for rank, (score, name, hit) in enumerate(list(once.values())[:top_k], start=1)
+    )
+    states = tuple(answer.index for answer in answers.values())
+    scopes = [answer.scope for answer in answers.values() if answer.scope is not None]
+    traces = [answer.trace for answer in answers.values()]
+    return replace(
+        best,
+        hits=hits,
+        matched_words=tuple(dict.fromkeys(chain.from_iterable(answer.matched_words for answer in answers.values()))),
+        corrections=tuple(dict.fromkeys(chain.from_iterable(answer.corrections for answer in answers.values()))),
+        index=sum_states(states),
+        scope=replace(
+            scopes[0],
+            sections=sum(scope.sections for scope in scopes),
+            documents=sum(scope.documents for scope in scopes),
+        )
+        if scopes
+        else None,
+        notes=tuple(dict.fromkeys(chain.from_iterable(answer.notes for answer in answers.values()))),
+        indexes=states,
+        degraded=tuple(
+            replace(item, reason=f"{name}: {item.reason}")
+            for name, answer in answers.items()
+            for item in answer.degraded
+        )
+        + trouble,
+        trace=Trace(
+            stages=tuple(chain.from_iterable(trace.stages for trace in traces)),
+            rankings=tuple(chain.from_iterable(trace.rankings for trace in traces)),
+            signals=best.trace.signals,
+        ),
+    )
+
+
+def sum_states(states: Sequence[IndexState]) -> IndexState:
+    """What was searched in all, without a path or a snapshot of its own."""
+    return IndexState(
+        path="",
+        folders=tuple(dict.fromkeys(chain.from_iterable(state.folders for state in states))),
+        snapshot=0,
+        documents=sum(state.documents for state in states),
+        sections=sum(state.sections for state in states),
+        chunks=sum(state.chunks for state in states),
+        refreshed_files=sum(state.refreshed_files for state in states),
+        stale_files=sum(state.stale_files for state in states),
+        skipped_files=sum(state.skipped_files for state in states),
+        unchecked_folders=sum(state.unchecked_folders for state in states),
+    )

@@ -1,0 +1,147 @@
+"""The sections that are nearest in meaning to a section or a file: no question, and no model but that of the index.
+
+What a section says is the mean of its chunks' vectors; how similar two are, the cosine of their means. Candidates are
+the sections of the nearest chunks: a section whose mean is near has a chunk that is about as near.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Literal
+
+from pageindex.node import NodeKind
+from retriever.errors import Command, UsageError
+from retriever.indexing.consent import FolderAccess
+from retriever.references import find_in_documents
+from retriever.searching.citations import open_anchors
+from retriever.searching.open_index import View
+from retriever.searching.sources import find_nearest_chunks
+from retriever.store import reading, text_vectors
+from retriever.text import cut
+from retriever.types import SimilarSection, SimilarSections
+
+if TYPE_CHECKING:
+    from retriever.types import FloatMatrix
+
+DEFAULT_COUNT = 10
+FIRST_CHUNKS = 200  # that are looked at; ten times as many, then all, where most of them are the file's own
+SUMMARY_CHARS = 200
+
+
+def find_similar(
+    view: View,
+    reference: str,
+    access: FolderAccess,
+    count: int = DEFAULT_COUNT,
+    *,
+    same_file: bool = False,
+    how: Literal["auto", "exact", "chroma"] = "auto",
+) -> SimilarSections:
+    """The sections that are nearest in meaning to the section (with all below it) or file that a reference names.
+
+    Args:
+        view: the index.
+        reference: a node id or a path.
+        access: which of the folders may be looked at, and which of their files are documents.
+        count: how many at most.
+        same_file: whether other sections of the same file count, which are marked.
+        how: as `vector_search` of the profile.
+
+    Raises:
+        UsageError: there is no such section or file, it has no text, or the index has no vectors.
+        SnapshotError: the vectors are not those of the index.
+    """
+    key, node_id = find_in_documents(view.connection, reference)
+    tree = view.tree
+    tree.load([key])
+    asked = tree.node(node_id)
+    own = [node_id, *_below(view, node_id)]
+    if not view.fingerprint:
+        raise UsageError(
+            "this index has no vectors, so nothing can be said of what is similar", hint=Command("index FOLDER")
+        )
+    _, _, matrix = text_vectors.vectors_of_nodes(view.connection, view.fingerprint, own)
+    if not len(matrix):
+        raise UsageError(f"{node_id!r} has no text that was embedded")
+    mean = _mean(matrix)
+    nodes = _near_nodes(view, mean, (set(own), "" if same_file else key), count, how)
+    scores = _score(view, mean, nodes)
+    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    tree.load_nodes(scores)
+    best = [item for item in ordered if tree.node(item[0]).has_text][:count]
+    keys = {found: tree.document_key(found) for found, _ in best}
+    anchors = open_anchors(view.connection, set(keys.values()), access)
+    sections = []
+    for rank, (found, similarity) in enumerate(best, start=1):
+        node = tree.node(found)
+        assert node.span is not None, "only nodes with lines have chunks"
+        anchor = anchors.anchor(keys[found], node.span, node.text)
+        sections.append(
+            SimilarSection(
+                rank=rank,
+                node_id=found,
+                folder=anchors.folders[keys[found]],
+                file=node.path,
+                span=anchor.span,
+                title=node.title,
+                breadcrumb=node.breadcrumb,
+                summary=cut(node.summary, SUMMARY_CHARS),
+                similarity=similarity,
+                is_same_file=keys[found] == key,
+                citation_state=anchor.state,
+            )
+        )
+    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
+    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
+
+
+def _below(view: View, node_id: str) -> Iterable[str]:
+    for child in view.tree.children(node_id):
+        yield child.id
+        yield from _below(view, child.id)
+
+
+def _mean(matrix: "FloatMatrix") -> "FloatMatrix":
+    """(1, d) float32, a unit row: the mean of the rows."""
+    import numpy as np
+
+    mean = matrix.mean(axis=0, dtype=np.float64, keepdims=True)
+    length = float(np.linalg.norm(mean))
+    unit: FloatMatrix = (mean / (length or 1.0)).astype(np.float32)
+    return unit
+
+
+def _near_nodes(
+    view: View,
+    mean: "FloatMatrix",
+    left_out: tuple[set[str], int | str],
+    count: int,
+    how: Literal["auto", "exact", "chroma"],
+) -> list[str]:
+    """The sections of the nearest chunks, without the asked one and, where its key is given, its document."""
+    own, own_document = left_out
+    total = view.counts.chunks
+    nodes: dict[str, None] = {}
+    for limit in (FIRST_CHUNKS, 10 * FIRST_CHUNKS, total):
+        nearest = find_nearest_chunks(view, mean, max(1, min(limit, total)), how)
+        alike = text_vectors.alike(view.connection, [key for key, _ in nearest])
+        every = [other for others in alike.values() for other in others]
+        chunks = reading.chunks(view.connection, every).values()
+        nodes = dict.fromkeys(
+            chunk.node_id for chunk in chunks if chunk.node_id not in own and chunk.document_key != own_document
+        )
+        if len(nodes) >= 2 * count or limit >= total:
+            break
+    return list(nodes)
+
+
+def _score(view: View, mean: "FloatMatrix", node_ids: Iterable[str]) -> dict[str, float]:
+    """The cosine of each section's mean with this one, -1 to 1."""
+    import numpy as np
+
+    _, owners, matrix = text_vectors.vectors_of_nodes(view.connection, view.fingerprint, node_ids)
+    rows: dict[str, list[int]] = {}
+    for row, node_id in enumerate(owners):
+        rows.setdefault(node_id, []).append(row)
+    return {
+        node_id: round(float(np.dot(_mean(matrix[places])[0].astype(np.float64), mean[0])), 6)
+        for node_id, places in rows.items()
+    }

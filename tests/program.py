@@ -1,0 +1,78 @@
+"""The program, run in this process or in one of its own, and what tests of it need."""
+
+import contextlib
+import io
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+PROGRAM = PROJECT / "hybrid_retrieve.py"
+
+
+def slow(cases: Iterable[Any]) -> list[Any]:
+    """These cases, marked slow; a tuple is one value for each parameter."""
+    return [pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow) for case in cases]
+
+
+class Printed(NamedTuple):
+    out: str
+    err: str
+
+
+class Cli(Protocol):
+    """The fixture `cli`: a command line in this process has to end with that code, or one of these."""
+
+    def __call__(self, *arguments: str | Path, code: int | Collection[int] = 0) -> Printed: ...
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Without this user's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HYBRID_RETRIEVE_")}
+    return kept | variables
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, str(PROGRAM), *map(str, arguments)]
+
+
+def run_command(
+    command: Sequence[str | Path], cwd: Path = PROJECT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Waits for its end, whatever that is."""
+    return subprocess.run(
+        [str(word) for word in command], check=False, cwd=cwd, env=env, capture_output=True, stdin=subprocess.DEVNULL,
+        encoding="utf-8", errors="surrogateescape",
+    )  # fmt: skip
+
+
+def run_python(
+    script: str, *arguments: str | Path, cwd: Path = PROJECT, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return run_command([sys.executable, "-c", script, *arguments], cwd, env)
+
+
+def in_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[int, bytes]:
+    """Its exit status, and what a terminal gets: both streams in the order of their coming."""
+    ours, theirs = pty.openpty()
+    output = b""
+    with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        with contextlib.suppress(OSError):  # Linux says EIO at the end of a terminal
+            while part := os.read(ours, 65536):
+                output += part
+        os.close(ours)
+    return process.returncode, output

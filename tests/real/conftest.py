@@ -1,0 +1,68 @@
+"""What the tests of the real things share."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pageindex.files import DocumentText, SourceFile, read_document
+from tests.program import PROJECT
+from tests.real.loopback import LoopbackHandler, serving
+from tests.real.scripted_ollama import ScriptedOllama, scripted_ollama
+from tests.real.served import indexed
+
+
+@pytest.fixture(scope="session")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of the pages of tests/real/served.py, made with the bundled model; only read."""
+    return indexed(tmp_path_factory.mktemp("served"))
+
+
+@pytest.fixture
+def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOllama]:
+    """Answers by the function `answered` of the module; what it wrote is remembered for this test alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with scripted_ollama(getattr(request.module, "answered", lambda asked: {})) as script:
+        yield script
+
+
+@pytest.fixture
+def trap() -> Iterator[tuple[str, list[str]]]:
+    """The address of a server that nobody may ask, and the first lines of those who did."""
+    visits: list[str] = []
+
+    class Trap(LoopbackHandler):
+        def handle(self) -> None:
+            visits.append(self.rfile.readline(500).decode("latin-1"))
+
+    with serving(Trap) as server:
+        yield server.url, visits
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Four questions on the larder, beside expansions of them that hold the answers."""
+    larder = PROJECT / "tests" / "eval_corpus"
+    lines = (larder / "larder.jsonl").read_text(encoding="utf-8").splitlines()[:4]
+    (tmp_path / "few.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    made = []
+    for question in map(json.loads, lines):
+        gold = question["gold"][0]
+        page = (larder / "larder" / gold["file"]).read_text(encoding="utf-8").splitlines()
+        made.append({"id": question["id"], "hyde": [" ".join(page[gold["start_line"] - 1 : gold["end_line"]])]})
+    (tmp_path / "few.expansions.jsonl").write_text("\n".join(map(json.dumps, made)), encoding="utf-8")
+    return tmp_path / "few.jsonl"
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The files that looking for changes has read, in their order; to be emptied by the test."""
+    read: list[str] = []
+
+    def noted(file: SourceFile, limit: int) -> DocumentText:
+        read.append(file.path)
+        return read_document(file, limit)
+
+    monkeypatch.setattr("retriever.indexing.changes.read_document", noted)
+    return read

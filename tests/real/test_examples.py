@@ -1,0 +1,97 @@
+"""Every example of a --help page and of the README runs as it stands: in a clone, the ones of a page in their order."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+from retriever.command_line import COMMANDS
+from retriever.command_line.options import WithExamples
+from retriever.command_line.program import command_line
+
+PROJECT = Path(__file__).parents[2]
+LASTS = ("serve", "watch", "mcp")  # until it is ended
+NEEDS_OLLAMA = ("doctor --llm",)
+
+
+def examples_of(name: str) -> list[str]:
+    command = command_line.load_command(name) if name else command_line
+    assert isinstance(command, WithExamples)
+    return list(command.examples)
+
+
+def commands_of_readme() -> list[str]:
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
+    lines = re.findall(r"^(?:uv run hybrid_retrieve\.py|hybrid-retrieve) (.*)$", blocks, re.MULTILINE)
+    return [line for line in lines if not line.startswith(NEEDS_OLLAMA)]
+
+
+@pytest.fixture(scope="module")
+def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder that examples name, and its index: by words alone, of a few pages, so that it takes little time."""
+    place = tmp_path_factory.mktemp("clone")
+    shutil.copytree(PROJECT / "docs" / "tutorial-notes", place / "docs" / "tutorial-notes")
+    for name in ("ranking.md", "storage.md", "searching.md"):
+        shutil.copy(PROJECT / "docs" / name, place / "docs")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("HYBRID_RETRIEVE_")]:
+            patch.delenv(name)
+        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"):
+            patch.setenv(name, str(place / name))
+        patch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+        patch.setenv("HYBRID_RETRIEVE_LLM_URL", "http://127.0.0.1:9")  # nobody answers there
+        patch.chdir(place)
+        yield place
+
+
+@pytest.fixture
+def clone(shared_clone: Path) -> Path:
+    """As new, with an index of docs and of nothing else."""
+    for path in shared_clone.iterdir():
+        if path.is_file():
+            path.unlink()
+        elif path.name != "docs":
+            shutil.rmtree(path)
+    assert main(["index", "docs", "-q"]) == 0
+    return shared_clone
+
+
+def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(line, comments=True)
+    name = next((word for word in words if not word.startswith("-")), "")
+    if name in LASTS and "--stop" not in words:
+        command = [sys.executable, str(PROJECT / "hybrid_retrieve.py"), *words]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if name != "mcp":  # which ends with its standard input
+            assert process.stderr is not None
+            assert process.stderr.readline(), line  # it says what it serves, or what it has indexed
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+        assert process.returncode in (0, 130), line
+        return
+    target = words[words.index(">") + 1] if ">" in words else ""
+    code = main(words[: words.index(">")] if target else words)
+    out, err = capfd.readouterr()
+    assert code == 0, f"{line}\n{err}"
+    if target:
+        Path(target).write_text(out, encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_example_of_a_help_page_runs(name: str, clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for line in examples_of(name):
+        run_as_it_stands(line, capfd)
+
+
+def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for line in commands_of_readme():
+        run_as_it_stands(line, capfd)

@@ -1,0 +1,286 @@
+"""The index of the folder where one stands, as a user meets it on the command line."""
+
+import json
+import os
+import pty
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from hybrid_retrieve import main
+
+PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
+
+PAGES = {
+    "notes/keys.md": "# Keys\n\nRotate the keys every year.\n",
+    "notes/sub/otters.md": "# Otters\n\nOtters sleep in the sub folder.\n",
+    "work/piano.md": "# Piano\n\nThe keys of the piano are white.\n",
+}
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two folders of documents and an empty one; words alone are searched, for speed."""
+    for name, text in PAGES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / ".data"))
+    monkeypatch.setenv("HYBRID_RETRIEVE_ENCODER_KIND", "none")
+    monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def run(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Runs a command line in a folder: exit status, standard output, standard error."""
+
+    def call(folder: str, *arguments: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(place / folder)
+        code = main(list(arguments))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def names(run: Ask) -> list[str]:
+    return [item["name"] for item in json.loads(run("empty", "indexes", "--json")[1])["indexes"]]
+
+
+def test_the_index_of_the_current_folder_answers_or_that_of_the_nearest_above(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    run("work", "index", ".")
+    code, out, err = run("notes", "keys")
+    assert code == 0
+    assert out.startswith(" 1  keys.md:")
+    assert "note:" not in err
+    code, out, err = run("notes/sub", "keys")
+    assert out.startswith(" 1  ../keys.md:")
+    assert f"{place}/notes/sub is part of {place}/notes" in err
+    found = json.loads(run("work", "--json", "keys")[1])
+    assert found["index"]["folders"] == [f"{place}/work"]
+    assert found["index"]["note"] == ""
+
+
+def test_a_folder_without_an_index_says_how_to_make_one(run: Ask, place: Path) -> None:
+    code, out, err = run("notes", "keys")
+    assert (code, out) == (1, "")
+    assert f"no index covers {place}/notes, which holds 2 Markdown files" in err
+    assert f"run: hybrid_retrieve.py index {place}/notes" in err
+    run("work", "index", ".")
+    code, _, err = run("notes", "keys")
+    assert code == 1, "the index used last is not asked where there are other documents"
+    assert "name it with --index: work" in err
+    code, out, err = run("notes", "--index", "work", "keys")
+    assert out.startswith(" 1  ../work/piano.md:")
+
+
+def test_where_nothing_is_to_be_indexed_another_index_answers_and_a_line_says_which(run: Ask, place: Path) -> None:
+    assert "nothing has been indexed yet" in run("empty", "keys")[2]
+    run("notes", "index", ".")
+    _, out, err = run("", "--json", "keys")
+    assert f"{place} has no index; asked the one below it: notes ({place}/notes)" in err
+    assert "asked the one below it" in json.loads(out)["index"]["note"]
+    code, out, err = run("empty", "keys")
+    assert code == 0
+    assert f"{place}/empty has no index and holds no Markdown; asked the index used last: notes" in err
+    assert run("empty", "-q", "keys")[2] == ""
+    run("work", "index", ".")
+    code, _, err = run("", "keys")
+    assert code == 1
+    assert f"indexed below it: notes ({place}/notes), work ({place}/work)" in err
+
+
+@pytest.mark.timeout(200)  # two processes of their own
+def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
+    def at_terminal(reply: str) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        command = [sys.executable, str(PROGRAM), "keys"]
+        shown = b""
+        with subprocess.Popen(command, cwd=place / "notes", stdin=theirs, stdout=theirs, stderr=theirs) as process:
+            os.close(theirs)
+            os.write(ours, reply.encode())
+            with suppress(OSError):  # the other end is closed
+                while part := os.read(ours, 4096):
+                    shown += part
+        os.close(ours)
+        return process.returncode, shown.decode().replace("\r\n", "\n")
+
+    code, shown = at_terminal("n\n")
+    assert code == 1
+    assert f"{place}/notes has no index yet. It holds 2 Markdown files: reading them takes a few seconds, once" in shown
+    assert "Index it now? [Y/n]" in shown
+    code, shown = at_terminal("\n")
+    assert code == 0
+    assert "keys.md:1-3" in shown
+
+
+def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: Path) -> None:
+    assert "there is no index yet" in run("empty", "indexes")[2]
+    run("notes", "index", ".")
+    run("work", "index", ".", "--index", "../placed")
+    shutil.copytree(place / "notes", place / "old" / "notes")
+    run("old/notes", "index", ".")
+    assert names(run) == sorted([f"{place}/placed", f"{place.name}/notes", "old/notes"])
+    assert "may be any of the indexes" in run("empty", "--index", "notes", "keys")[2]
+    assert run("empty", "--index", "old/notes", "keys")[0] == 0
+    shutil.rmtree(place / "old")
+    listed = run("empty", "indexes")[1]
+    assert "old/notes  2 files | " in listed
+    assert f"    {place}/old/notes  (not there)" in listed
+    assert "add --yes" in run("empty", "indexes", "--drop", "old/notes")[2]
+    assert run("empty", "indexes", "--drop", "old/notes", "--yes")[0] == 0
+    (place / "placed" / "mine.txt").write_text("not the program's")
+    assert run("empty", "indexes", "--drop", str(place / "placed"), "--yes")[0] == 0
+    assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
+    assert names(run) == ["notes"]
+    assert "there is no index 'sub'" in run("notes", "indexes", "--drop", "sub", "--yes")[2], "a part of one is none"
+    assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
+
+
+def folders(run: Ask, *arguments: str) -> list[str]:
+    folders: list[str] = json.loads(run("empty", "status", "--json", *arguments)[1])["index"]["folders"]
+    return folders
+
+
+def test_a_folder_inside_an_indexed_one_is_not_indexed_twice(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    code, out, err = run("notes/sub", "index", ".")
+    assert code == 0
+    assert f"{place}/notes/sub is part of {place}/notes, which is indexed: the index of that is used" in err
+    assert f"  folder   {place}/notes\n" in out
+    (place / "notes/sub/seals.md").write_text("# Seals\n\nSeals bark.\n")  # not yet in the index
+    (place / "notes/new").mkdir()
+    (place / "notes/new/wolf.md").write_text("# Wolf\n\nA wolf howls.\n")
+    assert "seals.md" in run("notes/sub", "--docs", ".", "seals")[1]
+    assert "is part of" in run("notes/new", "index", ".")[2]
+    run("notes", "index", ".", "sub", "--index", "../placed")
+    assert folders(run, "--index", str(place / "placed")) == [f"{place}/notes"]
+    assert len(names(run)) == 2
+
+
+def test_what_the_outer_index_leaves_out_has_an_index_of_its_own(run: Ask, place: Path) -> None:
+    (place / "notes/.gitignore").write_text("vendor/\n")
+    (place / "notes/vendor").mkdir()
+    (place / "notes/vendor/lib.md").write_text("# Library\n\nA library of keys.\n")
+    run("notes", "index", ".")
+    code, _, err = run("notes/vendor", "index", ".")
+    assert (code, "is part of" in err) == (0, False)
+    assert run("notes/vendor", "keys")[1].startswith(" 1  lib.md:")
+    assert run("empty", "forget", f"{place}/notes/sub", "--index", "notes")[1] == "forgot sub/\n"
+    assert "is part of" not in run("notes/sub", "index", ".")[2]
+    assert run("notes/sub", "otters")[1].startswith(" 1  otters.md:")
+    assert names(run) == ["notes", "sub", "vendor"]
+    assert run("empty", "forget", f"{place}/notes/keys.md")[1] == "forgot keys.md\n", "of the index that has it"
+
+
+def test_a_folder_around_an_indexed_one_has_an_index_of_its_own_and_says_so(run: Ask, place: Path) -> None:
+    run("notes/sub", "index", ".")
+    code, _, err = run("notes", "index", ".")
+    assert code == 0
+    assert f"inside it has an index of its own: sub ({place}/notes/sub)" in err
+    assert "`indexes --drop NAME` removes it" in err
+    assert "\n 1  otters.md:" in run("notes/sub", "keys otters")[1]
+    run("empty", "indexes", "--drop", "sub", "--yes")
+    assert " ../keys.md:" in run("notes/sub", "keys otters")[1]
+
+
+def test_in_one_index_the_folder_around_another_takes_its_place(run: Ask, place: Path) -> None:
+    placed = str(place / "placed")
+    (place / "notes/sub/secret.md").write_text("# Secret\n\nThe salary of the otters.\n")
+    run("notes", "index", "sub", "--index", placed)
+    assert run("notes", "forget", "sub/secret.md", "--index", placed)[1] == "forgot secret.md\n"
+    assert run("notes", "index", ".", "--index", placed)[0] == 0
+    assert folders(run, "--index", placed) == [f"{place}/notes"]
+    found = json.loads(run("notes", "--json", "otters", "--index", placed)[1])
+    assert [hit["file"] for hit in found["hits"]] == ["sub/otters.md"], "once, and what was forgotten stays out"
+    run("notes", "forget", "sub", "--index", placed)
+    assert json.loads(run("notes", "--json", "otters", "--index", placed)[1])["hits"] == []
+
+
+def test_a_folder_that_was_indexed_twice_can_be_forgotten(run: Ask, place: Path) -> None:
+    """Indexes of earlier versions have it twice."""
+    run("notes", "index", ".")
+    (index,) = (place / ".data/hybrid-retrieve/indexes").glob("notes-*")
+    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
+        connection.execute("INSERT INTO folders (path, prefix) VALUES (?, 'sub:')", (str(place / "notes/sub"),))
+        connection.commit()
+    code, out, _ = run("notes", "forget", "sub")
+    assert (code, sorted(out.splitlines())) == (0, [f"forgot {place}/notes/sub", "forgot sub/"])
+    assert folders(run, "--index", "notes") == [f"{place}/notes"]
+
+
+def test_links_and_folders_that_cannot_be_indexed_have_clear_sentences(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    (place / "link").symlink_to("notes/sub")
+    code, out, err = run("", "--docs", "link", "otters")
+    assert "is part of" in err
+    assert out.startswith(" 1  notes/sub/otters.md:")
+    assert f"{place}/empty holds no documents" in run("", "index", "empty")[2]
+    assert f"{place}/gone: no such file or directory" in run("", "index", "gone")[2]
+    assert f"{place}/notes/gone: no such file or directory" in run("", "index", "notes/gone")[2]
+    shutil.move(place / "notes", place / "moved")
+    code, _, err = run("", "--index", "notes", "otters")
+    assert code == 0
+    assert f"{place}/notes: no such file or directory" in err
+
+
+def test_the_index_of_a_moved_folder_goes_on(run: Ask, place: Path) -> None:
+    for file in (place / "notes").rglob("*.md"):
+        os.utime(file, (1_500_000_000, 1_500_000_000))
+    time.sleep(2.1)  # then times are trusted
+    run("notes", "index", ".")
+    shutil.move(place / "notes", place / "wiki")
+    assert f"it seems to be {place}/notes, moved here, whose index notes then goes on" in run("wiki", "keys")[2]
+    code, out, err = run("wiki", "index", ".")
+    assert code == 0
+    assert f"{place}/notes was moved to {place}/wiki" in err
+    assert "0 added, 0 changed, 0 moved, 0 removed, 2 unchanged" in out
+    assert names(run) == ["wiki"]
+    assert run("wiki", "keys")[1].startswith(" 1  keys.md:")
+    (place / "notes").mkdir()
+    (place / "notes/other.md").write_text("# Other\n\nAnother folder of that name.\n")
+    run("notes", "index", ".")
+    assert names(run) == ["notes", "wiki"]
+
+
+def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    run("work", "index", ".")
+    code, out, err = run("empty", "--all", "keys")
+    assert code == 0
+    assert "../notes/keys.md:1-3  notes\n" in out
+    assert "../work/piano.md:1-3  work\n" in out
+    assert "searched 3 sections of 3 files in 2 indexes: ../notes, ../work" in err
+    run("notes/sub", "index", ".", "--index", "../../placed")
+    found = json.loads(run("empty", "--all", "--json", "otters")[1])
+    assert [(hit["file"], hit["folder"]) for hit in found["hits"]] in (
+        [("otters.md", f"{place}/notes/sub")],
+        [("sub/otters.md", f"{place}/notes")],
+    ), "once, though two indexes hold it"
+    assert len(found["indexes"]) == 3
+    alone = json.loads(run("notes", "--json", "otters")[1])
+    together = json.loads(run("empty", "--index", "work", "--index", "notes", "--json", "otters")[1])
+    assert together["verdict"] == alone["verdict"]
+    assert [hit["index"] for hit in together["hits"]] == ["notes"]
+    assert (alone["indexes"], alone["hits"][0]["index"]) == ([], "")
+    code, out, err = run("empty", "--index", "work", "--index", str(place / "nowhere"), "keys")
+    assert "work/piano.md" in out
+    assert f"{place}/nowhere: not asked: there is no index" in err
+    context = run("empty", "--all", "--context", "keys")[1]
+    assert "Rotate the keys every year." in context
+    assert "The keys of the piano are white." in context
+    (place / "asked.jsonl").write_text('{"id": "1", "question": "keys"}\n')
+    assert "this asks one index" in run("empty", "--all", "--batch", "../asked.jsonl")[2]
+    assert "leave out --index" in run("empty", "--all", "--index", "work", "keys")[2]

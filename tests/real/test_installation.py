@@ -1,0 +1,48 @@
+"""Another distribution with a package `retriever` or `pageindex` in the same environment is named."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from retriever.doctor import examine_software
+from retriever.installation import find_conflicts
+
+
+def install_other(place: Path, package: str) -> None:
+    """As pip leaves a distribution."""
+    (place / package).mkdir()
+    (place / package / "__init__.py").write_text('"""Something else."""\n', encoding="utf-8")
+    metadata = place / f"{package}-9.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 9.0\n", encoding="utf-8")
+    (metadata / "RECORD").write_text(f"{package}/__init__.py,,\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize("package", ["retriever", "pageindex"])
+def test_a_package_that_hides_ours_is_named_in_place_of_a_traceback(tmp_path: Path, package: str) -> None:
+    install_other(tmp_path, package)
+    code = "import sys; from hybrid_retrieve import main; sys.exit(main(['status']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    first, second = done.stderr.splitlines()
+    assert f"the distribution {package} 9.0 has a package `{package}` too" in first
+    assert first.endswith("it hides ours")
+    assert "uv tool install ." in second
+
+
+def test_the_doctor_names_one_that_ours_hides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(find_conflicts()) == []
+    install_other(tmp_path, "retriever")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = [item for item in examine_software() if item.name == "package names"]
+    assert (found.level, "retriever 9.0" in found.says, found.says[-17:]) == ("note", True, "is hidden by ours")
+
+
+def test_the_doctor_names_one_that_was_written_into_ours(tmp_path: Path) -> None:
+    install_other(tmp_path, "retriever")
+    code = f"import sys; sys.path.insert(1, {str(tmp_path)!r}); from pathlib import Path; "
+    code += f"from retriever.installation import find_conflicts; print(*find_conflicts(Path({str(tmp_path)!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "it was written into ours" in done.stdout

@@ -1,0 +1,160 @@
+"""The lines of a hit that answer: what is cited, linked and opened, on every face; found by words alone."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import httpx
+import pytest
+
+from hybrid_retrieve import main
+from retriever import Hit
+from retriever.api import index_folders
+from retriever.retriever import Retriever
+from retriever.serving.mcp_tools import SearchTool
+from retriever.serving.pool import ServedIndex
+from retriever.serving.web import make_web_app
+from tests.shelf import NEVER_REFRESH
+
+OVEN = """\
+# The oven
+
+It stands in the bakery.
+
+## Heating
+
+Switch the main switch on, and wait.
+Then choose a program. It takes fifty minutes.
+
+- Rye bread goes in at 240 degrees.
+- Rolls at 220 degrees.
+  They rise first.
+- Cakes at 180 degrees.
+
+Clean the chamber with this command:
+
+```sh
+oven --clean chamber
+```
+
+| code | meaning |
+|---|---|
+| E12 | the door is open |
+| E31 | a sensor is broken |
+
+The technician of the sensor comes on Tuesday.
+
+## Lamp
+
+A lamp burns while it is hot.
+"""
+LONG = "## Long\n\n" + "".join(f"Ship {number} carries coal.\n\n" for number in range(200)) + "A walrus sleeps.\n"
+WORDS_ALONE = {"encoder": {"kind": "none"}, **NEVER_REFRESH}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("passages")
+    (place / "docs").mkdir()
+    (place / "docs" / "oven.md").write_text(OVEN, encoding="utf-8")
+    (place / "docs" / "long.md").write_text(LONG, encoding="utf-8")
+    index_folders([place / "docs"], place / "index", settings=WORDS_ALONE)
+    return place
+
+
+@pytest.fixture(scope="module")
+def library(place: Path) -> Iterator[ServedIndex]:
+    with ServedIndex(index=str(place / "index"), settings=WORDS_ALONE) as library:
+        yield library
+
+
+def ask(library: ServedIndex, question: str) -> Hit:
+    with library.retriever() as retriever:
+        assert isinstance(retriever, Retriever)
+        return retriever.search(question).hits[0]
+
+
+@pytest.mark.parametrize(
+    ("question", "cited", "sentence"),
+    [
+        ("how long does the program take", "7-8", "Then choose a program."),
+        ("rolls", "11-12", "Rolls at 220 degrees."),
+        ("cakes 180", "13-13", "Cakes at 180 degrees."),
+        ("clean the chamber", "15-19", "Clean the chamber with this command:"),
+        ("E31", "24-24", "E31 | a sensor is broken"),
+        ("technician for a broken sensor on Tuesday", "26-26", "The technician of the sensor comes on Tuesday."),
+        ("lamp", "28-30", "A lamp burns while it is hot."),  # the section has nothing else
+    ],
+)
+def test_what_is_cited(library: ServedIndex, question: str, cited: str, sentence: str) -> None:
+    hit = ask(library, question)
+    assert (hit.citation, hit.sentence) == (f"oven.md:{cited}", sentence)
+    assert str(hit.span) == ("28-30" if question == "lamp" else "5-27")
+
+
+def test_a_text_that_is_cut_begins_with_the_passage(library: ServedIndex) -> None:
+    hit = ask(library, "where does the walrus sleep")
+    assert (str(hit.passage), str(hit.span)) == ("403-403", "1-403")
+    assert (hit.text, hit.text_cut) == ("…\nA walrus sleeps.\n", True)
+
+
+def test_the_command_line_cites_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["rolls", "--index", str(place / "index"), "--encoder-kind", "none", "-q", "--top-k", "1"]
+    assert main(asked) == 0
+    assert capsys.readouterr().out.split("\n")[0].endswith("oven.md:11-12  in section 5-27")
+    assert main([*asked, "--json"]) == 0
+    (hit,) = json.loads(capsys.readouterr().out)["hits"]
+    assert (hit["start_line"], hit["end_line"], hit["citation"]) == (5, 27, "oven.md:11-12")
+    assert hit["passage"] == {"start_line": 11, "end_line": 12}
+    assert hit["sentence"] == "Rolls at 220 degrees."
+
+
+def test_agents_get_it(library: ServedIndex) -> None:
+    reply = SearchTool(question="rolls", top_k=1).answer(library)
+    assert reply.values is not None
+    (hit,) = reply.values["hits"]
+    assert (hit["citation"], hit["section"], hit["sentence"]) == (
+        "oven.md:11-12",
+        "oven.md:5-27",
+        "Rolls at 220 degrees.",
+    )
+    assert "`oven.md:11-12`  in section 5-27" in reply.text
+
+
+def test_the_page_is_opened_at_it(library: ServedIndex) -> None:
+    async def fetch(path: str) -> str:
+        transport = httpx.ASGITransport(app=make_web_app(library))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            response = await client.get(path)
+            assert response.status_code == 200, response.text
+            return response.text
+
+    answer = anyio.run(fetch, "/?question=rolls")
+    assert '<p class="sentence" dir="auto"><mark>Rolls</mark> at 220 degrees.</p>' in answer
+    assert 'docs/oven.md:11"' in answer  # what the editor opens
+    link = "/read?node=oven.md%23the-oven%2Fheating&amp;passage=11-12&amp;question=rolls#passage"
+    assert f'href="{link}"' in answer
+    page = anyio.run(fetch, link.partition("#")[0].replace("&amp;", "&"))
+    assert '<li class="passage" id="passage"><mark>Rolls</mark> at 220 degrees.' in page
+    assert page.count('id="passage"') == 1
+    for lines, marked in (
+        ("15-19", '<p class="passage" id="passage">Clean'),
+        ("15-19", '<div class="code passage">'),
+        ("24-24", '<tr class="passage" id="passage">\n<td>E31</td>'),
+        ("18-18", '<div class="code passage" id="passage">'),  # within a block: the block
+    ):
+        assert marked in anyio.run(fetch, f"/read?node=oven.md%23the-oven/heating&passage={lines}")
+
+
+def test_it_moves_with_its_section(place: Path, tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "oven.md").write_text(OVEN, encoding="utf-8")
+    index_folders([docs], tmp_path / "index", settings=WORDS_ALONE)
+    (docs / "oven.md").write_text("Before.\n\n" + OVEN, encoding="utf-8")
+    with ServedIndex(index=str(tmp_path / "index"), settings=WORDS_ALONE) as library:
+        hit = ask(library, "rolls")
+        assert (str(hit.span), hit.citation, hit.citation_state) == ("7-29", "oven.md:13-14", "moved")
+        with library.retriever() as retriever:
+            assert retriever.read(hit.citation).text == "- Rolls at 220 degrees.\n  They rise first.\n"

@@ -1,0 +1,266 @@
+"""Where to look: filters in a question and as options, on the command line, in JSON, on the page, in MCP, in Python."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hybrid_retrieve import main
+from retriever import Scope, open_retriever
+from retriever.errors import QuestionError, ScopeError
+from retriever.retriever import Retriever
+from retriever.searching.question import read_question
+from retriever.serving.mcp_server import call_tool
+from retriever.serving.pool import ServedIndex
+from tests.real.served import indexed, served
+
+PAGES = {
+    "journal/daily/2024-05-01.md": "---\ntags: [journal]\n---\n# Wednesday\n\nWe baked bread with the new oven. "
+    "#baking\n\n## Evening\n\nRead about the jaguar, a fast car.\n",
+    "journal/daily/2024-06-02.md": "# Sunday\n\nThe jaguar is a *big\ncat* of the forest. The oven stayed cold.\n",
+    "handbook/station.md": "---\ntitle: The station\naliases: [Mise en place]\ntags:\n  - kitchen/prep\nstatus: draft\n"
+    "date: 2023-02-01\nauthor:\n  name: Ann Lee\n---\n\n# The station\n\nPut everything where it belongs.\n\n"
+    "## Archive\n\nUnpack the old lists with `tar -xzf lists.tar`.\n",
+    "handbook/oven.md": "---\nstatus: final\ndate: 2022-01-01\n---\n# The oven\n\nThe oven bakes bread at 230 "
+    "degrees.\n\n## Cleaning\n\nCleaning the oven takes an hour.\n",
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return indexed(tmp_path_factory.mktemp("scope"), PAGES)
+
+
+@pytest.fixture(scope="module")
+def retriever(index: Path) -> Iterator[Retriever]:
+    with open_retriever(index=index) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "files"),
+    [
+        ("oven in:daily", {"2024-05-01", "2024-06-02"}),
+        ("oven in:journal/daily/", {"2024-05-01", "2024-06-02"}),
+        ("oven in:handbook/oven.md", {"oven"}),
+        ("oven in:station in:2024-06-02", {"station", "2024-06-02"}),
+        ("oven -in:journal", {"station", "oven"}),
+        ("oven tag:baking", {"2024-05-01"}),
+        ("oven tag:#Kitchen", {"station"}),
+        ("oven -tag:kitchen in:handbook", {"oven"}),
+        ("oven since:2024-05", {"2024-05-01", "2024-06-02"}),
+        ("oven since:2023 until:2024-05", {"2024-05-01", "station"}),
+        ("oven until:2022", {"oven"}),
+        ("oven where:status=FINAL", {"oven"}),
+        ("oven where:status", {"oven", "station"}),
+        ('oven where:author.name="Ann Lee"', {"station"}),
+        ("jaguar -cars in:daily", {"2024-05-01", "2024-06-02"}),
+        ('jaguar "big cat"', {"2024-06-02"}),
+        ("jaguar “Big Cat”", {"2024-06-02"}),
+        ('where is "mise en place"', {"station"}),
+    ],
+)
+def test_a_filter_leaves_only_what_it_names(retriever: Retriever, question: str, files: set[str]) -> None:
+    answer = retriever.search(question)
+    assert {Path(hit.file).stem for hit in answer.hits} == files
+    assert answer.question == question
+    assert answer.scope is not None
+    assert answer.scope.question.split()[0] in {"oven", "jaguar", "where"}
+
+
+def test_what_is_left_out_is_left_out_of_every_ranking(retriever: Retriever) -> None:
+    answer = retriever.search("jaguar -car in:daily")
+    assert not any("fast car" in hit.text for hit in answer.hits)
+    ids = {item.node_id for ranking in answer.trace.rankings for item in ranking.items}
+    assert "journal/daily/2024-05-01.md#wednesday/evening" not in ids
+    everywhere = {item.node_id for ranking in retriever.search("jaguar").trace.rankings for item in ranking.items}
+    assert "journal/daily/2024-05-01.md#wednesday/evening" in everywhere
+
+
+def test_the_filter_comes_before_the_first_n(index: Path) -> None:
+    """What is far from the question is found where only it may be found."""
+    one = {"vector_top_n": 1, "keyword_top_n": 1, "neighbors": "ranking", "candidate_cap": 1, "top_k": 1}
+    with open_retriever(index=index, settings={**one, "neighbor_depth": 0, "candidate_file_roots": 0}) as narrow:
+        for vector_search in ("exact", "chroma"):
+            with open_retriever(index=index, settings={**one, "vector_search": vector_search}) as asked:
+                (hit,) = asked.search("how hot is the oven for bread?", scope=Scope(folders=("station",))).hits
+                assert hit.file == "handbook/station.md"
+        assert narrow.search("how hot is the oven for bread?").hits[0].file == "handbook/oven.md"
+
+
+def test_a_folder_finds_as_if_it_alone_were_indexed(retriever: Retriever, tmp_path: Path) -> None:
+    alone = indexed(tmp_path, {name: text for name, text in PAGES.items() if name.startswith("handbook")})
+    with open_retriever(index=alone) as other:
+        for question in ("how hot is the oven?", "unpack the lists", "what is put where?"):
+            here, there = retriever.search(f"{question} in:handbook"), other.search(question)
+            assert [hit.node_id for hit in here.hits] == [hit.node_id for hit in there.hits]
+
+
+def test_a_flag_of_the_documents_is_searched_for(retriever: Retriever) -> None:
+    answer = retriever.search("tar -xzf")
+    assert answer.hits[0].node_id == "handbook/station.md#the-station/archive"
+    assert "-xzf was searched for" in answer.notes[0]
+    assert retriever.search('tar -"xzf"').hits[0].node_id != "handbook/station.md#the-station/archive"
+    assert retriever.search("-FilterHashtable").scope is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        'name="x" f("x")',
+        'rand = "0.10" in Cargo.toml',
+        '{"type": "extra", "loc": 1}',
+        "--flag -x -9 -Dname=x",
+        "a - b -",
+        "in: daily",
+        'a "" b',
+        '"a" "b" "c" "d" "e" "f"',
+        "-FilterHashtable",
+        "well-known 5 -3",
+    ],
+)
+def test_what_may_be_text_is_no_filter(question: str) -> None:
+    read = read_question(question)
+    assert not read.scope
+    assert read.settle(()) == (question, Scope())
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("oven in:dayli", "there is no folder or file 'dayli'; did you mean daily? There are: handbook, journal"),
+        ("oven tag:bakin", "no document has the tag 'bakin'; did you mean baking? There are: "),
+        ("oven where:statsu=draft", "no document has the field 'statsu' in its front matter; did you mean status?"),
+        ("oven where:status=drat", "status is 'drat' in no document; did you mean draft? There are: final, draft"),
+        ("oven since:soon", "'soon' is no day; write 2024, 2024-05"),
+        ("oven until:2024-13", "'2024-13' is no day"),
+    ],
+)
+def test_what_is_not_there_says_what_there_is(retriever: Retriever, question: str, message: str) -> None:
+    with pytest.raises(ScopeError) as caught:
+        retriever.search(question)
+    assert str(caught.value).startswith(message)
+    assert caught.value.hint == "if that is no filter, put it in quotation marks"
+
+
+def test_filters_alone_are_an_error_with_an_example(retriever: Retriever) -> None:
+    for question in ("-car -boat", "in:daily", "tag:baking -car"):
+        with pytest.raises(QuestionError, match="says where to look, and not for what"):
+            retriever.search(question)
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        ("oven in:daily tag:kitchen", "in:daily: no document meets tag:kitchen"),
+        ("oven in:handbook since:2024", "no document meets since:2024; the days are 2022-01-01 to 2023-02-01"),
+        ('oven "bread at 240"', 'no section holds "bread at 240"'),
+        ('oven in:handbook/oven.md -"the oven"', "every section holds 'the oven'"),
+    ],
+)
+def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: str, reason: str) -> None:
+    answer = retriever.search(question)
+    assert (answer.hits, answer.verdict, answer.confidence) == ((), "none", 0.0)
+    assert reason in answer.notes[0]
+    assert answer.degraded == ()
+
+
+def test_a_hit_through_front_matter_shows_it(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "mise en place", "--index", str(index)]) == 0
+    first = capsys.readouterr().out.partition("\n\n")[2].partition("\n\n")[0] or ""
+    assert main(["ask", "mise en place", "--index", str(index), "--json", "--full"]) == 0
+    hit = json.loads(capsys.readouterr().out)["hits"][0]
+    assert "also called Mise en place" in first
+    assert hit["matched_fields"] == [{"key": "aliases", "value": "Mise en place"}]
+    assert hit["node_id"] == "handbook/station.md#the-station"
+
+
+def test_front_matter_is_no_text(retriever: Retriever) -> None:
+    found = retriever.search("status draft author")
+    assert not any("draft" in hit.text or "draft" in hit.snippet for hit in found.hits)
+    assert "Ann Lee" not in retriever.context("Ann Lee", scope=Scope(folders=("station",))).context.markdown
+
+
+def test_options_on_the_command_line(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = [
+        "--in",
+        "handbook",
+        "--where",
+        "status=draft",
+        "--tag",
+        "kitchen",
+        "--since",
+        "2023",
+        "--until",
+        "2023-02",
+    ]
+    assert main(["ask", "oven -microwave", *options, "--index", str(index), "--json"]) == 0
+    out = json.loads(capsys.readouterr().out)
+    assert {hit["file"] for hit in out["hits"]} == {"handbook/station.md"}
+    assert out["scope"] == {
+        "question": "oven",
+        "sections": 3,
+        "documents": 1,
+        "folders": ["handbook"],
+        "tags": ["kitchen"],
+        "since": "2023",
+        "until": "2023-02",
+        "where": ["status=draft"],
+        "without": ["microwave"],
+        "phrases": [],
+        "not_folders": [],
+        "not_tags": [],
+    }
+    assert main(["ask", "oven", "--in", "nowhere", "--index", str(index)]) == 2
+    assert "error: there is no folder or file 'nowhere'; there are: handbook, journal" in capsys.readouterr().err
+    assert main(["ask", "oven", "--in", "daily", "--tag", "kitchen", "--index", str(index), "--fail-on-none"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "note: in:daily: no document meets tag:kitchen" in said.err
+    assert "searched 0 sections of 0 files (in:daily tag:kitchen)" in said.err
+
+
+def test_a_mistake_in_one_question_of_a_batch(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["oven in:nowhere", "oven", "-car -boat"]
+    lines = [json.dumps({"id": str(number), "question": text}) for number, text in enumerate(asked)]
+    (tmp_path / "asked.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    batch = ["ask", "--batch", str(tmp_path / "asked.jsonl"), "--index", str(index), "--in", "daily"]
+    assert main(batch) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [bool(line["hits"]) for line in found] == [False, True, False]
+    assert found[0]["error"].startswith("there is no folder or file 'nowhere'")
+    assert {hit["file"].split("/")[1] for hit in found[1]["hits"]} == {"daily"}
+    assert main([*batch[:-1], "nowhere"]) == 2
+
+
+def test_the_page_and_the_api(index: Path) -> None:
+    with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        asked: Any = [("question", "oven -microwave"), ("in", "daily"), ("in", "station"), ("tag", "kitchen")]
+        found = client.get("/api/search", params=asked).json()
+        assert {hit["file"] for hit in found["hits"]} == {"handbook/station.md"}
+        assert found["scope"]["folders"] == ["daily", "station"]
+        page = client.get("/", params={"question": "oven in:daily"}).text
+        assert "<code>in:daily</code>" in page
+        assert "2024-06-02" in page.partition('<ol class="hits">')[2].partition("</ol>")[0]
+        nothing = client.get("/", params={"question": "oven in:daily tag:kitchen"})
+        assert "in:daily: no document meets tag:kitchen" in nothing.text
+        unknown = client.get("/api/search", params={"question": "oven", "tag": "bakin"})
+        assert unknown.status_code == 404
+        assert "did you mean baking?" in unknown.json()["error"]
+
+
+def test_an_agent(index: Path) -> None:
+    with ServedIndex(index=str(index)) as library:
+        arguments = {"question": "oven -car", "path": "daily", "since": "2024-06"}
+        result = call_tool(library, "search", arguments)
+        values = result.structured_content
+        assert values is not None
+        assert {hit["citation"].partition(":")[0] for hit in values["hits"]} == {"journal/daily/2024-06-02.md"}
+        assert values["scope"] == {"filters": ["in:daily", "since:2024-06", "-car"], "sections": 1, "documents": 1}
+        nothing = call_tool(library, "search", {"question": "oven", "where": "status=final", "tag": "kitchen"})
+        assert nothing.structured_content is not None
+        assert nothing.structured_content["verdict"] == "none"
+        assert "no document meets where:status=final" in nothing.structured_content["remarks"][0]

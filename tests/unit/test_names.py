@@ -1,0 +1,71 @@
+"""What a section is called, and which section stands for one without text."""
+
+import pytest
+
+from pageindex import parse_document
+from pageindex.document import find_holders
+from retriever.lexical.names import names_of_nodes, spell_name
+from retriever.searching.names import holds_identifier, is_identifier
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("what is splatting", "about_Splatting"),
+        ("background tasks", "BackgroundTasks"),
+        ("-FilterHashtable", "Filter hashtables"),
+        ("besancon", "Besançon"),
+        ("lockfile", "`lockfile`"),
+    ],
+)
+def test_two_spellings_of_one_name(one: str, other: str) -> None:
+    assert spell_name(one) == spell_name(other) != ""
+
+
+def test_what_is_no_name() -> None:
+    assert spell_name("what is it?") == ""
+    assert spell_name("a " + "long sentence " * 20) == ""
+    assert spell_name("splatting arrays") != spell_name("splatting")
+
+
+def test_a_file_is_called_by_its_title_name_and_aliases() -> None:
+    document = parse_document(
+        "notes/leave-policy.md", "---\naliases: [Time off]\n---\n# Vacation\n\n## 1.2 Carry over\n\nx\n"
+    )
+    names = names_of_nodes(document)
+    assert {spell_name(name) for name in ("leave policy", "time off", "vacation")} <= names["notes/leave-policy.md"]
+    assert spell_name("carry over") in names["notes/leave-policy.md#vacation/12-carry-over"]
+
+
+def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:
+    text = (
+        "# Top\n\n<!-- nothing -->\n\n## One\n\n### Deep\n\nText.\n\n## Two\n\n[label]: http://x.example\n\n"
+        "Three\n-----\n\nText.\n\n### Empty\n"
+    )
+    assert find_holders(parse_document("a.md", text).nodes) == {
+        "a.md": "a.md#top/one/deep",
+        "a.md#top": "a.md#top/one/deep",
+        "a.md#top/one": "a.md#top/one/deep",
+        "a.md#top/two": "a.md#top/one/deep",
+        "a.md#top/three/empty": "a.md#top/three",
+    }
+
+
+def test_a_document_of_headings_alone_is_shown_as_it_is() -> None:
+    assert find_holders(parse_document("a.md", "# Groceries\n\n## Milk\n\n## Eggs\n").nodes) == {}
+
+
+@pytest.mark.parametrize("word", ["-FilterHashtable", "read_text", "fusion.py", "utf8", "HTTPServer"])
+def test_an_identifier_is_one_word_as_programs_have_them(word: str) -> None:
+    assert is_identifier(word)
+
+
+@pytest.mark.parametrize("question", ["lockfile", "Splatting", "git push", "", "what is X?"])
+def test_a_plain_word_or_sentence_is_no_identifier(question: str) -> None:
+    assert not is_identifier(question)
+
+
+def test_an_identifier_is_no_part_of_a_longer_word() -> None:
+    assert holds_identifier("use `-filterhashtable @{}`", "-FilterHashtable")
+    assert not holds_identifier("System.Collections.Hashtables", "Hashtable")
+    assert holds_identifier("xHashtable, Hashtable.", "hashtable")

@@ -1,0 +1,49 @@
+"""Why a hit is there, in words."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retriever.display.phrases import because
+from retriever.lexical.tokens import tokenize
+from retriever.searching.reasons import find_question_words, list_reasons
+from retriever.types import Evidence, Relation, RelationKind, Source
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("How many vacation days do I get?", "Vacation: 28 days a year.", ("vacation days",)),
+        ("how hot must the oven be for rye bread?", "Oven: bread of rye", ("oven", "rye bread")),
+        ("use BackgroundTasks", "The background of it", ("BackgroundTasks",)),
+        ("退房时间是几点", "中午前退房。", ("退房",)),
+        ("Days, days and days", "a day", ("Days",)),
+        ("tax return", "nothing of the kind", ()),
+    ],
+)
+def test_the_words_of_the_question_that_a_section_has(question: str, text: str, expected: tuple[str, ...]) -> None:
+    assert find_question_words(question, tokenize(question), text) == expected
+
+
+def test_a_word_that_was_put_right_is_named_as_the_text_has_it() -> None:
+    found = find_question_words("kubctl rolback", ["kubectl", "rollback"], "Kubectl: a rollback")
+    assert found == ("Kubectl", "rollback")
+
+
+def test_what_else_speaks_for_a_hit() -> None:
+    near = Evidence(Source.SEMANTIC, 1, 0.7, "cosine", 0.02)
+    match = Evidence(Source.TOKEN_MATCH, 2, 0.6, "MaxSim", 0.01)
+    words = Evidence(Source.KEYWORD, 2, 7.0, "bm25", 0.01)
+    tree = Evidence(Source.NEIGHBORS, 3, 0.01, "rrf", 0.01, via=Relation(RelationKind.SIBLING, "a.md#install"))
+    assert list_reasons((near, match, words), {}) == ("nearest in meaning",)
+    assert list_reasons((match,), {}) == ("near in meaning, word by word",)
+    assert list_reasons((words, tree), {"a.md#install": "Install"}) == ('beside "Install"',)
+    assert because(("vacation days", "leave"), ("near in meaning",)) == "*vacation days*, *leave*; near in meaning"
+    assert because((), ()) == "words of the question"
+
+
+@given(st.text(max_size=80), st.text(max_size=200))
+def test_any_question_and_text(question: str, text: str) -> None:
+    words = find_question_words(question, tokenize(question), text)
+    assert len(set(words)) == len(words)
+    assert all(set(tokenize(word)) & set(tokenize(question)) for word in words)

@@ -1,0 +1,116 @@
+"""Words of a question that no section holds, and what was probably meant."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retriever.embedding import is_english_word
+from retriever.errors import SnapshotError
+from retriever.lexical.spelling import Spellings, build_spellings, correct, letters_of, patch_spellings, slip_cost
+
+TEXTS = {
+    1: "Severance package and severance pay. Vacation days.",
+    2: "kubectl rollback, rollback again; the Deployment, a deployment",
+    3: "Besançon, BackgroundTasks, vector_top_n and vacation days",
+    4: "form from forms serialize",
+}
+
+
+@pytest.fixture
+def spellings(tmp_path: Path) -> Spellings:
+    return opened(tmp_path / "all", TEXTS)
+
+
+def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
+    build_spellings(folder, texts)
+    return Spellings.open(folder)
+
+
+@pytest.mark.parametrize(
+    ("question", "meant"),
+    [
+        ("severence pakage", "severance package"),
+        ("kubctl rolback", "kubectl rollback"),
+        ("vaction days?", "vacation days?"),
+        ("the deplyoment", "the deployment"),
+        ("Wacation", "vacation"),
+    ],
+)
+def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:
+    mended, corrections = correct(question, spellings, is_english_word)
+    assert mended == meant
+    assert [item.wrote for item in corrections] == [
+        own for own, other in zip(question.strip("?").split(), meant.strip("?").split(), strict=True) if own != other
+    ]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "severance",  # a word that is there
+        "besancon",  # without its accent
+        "serialized",  # another form of `serialize`
+        "frm",  # too short
+        '"severence" pay',  # quoted
+        "--severence",
+        "vector_top_m",
+        "FooBaar",
+        "rollbakc2",
+        "quantum chromodynamics",  # nothing is near
+        "location",  # another word of the language
+        "packaged",  # a form of one
+        "doesnt",
+        "退房时间是几点",
+    ],
+)
+def test_what_is_no_slip_stays(spellings: Spellings, question: str) -> None:
+    assert correct(question, spellings, is_english_word) == (question, ())
+
+
+def test_of_words_as_near_that_of_more_sections_is_meant(tmp_path: Path) -> None:
+    assert opened(tmp_path / "all", {1: "lantern", 2: "pantern", 3: "lantern"}).nearest("kantern") == "lantern"
+
+
+def test_a_swap_is_likelier_than_another_letter() -> None:
+    swapped, changed = slip_cost("form", "from", 1), slip_cost("fxrm", "form", 1)
+    assert swapped is not None
+    assert changed is not None
+    assert swapped < changed
+
+
+WORD = st.text("abcde", min_size=1, max_size=8)
+
+
+@given(WORD, WORD)
+def test_what_may_be_near_is_never_sorted_out_by_its_letters(one: str, other: str) -> None:
+    if slip_cost(one, other, 2) is not None:
+        different = letters_of(one.encode()) ^ letters_of(other.encode())
+        assert int(different).bit_count() <= 4
+
+
+@given(st.dictionaries(st.integers(1, 6), st.text("ab çé", max_size=30), max_size=6), st.sets(st.integers(1, 6)))
+def test_a_patched_vocabulary_is_that_of_all_texts(
+    tmp_path_factory: pytest.TempPathFactory, texts: dict[int, str], gone: set[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("spellings")
+    words = {key: text.replace(" ", "aaaa ") for key, text in texts.items()}
+    build_spellings(folder / "old", words)
+    kept = {key: text for key, text in words.items() if key not in gone}
+    patch_spellings(folder / "old", folder / "new", gone & words.keys(), {9: "cccc dddd"})
+    build_spellings(folder / "whole", kept | {9: "cccc dddd"})
+    assert read_all(folder / "new") == read_all(folder / "whole")
+
+
+def read_all(folder: Path) -> Sequence[tuple[str, bytes]]:
+    return sorted((file.name, file.read_bytes()) for file in folder.iterdir())
+
+
+def test_a_vocabulary_that_does_not_add_up_is_refused(tmp_path: Path) -> None:
+    opened(tmp_path / "one", {1: "some words"})
+    opened(tmp_path / "two", {1: "many more words than these"})
+    (tmp_path / "one/letters.npy").write_bytes((tmp_path / "two/letters.npy").read_bytes())
+    with pytest.raises(SnapshotError, match="does not add up"):
+        Spellings.open(tmp_path / "one")
