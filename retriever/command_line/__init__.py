@@ -30,8 +30,8 @@ COMMANDS = {
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
-    "Ask and read": ("ask", "read", "tree", "explain", "history"),
-    "Index": ("index", "watch", "status", "forget", "export", "import", "doctor"),
+    "Ask and read": ("ask", "read", "similar", "tree", "explain", "history"),
+    "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor"),
     "For programs and browsers": ("serve", "mcp", "completion"),
     "Choose and measure": ("profiles", "init", "questions", "eval"),
 }

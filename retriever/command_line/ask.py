@@ -54,6 +54,10 @@ class AskCommand(options.WithExamples):
     settings=(),
     cls=AskCommand,
     rare=(
+        "scope_since",
+        "scope_until",
+        "scope_where",
+        "context_tokens",
         "batch",
         "run",
         "recent_context",
@@ -124,8 +128,7 @@ def ask(
     Words without quotes are one question. A question that is the name of a command needs `ask` before it.
 
     A question may say where to look: in:FOLDER, tag:TAG, since:DAY, until:DAY, where:KEY=VALUE, -word (not with it),
-    "a phrase" (word for word). A -word that documents write so, as -xzf of a command, is searched for; -"word" leaves
-    it out all the same.
+    "a phrase" (word for word).
     """
     options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from retriever.indexes import ListedIndex
 
 
-@options.command("indexes", "indexes --json", "indexes --drop notes --yes")
+@options.command("indexes", "indexes --json", "indexes --drop docs --yes")
 @click.option("--drop", multiple=True, metavar="NAME", help="Delete this index; the documents stay. Repeatable.")
 @click.option("--yes", is_flag=True, help="With --drop: do not ask.")
 @options.as_json

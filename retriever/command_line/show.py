@@ -66,9 +66,9 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
 
 @options.command(
-    "similar guide/install.md",
-    'similar "guide/install.md#install/on-linux" --count 3',
-    "similar guide/install.md --same-file --json",
+    "similar ranking.md",
+    'similar "ranking.md#how-sections-are-ranked/token-match" --count 3',
+    "similar ranking.md --same-file --json",
 )
 @click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_reference)
 @click.option(

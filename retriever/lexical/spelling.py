@@ -28,7 +28,8 @@ from retriever.lexical.postings import (
 from retriever.lexical.tokens import plain_words, remove_accents
 from retriever.query import Correction
 
-SHORTEST, LONGEST = 5, 40  # letters of a word that may be a slip; below that everything is near something
+SHORTEST, LONGEST = 4, 40  # letters of a word that may be a slip; below that everything is near something
+CHANGED_FROM = 5  # letters of a word that may have one more, one less or another; a shorter one has two of them swapped
 SHORTEST_FORM = 4  # letters of what is left of a word without its ending
 TWO_EDITS_FROM = 8  # letters of a word that may be two edits away
 MOST_COMPARED = 2_000  # words of one length and nearly the same letters: more are in no vocabulary that was seen
@@ -82,6 +83,8 @@ class Spellings:
         best: tuple[float, int, str] | None = None
         for number in np.flatnonzero(alike)[:MOST_COMPARED].tolist():
             other = self._postings.term(number).decode()
+            if len(word) < CHANGED_FROM and sorted(word) != sorted(other):
+                continue
             cost = slip_cost(word, other, edits)
             if cost is not None:
                 sections = int(self._postings.starts[number + 1] - self._postings.starts[number])

@@ -251,6 +251,7 @@ def test_an_index_is_for_its_user_alone(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.delenv("HYBRID_RETRIEVE_INDEX", raising=False)
     shelf = Shelf(tmp_path / "x", {"a.md": "# A\n\nword\n"})
+    monkeypatch.chdir(shelf.docs)
     before = os.umask(umask)
     try:
         for text in ("word", "another"):  # built, then patched

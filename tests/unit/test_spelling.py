@@ -37,6 +37,7 @@ def opened(folder: Path, texts: Mapping[int, str]) -> Spellings:
         ("vaction days?", "vacation days?"),
         ("the deplyoment", "the deployment"),
         ("Wacation", "vacation"),
+        ("dyas of vacation", "days of vacation"),
     ],
 )
 def test_a_slip_is_mended_and_all_else_stays(spellings: Spellings, question: str, meant: str) -> None:

@@ -29,7 +29,7 @@ from retriever.lexical.tokens import tokenize
         ("字", "字"),
         ("Pythonで書く!", "python で書 書く"),
         ("한국어 문서", "한국 국어 문서"),
-        ("हिन्दी café", "हिन्दी café"),
+        ("हिन्दी café", "हिन्दी café cafe"),
         ("Straße ﬁle \N{FULLWIDTH LATIN CAPITAL LETTER A}B x²", "strass file ab x2 x 2"),
         ("“quoted”—dash…🎉done", "quot dash done"),
         ("Fast\u00adAPI zero\u200bwidth", "fastapi fast api zero width"),
