@@ -5,7 +5,6 @@ posting carries that number (`weights.npy`), and a question costs as much as its
 131 ms at 100,000 nodes. The numbers are derived from the class itself; a test holds them to `get_scores`.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
@@ -74,10 +73,7 @@ class LexicalIndex:
         self._postings = postings
         self._weights = weights
         self._allowed: npt.NDArray[np.bool_] | None = None  # by row, which nodes may be found
-        # Views give plain Python numbers, four times faster than arrays: a binary search asks for dozens.
-        self._vocabulary = postings.vocabulary.data
-        self._term_starts = postings.term_starts.data
-        self._starts = postings.starts.data
+        self._starts = postings.starts.data  # a view gives plain Python numbers, four times faster than an array
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -115,7 +111,7 @@ class LexicalIndex:
         Raises:
             SnapshotError: the files are damaged.
         """
-        columns = [self._postings.rows[self._column(self._number(term))] for term in dict.fromkeys(terms)]
+        columns = [self._postings.rows[self._column(self._postings.find(term))] for term in dict.fromkeys(terms)]
         rows = min(columns, key=len, default=np.empty(0, np.int32))
         for column in columns:
             rows = rows[_locate(rows, column)[0]]
@@ -132,7 +128,7 @@ class LexicalIndex:
         """As `search`, for tokens that count as often as `counts` says, which need not be a whole number."""
         if limit < 1:
             raise ValueError(f"limit must be at least 1, got {limit}")
-        numbers = {token: self._number(token) for token in counts}
+        numbers = {token: self._postings.find(token) for token in counts}
         terms = tuple(self._describe(token, number) for token, number in numbers.items())
         columns = [(self._column(numbers[token]), count) for token, count in counts.items()]
         scores = np.zeros(-(-len(self) // _STRIPES) * _STRIPES)
@@ -160,7 +156,7 @@ class LexicalIndex:
         covered = np.zeros(len(rows))
         total = 0.0
         for token in dict.fromkeys(tokens):
-            number = self._number(token)
+            number = self._postings.find(token)
             rarity = self._describe(token, number).rarity
             covered += rarity * _locate(rows, self._postings.rows[self._column(number)])[0]
             total += rarity
@@ -169,7 +165,7 @@ class LexicalIndex:
 
     def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
         """What each of the tokens weighs, in their order (`QuestionTerm.rarity`)."""
-        return {token: self._describe(token, self._number(token)).rarity for token in tokens}
+        return {token: self._describe(token, self._postings.find(token)).rarity for token in tokens}
 
     def resembles(self, term: str) -> bool:
         """Whether the term may be a slip of one that some node holds, or another form of it; about 0.1 ms."""
@@ -178,10 +174,10 @@ class LexicalIndex:
         # `serial`). Below five letters everything is near something.
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
-        if any(self._number(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
+        if any(self._postings.find(term[:length]) is not None for length in range(SHORTEST_FORM, len(term))):
             return True
         edits = 1 if len(term) < TWO_EDITS_FROM else 2
-        first, last = self._place(term[0].encode()), self._place(chr(ord(term[0]) + 1).encode())
+        first, last = self._postings.place(term[0].encode()), self._postings.place(chr(ord(term[0]) + 1).encode())
         if first == last:
             return False
         starts = self._postings.term_starts[first : last + 1]
@@ -194,7 +190,9 @@ class LexicalIndex:
         own = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(wanted, np.uint8)])
         # An edit changes at most two of the letters that a term has; few terms are left to be compared one by one.
         alike = (np.bitwise_count(sets ^ own) <= 2 * edits) & (np.abs(np.diff(starts) - len(term)) <= edits)
-        return any(_edits(wanted, self._term(first + place)) <= edits for place in np.flatnonzero(alike).tolist())
+        return any(
+            _edits(wanted, self._postings.term(first + place)) <= edits for place in np.flatnonzero(alike).tolist()
+        )
 
     def verify(self, node_keys: Collection[int]) -> None:
         """Recomputes all but the spelling of the terms (a checksum covers that); SnapshotError if one differs."""
@@ -204,19 +202,6 @@ class LexicalIndex:
             np.array_equal(self._postings.keys, keys) and np.array_equal(self._weights, compute_weights(self._postings))
         ):
             raise SnapshotError("the lexical index is damaged; index the documents again")
-
-    def _number(self, token: str) -> int | None:
-        """Where the token stands in the vocabulary, by binary search."""
-        wanted = token.encode("utf-8", "surrogatepass")
-        place = self._place(wanted)
-        return place if place < len(self._term_starts) - 1 and self._term(place) == wanted else None
-
-    def _place(self, wanted: bytes) -> int:
-        """The first term that is not before `wanted` in the order of bytes."""
-        return bisect_left(range(len(self._term_starts) - 1), wanted, key=self._term)
-
-    def _term(self, number: int) -> bytes:
-        return self._vocabulary[self._term_starts[number] : self._term_starts[number + 1]].tobytes()
 
     def _column(self, number: int | None) -> slice:
         if number is None:

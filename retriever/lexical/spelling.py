@@ -158,7 +158,6 @@ def slip_cost(wrote: str, meant: str, most: int) -> float | None:
     """
     if abs(len(wrote) - len(meant)) > most:
         return None
-    far = (most + 1, float("inf"))
     before: list[tuple[int, float]] = []
     row = [(place, float(place)) for place in range(len(meant) + 1)]
     for at, letter in enumerate(wrote, start=1):
@@ -180,7 +179,7 @@ def slip_cost(wrote: str, meant: str, most: int) -> float | None:
         if min(row)[0] > most:
             return None
         before = above
-    edits, cost = min(row[-1], far)
+    edits, cost = row[-1]
     return None if edits > most else cost * (FIRST_LETTER if wrote[0] != meant[0] else 1.0)
 
 

@@ -36,9 +36,9 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not settings.name_weight:
         return None
     name = spell_name(question)
-    ids = [node_id for node_id, _ in reading.nodes_named(view.connection, name, 10 * MOST_NAMESAKES)]
+    ids = reading.nodes_named(view.connection, name, 10 * MOST_NAMESAKES) if name else []
     named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
-    if not name or len(named) > MOST_NAMESAKES:
+    if len(named) > MOST_NAMESAKES:
         named = {}
     share = 1 / max(1, len(named))
     items = [Ranked(node_id, share, share) for node_id in named]

@@ -275,14 +275,14 @@ def shown_ids(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[
     return dict(select(connection, query, node_keys))
 
 
-def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[tuple[str, int]]:
-    """(the id that a search shows, heading level) of the nodes with this name, the highest headings first."""
+def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[str]:
+    """The ids that a search shows for the nodes with this name, the highest headings first."""
     rows = connection.execute(
-        "SELECT coalesce(holder_id, node_id), level FROM names JOIN nodes USING (node_key) WHERE name = ?"
+        "SELECT coalesce(holder_id, node_id) FROM names JOIN nodes USING (node_key) WHERE name = ?"
         " ORDER BY level, node_key LIMIT ?",
         (name, limit),
     )
-    return list(rows)
+    return [row[0] for row in rows]
 
 
 def texts_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
