@@ -3,7 +3,7 @@ r"""Cut the documents that the training questions are about into sections and ch
     uv run scripts/training_data.py DATA --sources FOLDER
 
 `scripts/training/corpora.yaml` names the documents: repository, commit, paths, licence. They are not part of this
-project: FOLDER/NAME must hold the files of each (`git clone`, `git checkout COMMIT`), or of those that are wanted.
+project: `scripts/prepare_corpora.py` makes FOLDER/NAME of clones of their repositories, or of those that are wanted.
 Writes DATA/sections.jsonl.gz, {id, corpus, crumb, words, text}, and DATA/chunks.jsonl.gz, {sid, text}, and says which
 questions have no section there.
 """
