@@ -39,7 +39,7 @@ from retriever.store.database import (
     translate_sqlite_errors,
 )
 from retriever.store.locks import writer_lock
-from retriever.store.text_vectors import NORM_TOLERANCE
+from retriever.store.text_vectors import is_as_written
 from retriever.trace import NoProgress
 from retriever.types import Encoder, IndexReport, Progress
 
@@ -204,7 +204,7 @@ def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: st
     insert = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     is_whole = True
     for row in read_rows(source, table, columns):
-        if row is None or (table == "vectors" and not is_unit(row[-1])):
+        if row is None or (table == "vectors" and not is_as_written(row[-1])):
             is_whole = False
             continue
         try:
@@ -223,17 +223,6 @@ def read_rows(source: sqlite3.Connection, table: str, columns: list[str]) -> Ite
             return
         except UNREADABLE:
             yield None
-
-
-def is_unit(vector: object) -> bool:
-    """Whether these are the bytes of a vector of length 1."""
-    import numpy as np
-
-    if not isinstance(vector, bytes) or len(vector) % 4:
-        return False
-    with np.errstate(all="ignore"):
-        norm = float(np.linalg.norm(np.frombuffer(vector, "<f4").astype(float)))
-    return abs(norm - 1) <= NORM_TOLERANCE
 
 
 def remove_odd_vectors(target: sqlite3.Connection) -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError
+from retriever.lexical.tokens import STOP_WORDS
 from retriever.types import FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
@@ -66,6 +67,17 @@ class Tokens:
     def is_word(self, word: str) -> bool:
         """Whether a word in lower case is one token: the model has seen it often."""
         return self._tokenizer.token_to_id(word) is not None
+
+    @cached_property
+    def is_content(self) -> Callable[[int], bool]:
+        """Tells, of a token's number, whether it says something by itself: no punctuation, no English stop word."""
+
+        @cache
+        def is_content(number: int) -> bool:
+            piece = self._tokenizer.id_to_token(number) or ""
+            return piece not in STOP_WORDS and any(map(str.isalnum, piece))
+
+        return is_content
 
     def cut(self, text: str, max_tokens: int) -> "CutText":
         """The longest beginning of the text that has at most `max_tokens` tokens, special ones included.

@@ -26,7 +26,7 @@ _LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not
 # people's questions (`how do I ...`) and would lift each section that is written as a conversation. `no`, `not`,
 # `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, a GET request), and BM25
 # gives a word of most documents next to no weight anyway.
-_STOP_WORDS = frozenset(
+STOP_WORDS = frozenset(
     """
 about above after again all also am an and any are as at a be because been before being below between both but by
 can could did do does doing down during each few for from further had has have having he her here hers him his
@@ -102,7 +102,7 @@ def stems(text: str) -> list[str]:
     for subword in _SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-")):
         for hump in _HUMP.finditer("".join(map(_classify_character, subword))):
             term = remove_accents(_fold(subword[hump.start() : hump.end()]))
-            if term not in _STOP_WORDS:
+            if term not in STOP_WORDS:
                 found.append(_stem(term))
     return found
 
@@ -140,14 +140,14 @@ def count_words(text: str) -> int:
 
 def _terms(word: str) -> tuple[str, ...]:
     whole = word.strip("._-")
-    if _fold(whole) in _STOP_WORDS:
+    if _fold(whole) in STOP_WORDS:
         return ()
     candidates = [] if any(_is_cjk(character) for character in whole) else [whole]
     for subword in _SUBWORD.findall(whole):
         candidates.extend(_parts(subword))
     folded = [_fold(candidate) for candidate in candidates]
     plain = [] if word.isascii() else [remove_accents(term) for term in folded]
-    terms = (term for term in (*folded, *plain) if term and term not in _STOP_WORDS)
+    terms = (term for term in (*folded, *plain) if term and term not in STOP_WORDS)
     return tuple(dict.fromkeys(map(_stem, terms)))
 
 

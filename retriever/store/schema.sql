@@ -91,7 +91,7 @@ CREATE INDEX chunks_of_text ON chunks (text_hash, chunk_key);
 CREATE TABLE vectors (
     fingerprint TEXT NOT NULL,   -- of the encoder
     text_hash BLOB NOT NULL,
-    vector BLOB NOT NULL,        -- float32, little-endian, a unit vector
+    vector BLOB NOT NULL,        -- as `pack_vectors` in text_vectors.py writes it
     PRIMARY KEY (fingerprint, text_hash)
 ) STRICT;
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.files import Skipped
 from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.store.text_vectors import pack_vectors
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def set_link_targets(connection: sqlite3.Connection, folder: StoredFolder) -> No
 
 def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequence[bytes], matrix: FloatMatrix) -> None:
     """Vectors (n, d) by the hashes of their texts; those that are there already stay as they are."""
-    rows = ((fingerprint, key, row.astype("<f4").tobytes()) for key, row in zip(hashes, matrix, strict=True))
+    rows = ((fingerprint, key, packed) for key, packed in zip(hashes, pack_vectors(matrix), strict=True))
     connection.executemany("INSERT OR IGNORE INTO vectors (fingerprint, text_hash, vector) VALUES (?, ?, ?)", rows)
 
 

@@ -184,10 +184,11 @@ def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
 def test_what_could_not_be_read_is_named(shelf: Shelf) -> None:
     with shelf.rows() as rows:
         (root,) = rows.execute("SELECT rootpage FROM sqlite_master WHERE name = 'queries'").fetchone()
+        (size,) = rows.execute("PRAGMA page_size").fetchone()
         rows.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     with (shelf.index / "index.sqlite").open("r+b") as file:
-        file.seek((root - 1) * 4096)
-        file.write(b"\xff" * 4096)
+        file.seek((root - 1) * size)
+        file.write(b"\xff" * size)
     repaired = examined(shelf, repair=True)
     assert repaired.repairs[1].endswith("; not all could be read of: recorded questions")
     assert (problems(repaired), shelf.encoder.encoded) == ([], 0)
