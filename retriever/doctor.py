@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 
 from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
-from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding import MODELS
 from retriever.embedding.onnx import read_card
 from retriever.errors import (
     Command,
@@ -115,10 +115,11 @@ def examine_software() -> Iterator[Finding]:
         yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
 
     try:
-        read_card(BUNDLED_MODEL).verify(BUNDLED_MODEL)
-        yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksum")
+        for folder in MODELS.values():
+            read_card(folder).verify(folder)
+        yield Finding("environment", "bundled models", "well", f"{' and '.join(MODELS)} have their checksums")
     except EncoderError as error:
-        yield Finding("environment", "bundled model", "problem", str(error), "install again: uv sync --reinstall")
+        yield Finding("environment", "bundled models", "problem", str(error), "install again: uv sync --reinstall")
 
 
 def examine_disk(index: Path) -> Iterator[Finding]:

@@ -171,7 +171,7 @@ def write_folder(
     whole = Tokenizer.from_str(tokenizer)
     whole.no_truncation()  # the encoder counts, and pads nothing
     whole.no_padding()
-    whole.save(str(folder / TOKENIZER_NAME))
+    whole.save(str(folder / TOKENIZER_NAME), pretty=False)
     transformer.config.to_json_file(folder / "config.json")
     write_quantised(transformer, projection, folder / MODEL_NAME)
     card = ModelCard(

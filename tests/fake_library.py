@@ -115,7 +115,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         1, HIT.node_id, HIT.folder, HIT.file, HIT.span, HIT.title, HIT.breadcrumb, "It is.", 0.7, False
     )
     retriever.similar.return_value = SimilarSections("a.md", "a.md", "A\x1b", (near,))
-    retriever.status.return_value = Status(STATE, "onnx all-MiniLM-L6-v2-int8", 22_900_000, (), (), 3, 1.0)
+    retriever.status.return_value = Status(STATE, "onnx all-MiniLM-L6-v2", 22_900_000, (), (), 3, 1.0)
     retriever.metrics.return_value = ExpansionMetrics(4, 0.5, 0.25, 0.1, 1200.0, 3400.0, (Gain("set, full", 0.6, 0.9),))
     for name, result in {
         "open_retriever": retriever,

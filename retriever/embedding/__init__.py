@@ -17,6 +17,7 @@ __all__ = [
     "BUNDLED_MODEL",
     "CARD_NAME",
     "MAX_CARD_BYTES",
+    "MODELS",
     "EncoderSettings",
     "bundled_counter",
     "card_digest",
@@ -28,7 +29,9 @@ __all__ = [
 
 CARD_NAME = "encoder.json"  # stands beside an ONNX model: how it is to be used, and which files it is
 MAX_CARD_BYTES = 1_000_000
-BUNDLED_MODEL = Path(__file__).parent / "models" / "all-MiniLM-L6-v2-int8"
+MODELS = {name: Path(__file__).parent / "models" / name for name in ("sections-minilm-1", "all-MiniLM-L6-v2")}
+"""The folders of the models that come with the program, by name; the first is taken when none is named."""
+BUNDLED_MODEL = MODELS["sections-minilm-1"]
 
 
 def open_encoder(settings: EncoderSettings) -> Encoder | None:
@@ -63,8 +66,8 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
 
 
 def model_folder(name: str) -> Path:
-    """The folder of an ONNX model; the bundled one for the empty name."""
-    return Path(name).expanduser() if name else BUNDLED_MODEL
+    """The folder of an ONNX model: one that comes with the program, by its name, the default for none, or any other."""
+    return MODELS.get(name or BUNDLED_MODEL.name) or Path(name).expanduser()
 
 
 def card_digest(name: str) -> str:

@@ -203,7 +203,9 @@ class EncoderSettings:
     kind: Literal["onnx", "sentence-transformers", "ollama", "openai", "none"] = setting(
         "onnx", "What runs the embedding model; none: search by words and structure alone."
     )
-    model: str = setting("", "The model's name or folder; empty: the one that comes with the program (onnx).")
+    model: str = setting(
+        "", "Its name or folder; with the program come sections-minilm-1, which empty means, and all-MiniLM-L6-v2."
+    )
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     api_key_env: str = setting("OPENAI_API_KEY", "The environment variable that holds the key of the kind openai.")
     query_prefix: str = setting("", "Put before each question; empty: what the model itself asks for.")

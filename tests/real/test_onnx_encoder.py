@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retriever.embedding import BUNDLED_MODEL, open_encoder, unread_tokens
+from retriever.embedding import BUNDLED_MODEL, MODELS, open_encoder, unread_tokens
 from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, read_card, write_card
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -25,17 +25,39 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(BUNDLED_MODEL, tmp_path / "model"))
 
 
-def test_the_files_are_the_ones_that_readme_and_card_name() -> None:
-    card = read_card(BUNDLED_MODEL)
-    assert file_sha256(BUNDLED_MODEL / "model.onnx") == card.model_sha256
-    assert file_sha256(BUNDLED_MODEL / "tokenizer.json") == card.tokenizer_sha256
-    readme = (BUNDLED_MODEL / "README.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", MODELS)
+def test_the_files_are_the_ones_that_readme_and_card_name(name: str) -> None:
+    model = MODELS[name]
+    card = read_card(model)
+    assert file_sha256(model / "model.onnx") == card.model_sha256
+    assert file_sha256(model / "tokenizer.json") == card.tokenizer_sha256
+    readme = (model / "README.md").read_text(encoding="utf-8")
     assert re.search(r"SHA-256: model\.onnx ([0-9a-f]{64})", readme)[1] == card.model_sha256  # type: ignore[index] # must match
-    assert "Apache License" in (BUNDLED_MODEL / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in (model / "LICENSE").read_text(encoding="utf-8")
 
 
-def test_vectors_are_those_of_the_original_model(encoder: OnnxEncoder) -> None:
+def test_a_bundled_model_is_found_by_its_name() -> None:
+    original = open_encoder(EncoderSettings(model="all-MiniLM-L6-v2"))
+    trained = open_encoder(EncoderSettings(model="sections-minilm-1"))
+    default = open_encoder(EncoderSettings())
+    assert original is not None
+    assert trained is not None
+    assert default is not None
+    assert trained.fingerprint == default.fingerprint != original.fingerprint
+
+
+def test_the_tokens_of_a_text_are_those_that_say_something() -> None:
+    """Two words of four tokens, without the stop words and the full stop; 16 bytes each (128 numbers)."""
+    trained, original = OnnxEncoder(), OnnxEncoder(MODELS["all-MiniLM-L6-v2"])
+    _, (tokens,) = trained.encode_documents_and_tokens(["The lifetimes of the borrows."])
+    assert tokens.nbytes == 16 * (trained.count_tokens(["lifetimes borrows"])[0] - 2)
+    assert original.encode_documents_and_tokens(["The lifetimes."])[1][0].shape[1] == 6
+    assert trained.encode_documents_and_tokens(["of the."])[1][0].shape == (0, 2)
+
+
+def test_vectors_are_those_of_the_original_model() -> None:
     """The references are float32, from PyTorch; int8 weights cost less than .03 of the cosine."""
+    encoder = OnnxEncoder(MODELS["all-MiniLM-L6-v2"])
     texts = [reference["text"] for reference in REFERENCES]
     expected = np.array([reference["vector"] for reference in REFERENCES])
     cosines = np.sum(encoder.encode_documents(texts) * expected, axis=1)
