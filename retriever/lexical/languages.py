@@ -139,7 +139,7 @@ def detect_language(text: str) -> str:
         if found[name] > len([word for word in words if word < "\u0e00"]):
             return name
     votes = count_votes(words, tuple(STOP_WORDS))
-    (name, most), (_, second) = votes.most_common(2)
+    (most, name), (second, _) = sorted(((number, name) for name, number in votes.items()), reverse=True)[:2]
     is_enough = most >= max(LEAST_WORDS, LEAST_SHARE * len(words)) and most >= LEAD * second
     return name if is_enough and name != "english" else ""
 
@@ -161,10 +161,10 @@ def mark_language(name: str) -> str:
     return f"={name}"
 
 
-def count_votes(words: Sequence[str], languages: tuple[str, ...]) -> Counter[str]:
+def count_votes(words: Sequence[str], languages: tuple[str, ...]) -> dict[str, float]:
     """How many of the words are function words of each language; one of several languages counts in parts."""
     speakers = _speakers(languages)
-    votes = Counter(dict.fromkeys(languages, 0.0))
+    votes = dict.fromkeys(languages, 0.0)
     for word, times in Counter(words).items():
         for name in speakers.get(word, ()):
             votes[name] += times / len(speakers[word])

@@ -3,9 +3,10 @@
 A word becomes its English stem, and in a document of another language the stem of that language beside it: English
 words and identifiers stand in all of them. An identifier becomes itself and its parts, so that `background tasks` finds
 `fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
-characters; Thai, Lao, Khmer and Burmese pairs of neighbouring syllables, as far as their letters tell. A word with
-accents gives itself and its form without them, so that `Besancon` finds `Besançon`, and who writes the accents finds
-those who do first. Everything is one pass over the text; what a word becomes is cached, because text repeats its words.
+characters, and single Han characters; Thai, Lao, Khmer and Burmese pairs of neighbouring syllables, as far as their
+letters tell. A word with accents gives itself and its form without them, so that `Besancon` finds `Besançon`, and who
+writes the accents finds those who do first. Everything is one pass over the text; what a word becomes is cached,
+because text repeats its words.
 """
 
 import re
@@ -161,7 +162,9 @@ def _parts(subword: str) -> Iterator[str]:
     for hump in _HUMP.finditer(classes):
         text = subword[hump.start() : hump.end()]
         if hump.lastgroup == "cjk":
-            yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)  # pairs of neighbouring characters
+            # Pairs of neighbouring characters, and each Han character, which is a word or a part of several.
+            yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)
+            yield from _HAN.findall(text) if len(text) > 1 else ()
             continue
         if hump.lastgroup == "syllables":
             syllables = _SYLLABLE.findall(text)
@@ -203,6 +206,8 @@ _UNSPACED_RANGES = (
 )
 _HANGUL_LETTERS = frozenset(map(chr, range(0x1100, 0x1200)))
 
+_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+
 # About a syllable: a vowel that is written first, a consonant with what is stacked below it, the vowels that follow it.
 _SYLLABLE = re.compile(
     "[\u0e40-\u0e44\u0ec0-\u0ec4]?[^\u0e40-\u0e44\u0ec0-\u0ec4](?:[\u17d2\u1039].|"
@@ -225,7 +230,7 @@ _stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
 
 
 def _stem(term: str, language: str = "english") -> str:
-    """The Snowball stem of a word; for English a term that holds anything but ASCII letters is a name, kept as it is."""
+    """The Snowball stem of a word; in English a term that holds anything but ASCII letters is a name, kept as it is."""
     if language == "english" and not (term.isascii() and term.isalpha()):
         return term
     with _stemming:

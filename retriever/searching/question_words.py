@@ -42,9 +42,15 @@ def split_words(question: str, languages: tuple[str, ...] = ()) -> tuple[Word, .
 
 
 def read_form(question: str, languages: tuple[str, ...] = ()) -> QuestionForm:
-    """Whether it is built as a sentence (people rarely scatter `the` and `of`), of words, or of no words."""
-    if not any(character.isalpha() for character in question):
+    """Whether it is built as a sentence (people rarely scatter `the` and `of`), of words, or of no words.
+
+    In a script without spaces it is neither: its words are pairs of characters, many of which belong to two words.
+    """
+    letters = [character for character in question if character.isalpha()]
+    if not letters:
         return "numbers"
+    if 2 * sum(map(is_unspaced, letters)) > len(letters):
+        return "unspaced"
     typed = (word.strip("?!.,:;()\"'") for word in question.split())
     return "sentence" if any(word.isalpha() and not tokenize(word, languages) for word in typed) else "words"
 
