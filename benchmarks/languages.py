@@ -4,8 +4,8 @@ r"""How documents and questions in other languages fare: each search alone and b
     uv run python benchmarks/languages.py --together    # all languages in one index
     uv run python benchmarks/languages.py de zh         # these alone
 
-`LANGUAGE/` holds the notes, `LANGUAGE.jsonl` the questions with gold lines, `LANGUAGE.unanswerable.jsonl` questions that
-the notes do not answer and strings that mean nothing. docs/languages.md holds the tables.
+`LANGUAGE/` holds the notes, `LANGUAGE.jsonl` the questions with gold lines, `LANGUAGE.unanswerable.jsonl` questions
+that the notes do not answer and strings that mean nothing. docs/languages.md holds the tables.
 """
 
 import sys
@@ -63,7 +63,9 @@ def measure(language: str, docs: Path, index: str) -> str:
                 right_first[answer.verdict] += 1
         for question in read_questions(NOTES / f"{language}.unanswerable.jsonl").questions:
             others[retriever.search(question.text).verdict] += 1
-    verdicts = [" / ".join(str(found[name]) for name in ("answered", "weak", "none")) for found in (right_first, others)]
+    verdicts = [
+        " / ".join(str(found[name]) for name in ("answered", "weak", "none")) for found in (right_first, others)
+    ]
     return " | ".join(("", language, *cells, *verdicts, "")).strip()
 
 
