@@ -188,11 +188,11 @@ def find_reader(nodes: Sequence[Node]) -> Node:
 
 def tokenize_texts(texts: Mapping[int, SearchedText]) -> dict[int, list[str]]:
     """What BM25 reads of each node; a term that no text gives says its language, unless that is English."""
-    from retriever.lexical.languages import STEMMED, mark_language
+    from retriever.lexical.languages import READ_APART, mark_language
     from retriever.lexical.tokens import tokenize
 
     return {
-        key: tokenize(item.text, (item.language,) if item.language in STEMMED else ())
+        key: tokenize(item.text, (item.language,) if item.language in READ_APART else ())
         + ([mark_language(item.language)] if item.language else [])
         for key, item in texts.items()
     }

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from retriever.errors import SnapshotError
 from retriever.files import writing_to
 from retriever.lexical import tokens as tokenizer
-from retriever.lexical.languages import LANGUAGES, STEMMED, detect_question, mark_language
+from retriever.lexical.languages import LANGUAGES, READ_APART, detect_question, mark_language
 from retriever.lexical.postings import (
     IntArray,
     Postings,
@@ -105,13 +105,13 @@ class LexicalIndex:
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
     @cached_property
-    def stemmed(self) -> tuple[str, ...]:
-        """Those of the languages that have stems: what a text is compared with a question in."""
-        return tuple(name for name in self.languages if name in STEMMED)
+    def read_apart(self) -> tuple[str, ...]:
+        """Those of the languages that are read otherwise than English: a text is compared with a question in all."""
+        return tuple(name for name in self.languages if name in READ_APART)
 
     def detect_question(self, question: str) -> tuple[str, ...]:
         """The languages that a question is read in, beside English; the same for each question where there is none."""
-        return detect_question(question, self.stemmed) if self.stemmed else ()
+        return detect_question(question, self.read_apart) if self.read_apart else ()
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
         """The same index, in which only some nodes are found; how rare a word is stays that of all nodes.

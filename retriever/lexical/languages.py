@@ -120,8 +120,11 @@ _SCRIPTS = {
     "khmer": re.compile("[\u1780-\u17ff]"),
     "burmese": re.compile("[\u1000-\u109f]"),
 }
+SINGLED = ("chinese", "japanese")  # in these a Han character is a term by itself, beside the pairs that it is in
+_HAN = re.compile("[\u3400-\u9fff]")
 KANA_SHARE = 0.1  # of the Han and Kana of a text: less is a Chinese text with a Japanese name in it
 LANGUAGES = (*STEMMED, *_SCRIPTS)
+READ_APART = (*STEMMED, *SINGLED)  # whose words are read otherwise than in English
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -149,11 +152,12 @@ def detect_question(question: str, languages: Sequence[str]) -> tuple[str, ...]:
 
     Args:
         question: too short for a sure guess, so that a word of one of them is enough; one without any is read in all.
-        languages: of `STEMMED`.
+        languages: of `READ_APART`.
     """
-    votes = count_votes(_WORD.findall(question.lower()), ("english", *languages))
-    most = max(votes.values())
-    return tuple(name for name in languages if votes[name] == most)
+    stemmed = tuple(name for name in languages if name in STEMMED)
+    votes = count_votes(_WORD.findall(question.lower()), ("english", *stemmed))
+    most, has_han = max(votes.values()), bool(_HAN.search(question))
+    return tuple(name for name in languages if (has_han if name in SINGLED else votes[name] == most))
 
 
 def mark_language(name: str) -> str:

@@ -3,10 +3,10 @@
 A word becomes its English stem, and in a document of another language the stem of that language beside it: English
 words and identifiers stand in all of them. An identifier becomes itself and its parts, so that `background tasks` finds
 `fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
-characters, and single Han characters; Thai, Lao, Khmer and Burmese pairs of neighbouring syllables, as far as their
-letters tell. A word with accents gives itself and its form without them, so that `Besancon` finds `Besançon`, and who
-writes the accents finds those who do first. Everything is one pass over the text; what a word becomes is cached,
-because text repeats its words.
+characters, and in Chinese and Japanese documents single Han characters; Thai, Lao, Khmer and Burmese pairs of
+neighbouring syllables, as far as their letters tell. A word with accents gives itself and its form without them, so
+that `Besancon` finds `Besançon`, and who writes the accents finds those who do first. Everything is one pass over the
+text; what a word becomes is cached, because text repeats its words.
 """
 
 import re
@@ -18,7 +18,7 @@ from importlib import import_module
 from itertools import pairwise
 from typing import Protocol
 
-from retriever.lexical.languages import STOP_WORDS
+from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
 
 RULES = 3  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
 
@@ -74,7 +74,8 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
 
     Args:
         text: of a document or a question.
-        languages: beside English, in which it is read, of `languages.STEMMED`: each adds its stems and stop words.
+        languages: beside English, in which it is read, of `languages.READ_APART`: each adds its stems and stop words,
+            or single characters.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
@@ -134,17 +135,19 @@ def count_words(text: str) -> int:
 
 def _terms(word: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
     whole = word.strip("._-")
-    stop_words = (STOP_WORDS["english"], *(STOP_WORDS[name] for name in languages))
+    stop_words = (STOP_WORDS["english"], *(STOP_WORDS[name] for name in languages if name in STEMMED))
     if any(_fold(whole) in words for words in stop_words):
         return ()
     candidates = [] if any(is_unspaced(character) for character in whole) else [whole]
     for subword in _SUBWORD.findall(whole):
-        candidates.extend(_parts(subword))
+        candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
     folded = [_fold(candidate) for candidate in candidates]
     plain = [] if word.isascii() else [remove_accents(term) for term in folded]
     terms = [term for term in (*folded, *plain) if term and not any(term in words for words in stop_words)]
     stems = [*map(_stem, terms)]
     for name in languages:
+        if name not in STEMMED:
+            continue
         own = [_stem(term, name) for term in terms if term in folded and term.isalpha()]
         stems += [*own, *map(remove_accents, own)]
     return tuple(dict.fromkeys(stems))
@@ -154,7 +157,7 @@ def _terms(word: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
 _cached_terms = lru_cache(maxsize=65_536)(_terms)
 
 
-def _parts(subword: str) -> Iterator[str]:
+def _parts(subword: str, *, singled: bool) -> Iterator[str]:
     """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
     classes = "".join(map(_classify_character, subword))
     if "C" not in classes and "T" not in classes:
@@ -162,9 +165,9 @@ def _parts(subword: str) -> Iterator[str]:
     for hump in _HUMP.finditer(classes):
         text = subword[hump.start() : hump.end()]
         if hump.lastgroup == "cjk":
-            # Pairs of neighbouring characters, and each Han character, which is a word or a part of several.
+            # Pairs of neighbouring characters; each Han character is a word as well, or a part of several.
             yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)
-            yield from _HAN.findall(text) if len(text) > 1 else ()
+            yield from _HAN.findall(text) if singled and len(text) > 1 else ()
             continue
         if hump.lastgroup == "syllables":
             syllables = _SYLLABLE.findall(text)

@@ -51,7 +51,7 @@ def build_hits(
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
     fields = reading.fields(view.connection, set(keys.values()))
     rarity = view.lexical.rarity(list(words))
-    languages = view.lexical.stemmed
+    languages = view.lexical.read_apart
     read = partial(tokenize, languages=languages)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):

@@ -57,6 +57,8 @@ def test_the_language_of_a_text(text: str, language: str) -> None:
 def test_the_languages_of_a_question(question: str, languages: tuple[str, ...]) -> None:
     assert detect_question(question, ("german", "french")) == languages
     assert detect_question(question, ()) == ()
+    assert detect_question(question, ("german", "french", "chinese")) == languages
+    assert "chinese" in detect_question(f"{question} 你好", ("german", "chinese"))
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,11 @@ def test_the_languages_of_a_question(question: str, languages: tuple[str, ...]) 
         ("los envíos a Canarias", "spanish", "envíos envio envi canaria canari"),
         ("отменить заказы", "russian", "отменить отмен заказы заказ"),
         ("BackgroundTasks", "german", "backgroundtask background task"),
+        ("你好世界", "chinese", "你好 好世 世界 你 好 世 界"),
+        ("Pythonで書く", "japanese", "python で書 書く 書"),
     ],
 )
-def test_a_word_gives_the_stem_of_its_language_beside_the_english_one(text: str, language: str, terms: str) -> None:
+def test_a_word_gives_the_terms_of_its_language_beside_the_english_ones(text: str, language: str, terms: str) -> None:
     assert tokenize(text, (language,)) == terms.split()
 
 
