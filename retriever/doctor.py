@@ -33,6 +33,7 @@ from retriever.indexing.consent import drop_widening_settings, explain_refusal, 
 from retriever.indexing.forget import list_forgotten
 from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
+from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
@@ -152,6 +153,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
                 yield from examine_rows(connection)
+                yield from examine_languages(connection, index)
                 yield from examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
@@ -199,6 +201,17 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
 
     if forgotten := list(list_forgotten(connection)):
         yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
+
+
+def examine_languages(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+    """How much of the documents the embedding model knows, where that can be told here."""
+    given = drop_widening_settings(index, reading.index_settings(connection))
+    survey = survey_texts(connection, collect_settings(DEFAULT_PROFILE, None, given).profile().encoder)
+    if survey is not None and reading.meta(connection, "fingerprint"):
+        folders = [folder.path for folder in reading.folders(connection)]
+        says = f"{survey.describe()}, and is found by its words more than by its meaning"
+        cure = "; ".join(advise_models(folders)) if survey.is_worth_a_note else ""
+        yield judge("index", "languages", says if cure else survey.describe(), cure, "note")
 
 
 def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrela
 from retriever.query import Query
 from retriever.rerank.stage import Reranker, RerankRequest, rerank
 from retriever.searching.confidence import measure_agreement
-from retriever.searching.encode import EncodedQueries, OpenModels, encode
+from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, OpenModels, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
 from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.names import NameSettings, rank_names
@@ -53,7 +53,8 @@ def search(
     with recorder.stage(StageName.KEYWORD) as note:
         keyword = rank_keyword(view, queries, profile.part(KeywordSettings))
         note.text = f"{_count_sections(keyword.rankings)}, one covers {keyword.coverage:.0%} of the question"
-    recorder.signals = gather_signals(view, semantic, keyword)
+    is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
+    recorder.signals = gather_signals(view, semantic if is_understood else SemanticResult(), keyword)
 
     direct = [*semantic.rankings, *keyword.rankings]
     with recorder.stage(StageName.NAME) as note:
@@ -93,7 +94,8 @@ def encode_queries(
     queries = build_queries(expanded, view, profile.part(QueryWeights))
     with recorder.stage(StageName.EMBED) as note:
         encoder = models.encoder_for(view, recorder)
-        encoded = encode(encoder, queries, recorder) if encoder else None
+        in_english = not view.lexical.detect_question(expanded.question)
+        encoded = encode(encoder, queries, recorder, in_english=in_english) if encoder else None
         note.text = "one vector" if len(queries) == 1 else f"{len(queries)} texts"
         if encoded is None:
             note.skip()
@@ -125,7 +127,8 @@ def match_tokens(
             note.skip()
             return []
         # It reads the question alone, so beside other wordings it weighs what the question weighs among them.
-        ranking = rank_token_match(view, encoded.tokens, candidates, settings, question.semantic_weight)
+        share = encoded.trust * question.semantic_weight
+        ranking = rank_token_match(view, encoded.tokens, candidates, settings, share)
         note.text = f"{len(ranking.items)} sections"
         return [ranking]
 

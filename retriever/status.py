@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
@@ -12,6 +13,9 @@ from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
 from retriever.store import reading, text_vectors
 from retriever.types import IndexState
+
+if TYPE_CHECKING:
+    from retriever.languages import TextSurvey
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,9 @@ class Status:
     remarks: tuple[tuple[str, str], ...] = ()  # files that are read, and what in them is not as it should be
     forgotten: tuple[tuple[str, str], ...] = ()  # what `forget` keeps out, each with how to take it back
     details: "StatusDetails | None" = None  # None where they were not asked for
+    survey: "TextSurvey | None" = (
+        None  # its languages, and how much the encoder knows; None where that is not known here
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,7 @@ class StatusDetails:
 def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = False) -> Status:
     """The status of an open index; the folders are looked at now."""
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
+    from retriever.languages import survey_texts
 
     skipped = reading.skipped(view.connection)
     diffs, problems = watch.find_changes(view)
@@ -58,6 +66,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         remarks=(*reading.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
         forgotten=tuple(list_forgotten(view.connection)),
         details=read_details(view, profile) if details else None,
+        survey=survey_texts(view.connection, profile.encoder) if view.fingerprint else None,
     )
 
 

@@ -367,8 +367,9 @@ class Degradation:
 Verdict: TypeAlias = Literal["answered", "weak", "none"]
 
 
-# `sentence`: with words such as `how`, `the` and `of`; `words`: without; `numbers`: no word at all.
-QuestionForm: TypeAlias = Literal["sentence", "words", "numbers"]
+# `sentence`: with words such as `how`, `the` and `of`; `words`: without; `unspaced`: in a script that has no spaces
+# between words; `numbers`: no word at all.
+QuestionForm: TypeAlias = Literal["sentence", "words", "unspaced", "numbers"]
 
 
 @dataclass(frozen=True, slots=True)

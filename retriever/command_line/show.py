@@ -14,6 +14,7 @@ from retriever.display.sanitize import sanitize_line
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
+    from retriever.languages import TextSurvey
     from retriever.status import Status, StatusDetails
 
 
@@ -144,6 +145,7 @@ def print_status(status: "Status", index: str | None) -> None:
     chunks = f"{pluralize(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
     print_line(f"holds         {pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}")
     print_line(f"encoder       {sanitize_line(status.encoder)}")
+    print_survey(status.survey)
     print_line(f"size          {format_size(status.size_bytes)}, snapshot {state.snapshot}")
     print_line(f"freshness     {freshness}")
     for file in status.changed_files:
@@ -166,6 +168,11 @@ def print_status(status: "Status", index: str | None) -> None:
             )
     else:
         print_details(status, status.details)
+
+
+def print_survey(survey: "TextSurvey | None") -> None:
+    if survey is not None and survey.is_worth_a_note:
+        print_line(f"languages     {survey.describe()}; `doctor` names models that know more")
 
 
 def print_details(status: "Status", details: "StatusDetails") -> None:

@@ -351,6 +351,13 @@ class StatusDetailsJson(JsonObject):
     unread_formats: Annotated[dict[str, int], BeforeValidator(dict)]
 
 
+class TextSurveyJson(JsonObject):
+    """How much of the text the embedding model does not know, and the share of each language, 0 to 1."""
+
+    unknown: float
+    languages: Annotated[dict[str, float], BeforeValidator(dict)]
+
+
 class StatusJson(JsonObject):
     """What an index holds, and how it stands to its folders."""
 
@@ -364,6 +371,7 @@ class StatusJson(JsonObject):
     remarks: SkippedFiles = Field(default_factory=list)
     forgotten: SkippedFiles = Field(default_factory=list)
     details: StatusDetailsJson | None = None
+    survey: TextSurveyJson | None = None
 
 
 class ListedIndexJson(JsonObject):

@@ -153,11 +153,11 @@ def format_refresh_command(state: "IndexState", index: str | None) -> str:
     return shlex.join(["hybrid_retrieve.py", "index", *option, *state.folders])
 
 
-def find_highlights(text: str, stems: frozenset[str]) -> list[tuple[int, int]]:
+def find_highlights(text: str, stems: frozenset[str], languages: tuple[str, ...] = ()) -> list[tuple[int, int]]:
     """The (start, end) of each word in the text that the keyword ranking counts as one of the stems, in order."""
     places: list[tuple[int, int]] = []
     for word in _WORD.finditer(text):
-        found = [term for term in tokenize(word[0]) if term in stems]
+        found = [term for term in tokenize(word[0], languages) if term in stems]
         # In a script without spaces a "word" is a whole clause: only the characters that matched are marked.
         literal = [
             (word.start() + match.start(), word.start() + match.end())

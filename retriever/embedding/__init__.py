@@ -22,6 +22,7 @@ __all__ = [
     "bundled_counter",
     "card_digest",
     "is_english_word",
+    "measure_known",
     "model_folder",
     "open_encoder",
     "unread_tokens",
@@ -106,3 +107,10 @@ def _bundled_tokens() -> "Tokens":
 def unread_tokens(encoder: Encoder, questions: Sequence[str]) -> list[int]:
     """How many tokens at the end of each question the encoder does not read; 0 for all but the longest."""
     return [max(0, count - encoder.max_tokens) for count in encoder.count_tokens(questions)]
+
+
+def measure_known(encoder: Encoder, text: str, *, in_english: bool = True) -> float:
+    """Which share of a text the encoder knows, 0 to 1 (`Tokens.measure_known`); 1 where its vocabulary is not here."""
+    # Asked by name, as for its tokens: to look at a remote one's properties would call its server.
+    own: Callable[..., float] | None = getattr(encoder, "measure_known", None)
+    return own(text, in_english=in_english) if own else 1.0

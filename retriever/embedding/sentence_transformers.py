@@ -64,6 +64,10 @@ class SentenceTransformersEncoder:
         """The length of each text in tokens, special ones included, without any cut."""
         return self._tokens.count(texts)
 
+    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+        """Which share of a text the model knows, 0 to 1 (`Tokens.measure_known`)."""
+        return self._tokens.measure_known(text, in_english=in_english)
+
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
         """(n, d) float32, unit rows, in the order of the texts.
 

@@ -1,6 +1,8 @@
 """A model's tokenizer, without its own truncation and padding: both would lose or add something in silence."""
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -12,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.errors import EncoderError
-from retriever.lexical.tokens import STOP_WORDS
+from retriever.lexical.languages import STOP_WORDS
 from retriever.types import FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
 # A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.
 _TEXTS_AT_ONCE = 256
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+# Letters of a word in another script than Latin; a single one (`β`, `Ω`) is a sign that English has as well, unless it
+# is of a script that writes a syllable or a word with it.
+_OTHER_SCRIPT = re.compile(
+    "[\u0370-\u1dff\u2c80-\u2dff\ua4d0-\ua6ff\ua800-\uab2f\ufb13-\ufdff\ufe70-\ufefc]{2,}"
+    "|[\u3005-\u318f\u31a0-\u31ff\u3400-\ua4cf\uac00-\ufaff\uff66-\uffdc\U00020000-\U000323af]+"
+)
+# A model has been taught a script of which its vocabulary has so many pieces of several letters, or so many at all:
+# Chinese is written in single characters. That of BERT for English has 8 and 488 of the scripts that it has most of.
+_PIECES_OF_LETTERS, _PIECES = 100, 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +87,62 @@ class Tokens:
         @cache
         def is_content(number: int) -> bool:
             piece = self._tokenizer.id_to_token(number) or ""
-            return piece not in STOP_WORDS and any(map(str.isalnum, piece))
+            return piece not in STOP_WORDS["english"] and any(map(str.isalnum, piece))
 
         return is_content
+
+    def measure_known(self, text: str, *, in_english: bool = True) -> float:
+        """Which share of a text the model knows, 0 to 1: of its pieces, those in a script that it has been taught.
+
+        A piece that stands for what is unknown counts as often as it has letters: one stands for a whole line of Thai.
+        1 for a text in Latin letters that may be English, and for a model whose pieces are bytes.
+
+        Args:
+            text: of a question or a document.
+            in_english: whether it may be. If not, and the model has been taught nothing but Latin letters, the pieces
+                that words are continued with are unknown as well: it has hardly seen words that it has to cut.
+        """
+        runs = [] if text.isascii() else list(_OTHER_SCRIPT.finditer(text))
+        if (not runs and in_english) or self._scripts is None:
+            return 1.0
+        foreign = {place for run in runs for place in range(*run.span())}
+        counts_cuts = not in_english and self._scripts == {"LATIN"}
+        known = unknown = 0
+        encoding = self._tokenizer.encode(_readable(text))  # the fast way has no offsets
+        last_word = None
+        for piece, word, (start, end) in zip(encoding.tokens, encoding.word_ids, encoding.offsets, strict=True):
+            letters = sum(text[place].isalnum() for place in range(start, end))
+            is_taught = all(_script_of(letter) in self._scripts for letter in piece if letter.isalpha())
+            if start in foreign and (piece == self._unknown_piece or not is_taught):
+                unknown += letters
+            elif counts_cuts and word == last_word:
+                unknown += letters > 0
+            else:
+                known += letters > 0
+            last_word = word
+        return known / (known + unknown) if known + unknown else 1.0
+
+    @cached_property
+    def _scripts(self) -> frozenset[str] | None:
+        """The scripts that the model has been taught; None where its pieces are not letters but bytes. 40 ms."""
+        if type(self._tokenizer.model).__name__ not in ("WordPiece", "Unigram"):
+            return None
+        pieces, of_letters = Counter[str](), Counter[str]()
+        for piece in self._tokenizer.get_vocab():
+            letters = [letter for letter in piece if letter.isalpha()]
+            if letters:
+                script = _script_of(letters[0])
+                pieces[script] += 1
+                of_letters[script] += len(letters) > 1
+        return frozenset(
+            script for script in pieces if pieces[script] >= _PIECES or of_letters[script] >= _PIECES_OF_LETTERS
+        )
+
+    @cached_property
+    def _unknown_piece(self) -> str | None:
+        """What stands for a piece that is not in the vocabulary."""
+        unknown: str | None = getattr(self._tokenizer.model, "unk_token", None)
+        return unknown or "<unk>"
 
     def cut(self, text: str, max_tokens: int) -> "CutText":
         """The longest beginning of the text that has at most `max_tokens` tokens, special ones included.
@@ -104,6 +169,12 @@ class Tokens:
             yield from self._tokenizer.encode_batch_fast(
                 [_readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
             )
+
+
+@cache
+def _script_of(letter: str) -> str:
+    """The first word of its name in Unicode: `LATIN`, `CJK`, `HIRAGANA`, `THAI`."""
+    return unicodedata.name(letter, "?").partition(" ")[0]
 
 
 def _content_of(file: Path) -> str:

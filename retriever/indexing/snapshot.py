@@ -145,11 +145,22 @@ def hash_manifest(folder: Path) -> str:
     return sha256(read_file(folder / MANIFEST_NAME, MAX_MANIFEST_BYTES)).hexdigest()
 
 
-def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None = None) -> dict[int, str]:
+@dataclass(frozen=True, slots=True)
+class SearchedText:
+    """What is read of the words of a node."""
+
+    text: str
+    language: str
+    """Of its document (`detect_language`)."""
+
+
+def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None = None) -> dict[int, SearchedText]:
     """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
     The front matter is no text: the file's other names and tags are read with its first node that has text.
     """
+    from retriever.lexical.languages import detect_language
+
     documents, of_documents, wanted = None, None, None
     if node_keys is not None:
         wanted = set(node_keys)
@@ -160,12 +171,13 @@ def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None =
     nodes = reading.rankable_nodes(connection, of_documents)
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
         document = list(group)
+        language = detect_language("\n".join(f"{stored.node.title}\n{stored.node.body}" for stored in document))
         names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
         reader = find_reader([stored.node for stored in document])
         for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
             node = stored.node
             read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if node is reader else ()))
-            texts[stored.key] = "\n".join(read)
+            texts[stored.key] = SearchedText("\n".join(read), language)
     return texts
 
 
@@ -174,11 +186,16 @@ def find_reader(nodes: Sequence[Node]) -> Node:
     return next((node for node in nodes if node.has_text), nodes[0])
 
 
-def tokenize_texts(texts: Mapping[int, str]) -> dict[int, list[str]]:
-    """What BM25 reads of each node."""
+def tokenize_texts(texts: Mapping[int, SearchedText]) -> dict[int, list[str]]:
+    """What BM25 reads of each node; a term that no text gives says its language, unless that is English."""
+    from retriever.lexical.languages import READ_APART, mark_language
     from retriever.lexical.tokens import tokenize
 
-    return {key: tokenize(text) for key, text in texts.items()}
+    return {
+        key: tokenize(item.text, (item.language,) if item.language in READ_APART else ())
+        + ([mark_language(item.language)] if item.language else [])
+        for key, item in texts.items()
+    }
 
 
 def build_snapshot(
@@ -208,13 +225,14 @@ def build_snapshot(
         check_contents(previous, manifest.files)  # or the new checksums would approve the damage of the older files
         added = read_texts(connection, difference.added)
         patch_lexical(previous / "lexical", folder / "lexical", difference.removed, tokenize_texts(added))
-        patch_spellings(previous / "spellings", folder / "spellings", difference.removed, added)
+        written = {key: item.text for key, item in added.items()}
+        patch_spellings(previous / "spellings", folder / "spellings", difference.removed, written)
     except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
         for part in ("lexical", "spellings"):
             shutil.rmtree(folder / part, ignore_errors=True)
         texts = read_texts(connection)
         build_lexical(folder / "lexical", tokenize_texts(texts))
-        build_spellings(folder / "spellings", texts)
+        build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
         files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])

@@ -1,10 +1,12 @@
 """Text to the terms that the lexical index counts; documents and questions go the same way.
 
-A word becomes its stem. An identifier becomes itself and its parts, so that `background tasks` finds
+A word becomes its English stem, and in a document of another language the stem of that language beside it: English
+words and identifiers stand in all of them. An identifier becomes itself and its parts, so that `background tasks` finds
 `fastapi.BackgroundTasks`. Chinese, Japanese and Korean, written without spaces, become pairs of neighbouring
-characters. A word with accents gives itself and its form without them, so that `Besancon` finds `Besançon`, and who
-writes the accents finds those who do first. Everything is one pass over the text; what a word becomes is cached,
-because text repeats its words.
+characters, and in Chinese and Japanese documents single Han characters; Thai, Lao, Khmer and Burmese pairs of
+neighbouring syllables, as far as their letters tell. A word with accents gives itself and its form without them, so
+that `Besancon` finds `Besançon`, and who writes the accents finds those who do first. Everything is one pass over the
+text; what a word becomes is cached, because text repeats its words.
 """
 
 import re
@@ -12,31 +14,18 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from importlib import import_module
 from itertools import pairwise
 from typing import Protocol
 
-RULES = 2  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
+from retriever.lexical.languages import SINGLED, STEMMED, STOP_WORDS
+
+RULES = 3  # rises when `tokenize` gives other terms for some text: an index made by other rules cannot answer
 
 # Characters. A longer term (a key, an encoded picture) is cut, in documents and questions alike: it still matches
 # itself, while no single line of a file can swell the vocabulary.
 _LONGEST_TERM = 200
 _LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not push the others out of memory
-
-# English words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`). They fill
-# people's questions (`how do I ...`) and would lift each section that is written as a conversation. `no`, `not`,
-# `without`, `never`, `get` and `use` stay: in technical text they carry meaning (`not found`, a GET request), and BM25
-# gives a word of most documents next to no weight anyway.
-STOP_WORDS = frozenset(
-    """
-about above after again all also am an and any are as at a be because been before being below between both but by
-can could did do does doing down during each few for from further had has have having he her here hers him his
-how i if in into is it its itself just let like may me might more most must my of off on once only or other our
-ours out over own please same shall she should so some such than that the their them then there these they this
-those through to too under until up us very was we were what when where which while who whom whose why will with
-would you your yours yourself
-aren couldn d didn doesn don e.g hadn hasn haven i.e isn ll m re s shouldn t ve wasn weren won wouldn
-""".split()  # noqa: SIM905 - a list of them would take 130 lines
-)
 
 # A word, or words joined by `.`, `-` or `_`. No two parts of it can match one character, so it is linear. Beyond ASCII
 # it is used after `_SIEVE`, which leaves nothing there but letters, digits and marks.
@@ -47,6 +36,7 @@ _SUBWORD = re.compile(r"[^._-]+")
 # A part of a camelCase identifier, read from the classes of its characters (`_classify_character`).
 _HUMP = re.compile(
     r"""(?P<cjk>C+)             # 你好
+      | (?P<syllables>T+)       # สวัสดี
       | U{2,}s(?![ls])D*        # URLs
       | (?P<glued>UU[ls]+D*)    # OAuth2, of which Auth2 is a part as well
       | U+(?![ls])D*            # HTTP in HTTPServer
@@ -74,19 +64,24 @@ class _Sieve(dict[int, int | str | None]):
 _SIEVE = _Sieve()
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
     """The terms of a text, in its order, repeats included; empty when it holds stop words and punctuation alone.
 
     A word gives itself first, then its parts from left to right, each once:
 
     >>> tokenize("Use BackgroundTasks")
     ['use', 'backgroundtask', 'background', 'task']
+
+    Args:
+        text: of a document or a question.
+        languages: beside English, in which it is read, of `languages.READ_APART`: each adds its stems and stop words,
+            or single characters.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     terms: list[str] = []
     for word in _WORD.findall(text):
-        terms.extend(_cached_terms(word) if len(word) <= _LONGEST_CACHED else _terms(word))
+        terms.extend((_cached_terms if len(word) <= _LONGEST_CACHED else _terms)(word, languages))
     return terms
 
 
@@ -102,7 +97,7 @@ def stems(text: str) -> list[str]:
     for subword in _SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-")):
         for hump in _HUMP.finditer("".join(map(_classify_character, subword))):
             term = remove_accents(_fold(subword[hump.start() : hump.end()]))
-            if term not in STOP_WORDS:
+            if term not in STOP_WORDS["english"]:
                 found.append(_stem(term))
     return found
 
@@ -112,7 +107,7 @@ def plain_words(text: str) -> Iterator[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     for word in set(_SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-"))):
-        if word.isalpha() and 4 <= len(word) <= 40 and not _is_cjk(word[0]):
+        if word.isalpha() and 4 <= len(word) <= 40 and not is_unspaced(word[0]):
             folded = _fold(word)
             yield folded
             if not folded.isascii():
@@ -135,35 +130,48 @@ def remove_accents(word: str) -> str:
 
 def count_words(text: str) -> int:
     """Words as people count them; in a script without spaces, two characters count as one."""
-    return max(len(text.split()), sum(map(_is_cjk, text)) // 2)
+    return max(len(text.split()), sum(map(is_unspaced, text)) // 2)
 
 
-def _terms(word: str) -> tuple[str, ...]:
+def _terms(word: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
     whole = word.strip("._-")
-    if _fold(whole) in STOP_WORDS:
+    stop_words = (STOP_WORDS["english"], *(STOP_WORDS[name] for name in languages if name in STEMMED))
+    if any(_fold(whole) in words for words in stop_words):
         return ()
-    candidates = [] if any(_is_cjk(character) for character in whole) else [whole]
+    candidates = [] if any(is_unspaced(character) for character in whole) else [whole]
     for subword in _SUBWORD.findall(whole):
-        candidates.extend(_parts(subword))
+        candidates.extend(_parts(subword, singled=any(name in SINGLED for name in languages)))
     folded = [_fold(candidate) for candidate in candidates]
     plain = [] if word.isascii() else [remove_accents(term) for term in folded]
-    terms = (term for term in (*folded, *plain) if term and term not in STOP_WORDS)
-    return tuple(dict.fromkeys(map(_stem, terms)))
+    terms = [term for term in (*folded, *plain) if term and not any(term in words for words in stop_words)]
+    stems = [*map(_stem, terms)]
+    for name in languages:
+        if name not in STEMMED:
+            continue
+        own = [_stem(term, name) for term in terms if term in folded and term.isalpha()]
+        stems += [*own, *map(remove_accents, own)]
+    return tuple(dict.fromkeys(stems))
 
 
 # As many words as a large set of documents uses often; about 10 MB when full.
 _cached_terms = lru_cache(maxsize=65_536)(_terms)
 
 
-def _parts(subword: str) -> Iterator[str]:
+def _parts(subword: str, *, singled: bool) -> Iterator[str]:
     """The subword and its humps: `OAuth2Bearer` gives itself, `OAuth2`, `OAuth`, `2`, `Auth2`, `Auth` and `Bearer`."""
     classes = "".join(map(_classify_character, subword))
-    if "C" not in classes:
+    if "C" not in classes and "T" not in classes:
         yield subword
     for hump in _HUMP.finditer(classes):
         text = subword[hump.start() : hump.end()]
         if hump.lastgroup == "cjk":
-            yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)  # pairs of neighbouring characters
+            # Pairs of neighbouring characters; each Han character is a word as well, or a part of several.
+            yield from map("".join, pairwise(text)) if len(text) > 1 else (text,)
+            yield from _HAN.findall(text) if singled and len(text) > 1 else ()
+            continue
+        if hump.lastgroup == "syllables":
+            syllables = _SYLLABLE.findall(text)
+            yield from map("".join, pairwise(syllables)) if len(syllables) > 1 else (text,)
             continue
         letters = len(hump[0].rstrip("D"))
         yield from (text, text[:letters], text[letters:])
@@ -173,9 +181,9 @@ def _parts(subword: str) -> Iterator[str]:
 
 @cache
 def _classify_character(character: str) -> str:
-    """U upper case, s the letter s, l any other letter or mark, D digit, C a character of an unspaced script."""
-    if _is_cjk(character):
-        return "C"
+    """U upper case, s the letter s, l any other letter or mark, D digit, C and T a character of an unspaced script."""
+    if is_unspaced(character):
+        return "T" if character < "\u1800" and character not in _HANGUL_LETTERS else "C"
     if character.isupper() or character.istitle():
         return "U"
     if character.isnumeric():
@@ -183,8 +191,12 @@ def _classify_character(character: str) -> str:
     return "s" if character == "s" else "l"
 
 
-_CJK_RANGES = (
+_UNSPACED_RANGES = (
+    (0x0E01, 0x0E4E),  # Thai
+    (0x0E81, 0x0ECE),  # Lao
+    (0x1000, 0x103F),  # Burmese
     (0x1100, 0x11FF),  # Hangul letters
+    (0x1780, 0x17D3),  # Khmer
     (0x3005, 0x3007),  # the ideographic repetition mark, zero
     (0x3040, 0x30FF),  # Hiragana, Katakana
     (0x3100, 0x312F),  # Bopomofo
@@ -195,11 +207,21 @@ _CJK_RANGES = (
     (0xF900, 0xFAFF),  # Han, compatibility
     (0x20000, 0x323AF),  # Han, extensions B to H
 )
+_HANGUL_LETTERS = frozenset(map(chr, range(0x1100, 0x1200)))
+
+_HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]")
+
+# About a syllable: a vowel that is written first, a consonant with what is stacked below it, the vowels that follow it.
+_SYLLABLE = re.compile(
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]?[^\u0e40-\u0e44\u0ec0-\u0ec4](?:[\u17d2\u1039].|"
+    "[\u0e30-\u0e3a\u0e45\u0e47-\u0e4e\u0eb0-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b6-\u17d1])*|."
+)
 
 
-def _is_cjk(character: str) -> bool:
+def is_unspaced(character: str) -> bool:
+    """Whether it belongs to a script that puts no space between words."""
     code = ord(character)
-    return code >= 0x1100 and any(first <= code <= last for first, last in _CJK_RANGES)
+    return code >= 0x0E01 and any(first <= code <= last for first, last in _UNSPACED_RANGES)
 
 
 def _fold(word: str) -> str:
@@ -210,20 +232,19 @@ def _fold(word: str) -> str:
 _stemming = threading.Lock()  # a stemmer keeps the word it works on in itself
 
 
-def _stem(term: str) -> str:
-    """The Snowball (Porter 2) stem of a word; a term that holds anything but ASCII letters is a name, kept as it is."""
-    if not (term.isascii() and term.isalpha()):
+def _stem(term: str, language: str = "english") -> str:
+    """The Snowball stem of a word; in English a term that holds anything but ASCII letters is a name, kept as it is."""
+    if language == "english" and not (term.isascii() and term.isalpha()):
         return term
     with _stemming:
-        return _stemmer().stemWord(term)
+        return _stemmer(language).stemWord(term)
 
 
 @cache
-def _stemmer() -> "_Stemmer":
+def _stemmer(language: str) -> "_Stemmer":
     # The class itself: snowballstemmer.stemmer() gives whatever other version a compiled PyStemmer brings.
-    from snowballstemmer.english_stemmer import EnglishStemmer  # type: ignore[import-untyped]  # ships no types
-
-    stemmer: _Stemmer = EnglishStemmer()
+    module = import_module(f"snowballstemmer.{language}_stemmer")
+    stemmer: _Stemmer = getattr(module, f"{language.capitalize()}Stemmer")()
     return stemmer
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from retriever.embedding import open_encoder, unread_tokens
+from retriever.embedding import measure_known, open_encoder, unread_tokens
 from retriever.embedding.tokens import checked_rows
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.request import IndexRequest
@@ -15,6 +15,14 @@ from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, StageName, TokenBits, as_token_encoder
+
+LEAST_KNOWN = 0.1  # of a question: with less, its vector says nothing
+
+
+UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answer
+# Of the share that is known. nDCG@10 with 0 (no weighing), 1, 1.5 and 2: German .592, .629, .652, .666; French .640,
+# .658, .663, .663; Spanish .550, .574, .576, .566.
+TRUST_POWER = 1.5
 
 
 class OpenModels:
@@ -72,20 +80,36 @@ class EncodedQueries:
     """(n, d); a row of zeros for a query without weight in the semantic search."""
     tokens: "TokenBits | None"
     """Of the question alone; None when the encoder gives none."""
+    known: float = 1.0
+    """Which share of the question the encoder knows, 0 to 1."""
+
+    @property
+    def trust(self) -> float:
+        """What its rankings weigh beside the others, 0 to 1."""
+        return float(self.known**TRUST_POWER)
 
     def select(self, are_kept: Sequence[bool]) -> "EncodedQueries":
         """Without the rows of the other queries; the question's is always kept."""
         return replace(self, vectors=self.vectors[list(are_kept)])
 
 
-def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> EncodedQueries | None:
+def encode(
+    encoder: Encoder, queries: Sequence[Query], recorder: Recorder, *, in_english: bool = True
+) -> EncodedQueries | None:
     """The question, whatever it weighs, with its tokens; one batch of the other questions, and one of passages.
 
     Args:
         encoder: of the vectors in force.
         queries: the question first.
-        recorder: learns what is not read of a long text, or why there are no vectors: then the result is None.
+        recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
+            question of which the encoder knows next to nothing.
+        in_english: whether the question may be.
     """
+    known = measure_known(encoder, queries[0].text, in_english=in_english)
+    if known < LEAST_KNOWN:
+        text = f"the embedding model knows {known:.0%} of the question, which was searched for by its words alone"
+        recorder.degrade(StageName.EMBED, text)
+        return None
     weighing = [place for place, query in enumerate(queries) if place and query.semantic_weight]
     questions = [place for place in weighing if not queries[place].is_hypothetical]
     passages = [place for place in weighing if queries[place].is_hypothetical]
@@ -109,4 +133,4 @@ def encode(encoder: Encoder, queries: Sequence[Query], recorder: Recorder) -> En
         if count:
             text = f"expanded text {place}" if place else "question"
             recorder.degrade(StageName.EMBED, f"the last {count} tokens of the {text} are more than the model reads")
-    return EncodedQueries(encoder, vectors, tokens)
+    return EncodedQueries(encoder, vectors, tokens, known)

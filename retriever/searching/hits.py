@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pageindex.node import Node, Span
 from retriever.indexing.consent import FolderAccess
@@ -50,13 +51,15 @@ def build_hits(
     anchors = open_anchors(view.connection, set(keys.values()), FolderAccess.of(view.index, settings.documents))
     fields = reading.fields(view.connection, set(keys.values()))
     rarity = view.lexical.rarity(list(words))
+    languages = view.lexical.read_apart
+    read = partial(tokenize, languages=languages)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = view.tree.node(candidate.node_id)
         assert node.body_span is not None, "only nodes with lines are ranked"
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
-        chunk = find_matched_chunk(candidate, chunks[node.id], words)
-        passage = find_passage(node, chunk, rarity)
+        chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
+        passage = find_passage(node, chunk, rarity, languages)
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
         whole = "\n".join((*node.breadcrumb, node.title, node.body))
         hits.append(
@@ -69,7 +72,7 @@ def build_hits(
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, tokenize),
+                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, read),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,
@@ -77,7 +80,7 @@ def build_hits(
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
-                words=find_question_words(question, words, whole),
+                words=find_question_words(question, words, whole, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,
@@ -131,11 +134,14 @@ def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict
 
 
 def find_matched_chunk(
-    candidate: Candidate | Hit, chunks: Sequence[StoredChunk], words: Collection[str]
+    candidate: Candidate | Hit,
+    chunks: Sequence[StoredChunk],
+    words: Collection[str],
+    languages: tuple[str, ...] = (),
 ) -> StoredChunk | None:
     """The chunk of a section that the semantic search found, if it did; else the one with most of the words, if any."""
     matched = {item.matched for item in candidate.evidence if item.source is Source.SEMANTIC}
     found = [chunk for chunk in chunks if chunk.span in matched] or list(chunks)
     if len(found) < 2:  # tokenizing costs more than everything else here
         return found[0] if found else None
-    return max(found, key=lambda chunk: len(set(words) & set(tokenize(chunk.text))))
+    return max(found, key=lambda chunk: len(set(words) & set(tokenize(chunk.text, languages))))

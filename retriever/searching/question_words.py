@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import is_unspaced, tokenize
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
@@ -28,25 +28,31 @@ MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-def split_words(question: str) -> tuple[Word, ...]:
+def split_words(question: str, languages: tuple[str, ...] = ()) -> tuple[Word, ...]:
     """The words of a question, each once, in its order; stop words, single letters and single digits are left out.
 
     In a script without spaces each pair of neighbouring characters is a word.
     """
     words: list[Word] = []
     for typed in question.split():
-        terms = tokenize(typed)
-        words += [tuple(terms)] if typed.isascii() else [(term,) for term in terms]
+        terms = tokenize(typed, languages)
+        words += [(term,) for term in terms] if any(map(is_unspaced, typed)) else [tuple(terms)]
     telling = [word for word in words if any(len(term) > 1 or not term.isascii() for term in word)]
     return tuple(dict.fromkeys(telling))
 
 
-def read_form(question: str) -> QuestionForm:
-    """Whether it is built as an English sentence (people rarely scatter `the` and `of`), of words, or of no words."""
-    if not any(character.isalpha() for character in question):
+def read_form(question: str, languages: tuple[str, ...] = ()) -> QuestionForm:
+    """Whether it is built as a sentence (people rarely scatter `the` and `of`), of words, or of no words.
+
+    In a script without spaces it is neither: its words are pairs of characters, many of which belong to two words.
+    """
+    letters = [character for character in question if character.isalpha()]
+    if not letters:
         return "numbers"
+    if 2 * sum(map(is_unspaced, letters)) > len(letters):
+        return "unspaced"
     typed = (word.strip("?!.,:;()\"'") for word in question.split())
-    return "sentence" if any(word.isalpha() and not tokenize(word) for word in typed) else "words"
+    return "sentence" if any(word.isalpha() and not tokenize(word, languages) for word in typed) else "words"
 
 
 def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], lexical: "LexicalIndex") -> float:
@@ -75,7 +81,7 @@ def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], le
     return known / total if total else 0.0
 
 
-def measure_together(words: Sequence[Word], sections: Iterable[Node]) -> float:
+def measure_together(words: Sequence[Word], sections: Iterable[Node], languages: tuple[str, ...] = ()) -> float:
     """Which share of the pairs of words that follow each other stand together in one of these sections, 0 to 1.
 
     Together: one right after the other, as in the question, but for stop words; in one paragraph, one code block, or
@@ -91,16 +97,18 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node]) -> float:
         text = f"{titles}\n\n{section.body[:MOST_READ]}"
         near = _find_near(apart, text)
         for passage in _BLANK_LINE.split(text) if near else ():
-            apart -= _find_together(near, passage)
+            apart -= _find_together(near, passage, languages)
     return sum(pair not in apart for pair in pairs) / len(pairs)
 
 
-def _find_together(pairs: Collection[tuple[Word, Word]], passage: str) -> set[tuple[Word, Word]]:
+def _find_together(
+    pairs: Collection[tuple[Word, Word]], passage: str, languages: tuple[str, ...]
+) -> set[tuple[Word, Word]]:
     near = _find_near(pairs, passage)
     if not near:
         return set()
     places: dict[str, set[int]] = {term: set() for pair in near for word in pair for term in word}
-    for place, term in enumerate(tokenize(passage)):
+    for place, term in enumerate(tokenize(passage, languages)):
         if term in places:
             places[term].add(place)
     return {

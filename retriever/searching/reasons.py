@@ -22,7 +22,9 @@ _FOREIGN_WORD = re.compile(r"[a-zA-Z0-9_]*[^\W\x00-\x7f]\w*")
 _JOINED = re.compile(r"[\s\-_.'\u2019]*")  # what may stand between two words of one phrase
 
 
-def find_question_words(question: str, stems: Collection[str], text: str) -> tuple[str, ...]:
+def find_question_words(
+    question: str, stems: Collection[str], text: str, languages: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """The question's words that a text has, as the question writes them; neighbors in the question are one phrase.
 
     Args:
@@ -30,25 +32,26 @@ def find_question_words(question: str, stems: Collection[str], text: str) -> tup
         stems: its words as BM25 reads them. One that no word of the question gives, such as a corrected one, is named
             as the text writes it.
         text: of the section, with its titles.
+        languages: that both are read in beside English.
     """
     text = text[:MAX_READ_CHARS]
     held: dict[str, str] = {}
     for stem in dict.fromkeys(stems):
         for word in _find_words(text, stem[:_COMMON_LETTERS]):
-            if stem in tokenize(word):
+            if stem in tokenize(word, languages):
                 held[stem] = word.strip(".-_")
                 break
     if not text.isascii() and len(held) < len(set(stems)):  # letters beyond ASCII are folded
         for word in dict.fromkeys(_FOREIGN_WORD.findall(text)):
-            held |= {term: word for term in tokenize(word) if term in stems and term not in held}
+            held |= {term: word for term in tokenize(word, languages) if term in stems and term not in held}
     phrases: list[list[int]] = []
-    for start, end in find_highlights(question, frozenset(held)):
+    for start, end in find_highlights(question, frozenset(held), languages):
         if phrases and _JOINED.fullmatch(question, phrases[-1][1], max(start, phrases[-1][1])):
             phrases[-1][1] = max(end, phrases[-1][1])
         else:
             phrases.append([start, end])
     named = [" ".join(question[start:end].split()) for start, end in phrases]
-    asked = set(tokenize(question))
+    asked = set(tokenize(question, languages))
     corrected = [word for term, word in held.items() if term not in asked]
     once: dict[str, str] = {}
     for phrase in (*named, *corrected):

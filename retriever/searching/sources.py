@@ -100,7 +100,8 @@ def rank_semantic(
         items = rank_by_distance_and_rank(hits) if by_rank else rank_by_best_chunk(hits)
         items = penalize_boilerplate(view, items, settings.page_prior)
         items = weigh_evidence(items, settings.rank_weighting)
-        rankings.append(Ranking(Source.SEMANTIC, scale, settings.semantic_weight * share, items))
+        weight = settings.semantic_weight * encoded.trust * share
+        rankings.append(Ranking(Source.SEMANTIC, scale, weight, items))
     return SemanticResult(tuple(rankings), cosines[0])
 
 
@@ -200,7 +201,9 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         queries: the question first.
         settings: how many sections each list holds, and what it weighs.
     """
-    words = {query.text: tokenize(query.text) for query in queries}
+    question = queries[0].text
+    languages = view.lexical.detect_question(question)
+    words = {query.text: tokenize(query.text, languages) for query in queries}
     searches, limit = [(list(queries), 1.0)], settings.keyword_top_n
     if settings.keyword_per_query:
         heaviest = max(query.keyword_weight for query in queries)
@@ -230,8 +233,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         results.append(result)
         coverages.append(coverage)
 
-    question = queries[0].text
-    asked = split_words(question)
+    asked = split_words(question, languages)
     first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
     view.tree.load_nodes(first)
     return KeywordResult(
@@ -239,8 +241,8 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         words=tuple(dict.fromkeys(words[question])),
         coverage=max(coverages[0], default=0.0),
         known=measure_known(asked, {term.term: term for term in results[0].terms}, view.lexical),
-        together=measure_together(asked, map(view.tree.node, first)),
-        form=read_form(question),
+        together=measure_together(asked, map(view.tree.node, first), languages),
+        form=read_form(question, languages),
     )
 
 

@@ -309,6 +309,8 @@ def reply_status(status: "Status", profile: str) -> Reply:
     fresh = f"{len(status.changed_files)} changed since" if status.changed_files else "up to date"
     counts = f"{status.index.documents:,} documents, {status.index.sections:,} sections"
     text = f"{counts}, {fresh}; {len(status.skipped)} skipped"
+    if status.survey is not None and status.survey.is_worth_a_note:
+        text += f"; {status.survey.describe()}: ask in the documents' own words"
     return Reply(text, values | {"total_tokens": estimate_tokens(text + compact_json(values))})
 
 

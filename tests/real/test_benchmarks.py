@@ -74,3 +74,9 @@ def test_every_stage_takes_its_worst_cases() -> None:
     rows = printed("hostile.py", "--scale", "0.002")
     assert {row[0] for row in rows} == {"read", "chunk", "front matter", "words", "ignore", "show", "web page"}
     assert len(rows) > 120
+
+
+def test_languages() -> None:
+    (row,) = printed("languages.py", "th")
+    assert row[0] == "th"
+    assert float(row[1]) >= 0.9

@@ -23,7 +23,7 @@ from tests.shelf import PAGES, Shelf
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
-FORMS = st.sampled_from(["sentence", "words", "numbers"])
+FORMS = st.sampled_from(["sentence", "words", "unspaced", "numbers"])
 SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS, SHARES) | st.builds(
     Signals, SHARES, SHARES, SHARES, FORMS, st.none(), st.none()
 )
@@ -78,6 +78,9 @@ def test_the_model_by_hand() -> None:
         (Signals(0.3, 0.8, 0.5, "sentence", 2.0, 0.0), "weak"),
         (Signals(0.5, 0.5, 0.0, "sentence", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
         (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
+        (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "answered"),  # half of its pairs stand across two words
+        (Signals(0.4, 0.5, 0.3, "words", None, None), "none"),
+        (Signals(0.1, 0.2, 0.0, "unspaced", None, None), "none"),
         (
             Signals(1.0, 1.0, 1.0, "words", 0.0, 1.0),
             "none",

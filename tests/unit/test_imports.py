@@ -145,6 +145,7 @@ LAYERS = {
         "rerank",
         "freshness search",
         "references",
+        "languages",
         "browse context history indexes overview status similar",
         "retriever several archive",
         "repair doctor",

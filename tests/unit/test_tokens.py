@@ -28,6 +28,8 @@ from retriever.lexical.tokens import tokenize
         ("你好世界", "你好 好世 世界"),
         ("字", "字"),
         ("Pythonで書く!", "python で書 書く"),
+        ("สวัสดีครับ", "สวั วัส สดี ดีค ครั รับ"),
+        ("ភាសាខ្មែរ", "ភាសា សាខ្មែ ខ្មែរ"),
         ("한국어 문서", "한국 국어 문서"),
         ("हिन्दी café", "हिन्दी café cafe"),
         ("Straße ﬁle \N{FULLWIDTH LATIN CAPITAL LETTER A}B x²", "strass file ab x2 x 2"),

@@ -1,0 +1,153 @@
+"""Documents and questions in other languages than English, with the bundled model, which reads English."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from retriever.api import index_folders, open_retriever
+from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.tokens import Tokens
+from retriever.types import Source
+from tests.program import PROJECT, Cli
+
+NOTES = PROJECT / "tests" / "data" / "languages"
+CLICKED = "hybrid_retrieve.py index"
+
+
+@pytest.fixture(scope="module")
+def languages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of the notes in all languages."""
+    index = tmp_path_factory.mktemp("languages") / "index"
+    index_folders([NOTES], index)
+    return index
+
+
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [
+        ("退房时间是几点", "zh/tuifang.md#退房/最晚几点离开"),
+        ("我对海鲜过敏", "zh/zaocan.md#早餐和餐厅/素食和过敏"),
+        ("鍵をなくしました。いくらかかりますか", "ja/kagi.md#鍵とオートロック/鍵をなくした"),
+        ("คะแนนหมดอายุตอนไหน", "th/banchi.md#บัญชีผู้ใช้/คะแนนสะสม"),
+        ("Wie beantrage ich freie Tage?", "de/urlaub.md#urlaub/antrag-stellen"),
+        ("¿Cuándo caducan mis puntos?", "es/cupones.md#cupones-y-puntos/cómo-se-ganan-puntos"),
+        ("Je veux contester mon amende de stationnement", "fr/stationnement.md#stationnement/contester-une-amende"),
+    ],
+)
+def test_a_question_finds_its_section_and_is_not_told_that_there_is_none(
+    languages: Path, question: str, first: str
+) -> None:
+    with open_retriever(index=languages) as retriever:
+        answer = retriever.search(question)
+    assert answer.hits[0].node_id == first
+    assert answer.verdict != "none"
+    assert answer.hits[0].words
+
+
+@pytest.mark.parametrize(
+    "question", ["玻璃哲学跳跃昨日铅笔", "ぽろむけ哲学らびねす鉛筆", "flurbo knasselt wimpig grondel"]
+)
+def test_what_means_nothing_has_no_answer(languages: Path, question: str) -> None:
+    with open_retriever(index=languages) as retriever:
+        assert retriever.search(question).verdict == "none"
+
+
+def test_what_the_model_does_not_know_is_searched_for_by_words_alone_and_it_is_said(languages: Path, cli: Cli) -> None:
+    printed = json.loads(cli("ask", "停车一晚多少钱", "--index", languages, "--json").out)
+    assert {item["source"] for hit in printed["hits"] for item in hit["evidence"]} <= {"keyword", "name", "neighbors"}
+    (sentence,) = printed["degraded"]
+    assert sentence.endswith("knows 0% of the question, which was searched for by its words alone")
+    assert sentence in cli("ask", "停车一晚多少钱", "--index", languages).err
+
+
+def test_what_it_knows_in_part_weighs_in_part(languages: Path) -> None:
+    with open_retriever(index=languages) as retriever:
+        weights = {}
+        for question in ("what does the law say", "was sagt das Gesetz", "API 密码"):
+            rankings = retriever.search(question).trace.rankings
+            weights[question] = next(item.weight for item in rankings if item.source is Source.SEMANTIC)
+    assert weights["what does the law say"] == 1
+    assert 0.2 < weights["was sagt das Gesetz"] < 0.9
+    assert 0 < weights["API 密码"] < weights["was sagt das Gesetz"]
+
+
+def test_status_and_doctor_say_what_the_model_does_not_know(languages: Path, cli: Cli) -> None:
+    said = next(line for line in cli("status", "--index", languages).out.splitlines() if line.startswith("languages"))
+    assert "of the text is unknown to the embedding model (" in said
+    assert "German" in said
+    assert "Chinese" in said
+    survey = json.loads(cli("status", "--index", languages, "--json").out)["survey"]
+    assert 0.4 < survey["unknown"] < 0.8
+    assert sum(survey["languages"].values()) == pytest.approx(1)
+    findings = json.loads(cli("doctor", "--index", languages, "--json", code=(0, 1)).out)["findings"]
+    (finding,) = [item for item in findings if item["name"] == "languages"]
+    assert finding["level"] == "note"
+    assert (
+        f"ollama pull bge-m3, then: {CLICKED} {NOTES} --encoder-kind ollama --encoder-model bge-m3" in finding["cure"]
+    )
+    assert "--encoder-kind sentence-transformers --encoder-model intfloat/multilingual-e5-small" in finding["cure"]
+
+
+def test_of_english_there_is_nothing_to_say(index: Path, cli: Cli) -> None:
+    assert "languages" not in cli("status", "--index", index).out
+    findings = json.loads(cli("doctor", "--index", index, "--json", code=(0, 1)).out)["findings"]
+    (finding,) = [item for item in findings if item["name"] == "languages"]
+    assert (finding["level"], finding["cure"]) == ("well", "")
+
+
+def test_a_document_that_changes_its_language_is_read_in_the_new_one(tmp_path: Path) -> None:
+    docs, index = tmp_path / "docs", tmp_path / "index"
+    docs.mkdir()
+    text = "# Rules\n\nThe notice period is one month, and then two.\n"
+    for number in range(9):
+        (docs / f"{number}.md").write_text(text.replace("Rules", f"Rules {number}"), encoding="utf-8")
+    index_folders([docs], index)
+    german = "# Regeln\n\nDie Kündigungsfrist ist ein Monat, und nach einem Jahr sind es für alle zwei.\n"
+    (docs / "0.md").write_text(german, encoding="utf-8")
+    with open_retriever([docs], index) as retriever:
+        assert retriever.search("Welche Kündigungsfristen gelten für uns?").hits[0].file == "0.md"
+        with retriever.view() as view:
+            assert view.lexical.languages == {"german": 1}
+    (docs / "0.md").write_text(text, encoding="utf-8")
+    with open_retriever([docs], index) as retriever:
+        retriever.search("notice period")
+        with retriever.view() as view:
+            assert view.lexical.languages == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "in_english", "known"),
+    [
+        ("how do I restart the server?", True, 1.0),
+        ("kubectl get pods -n müller", True, 1.0),
+        ("the β and the Ω of a helix → 5 µF 🎉", True, 1.0),
+        ("退房时间是几点", True, 0.0),
+        ("как отменить заказ", True, 0.0),
+        ("주문 취소", True, 0.0),
+        ("ยกเลิกคำสั่งซื้อ", True, 0.0),
+        ("wifi 密码是多少", True, 2 / 7),
+        ("what does 退房 mean", True, 3 / 5),
+        ("Die Kündigungsfrist", False, 2 / 7),
+        ("the house", False, 1.0),
+    ],
+)
+def test_what_the_bundled_model_knows(text: str, in_english: bool, known: float) -> None:
+    tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
+    assert tokens.measure_known(text, in_english=in_english) == pytest.approx(known)
+
+
+def test_a_model_that_was_taught_a_script_knows_it() -> None:
+    letters = [chr(code) for code in range(0x4E00, 0x4E00 + 2_500)]
+    vocabulary = {piece: number for number, piece in enumerate(["[UNK]", "退", "房", *letters])}
+    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "vocab": vocabulary}
+    split = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "lowercase": True}
+    content: dict[str, Any] = {
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+        "normalizer": {**split, "strip_accents": None},
+        "pre_tokenizer": {"type": "BertPreTokenizer"}, "post_processor": None, "decoder": None,
+        "model": {**model, "max_input_chars_per_word": 100},
+    }  # fmt: skip
+    assert Tokens(lambda: json.dumps(content)).measure_known("一丁") == 1.0
+    assert Tokens(lambda: json.dumps(content)).measure_known("как") == 0.0
