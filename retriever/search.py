@@ -20,6 +20,7 @@ from retriever.searching.sources import (
     SemanticResult,
     SemanticSettings,
     TokenMatchSettings,
+    measure_embedded,
     rank_keyword,
     rank_recency,
     rank_semantic,
@@ -55,7 +56,8 @@ def search(
         note.text = f"{_count_sections(keyword.rankings)}, one covers {keyword.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, semantic, keyword)
 
-    direct = [*semantic.rankings, *keyword.rankings]
+    embedded = measure_embedded(view, keyword.rankings[0].items)
+    direct = [*semantic.weaken(embedded).rankings, *keyword.rankings]
     with recorder.stage(StageName.NAME) as note:
         named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
         note.text = f"{len(named.items)} sections" if named else "none"
@@ -71,7 +73,9 @@ def search(
         # The token match finds what the others rank low, so it is given more than are kept.
         fused = fuse(rankings, fusion, max(profile.token_match_candidates, cap))
         note.text = f"{len(fused)} candidates"
-    rankings += match_tokens(view, encoded, queries[0], fused, profile.part(TokenMatchSettings), recorder)
+    rankings += match_tokens(
+        view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
+    )
     candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
 
     request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)

@@ -16,7 +16,7 @@ FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
-INDEX_FORMAT = 2
+INDEX_FORMAT = 3
 
 
 def create_database(folder: Path) -> sqlite3.Connection:
