@@ -9,7 +9,7 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ def open_retriever(
     settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     encoder: Encoder | None = None,
+    on_words: "Callable[[Retriever], Sequence[str] | None] | None" = None,
 ) -> "Retriever":
     """Opens an index for questions; a context manager.
 
@@ -53,6 +54,8 @@ def open_retriever(
         settings: settings over those of the profile, nested as in a profile file.
         progress: told how far indexing has come.
         encoder: the caller's own embedding model, in place of the profile's.
+        on_words: called, where `docs` are indexed for the first time and are not few, with a retriever that answers
+            by words while nothing is embedded yet. The sections whose ids it returns are then embedded first.
 
     Raises:
         RetrieverError: the kinds in errors.py; the message says what to do.
@@ -63,7 +66,15 @@ def open_retriever(
     if request.docs:
         from retriever.indexing.update import update_index
 
-        update_index(replace(request, with_chroma=False), progress or NoProgress())
+        likely: list[str] = []
+
+        def ask_early() -> None:
+            remember(request.index)
+            if on_words is not None:
+                with Retriever(request, profile) as early:
+                    likely.extend(on_words(early) or ())
+
+        update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
         remember(request.index)
     return Retriever(request, profile)
 

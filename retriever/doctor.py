@@ -180,6 +180,9 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     embedded = text_vectors.vector_count(connection, fingerprint) if fingerprint else 0
     if not fingerprint:
         yield Finding("index", "vectors", "note", "made without an encoder: searched by words and structure alone")
+    elif text_vectors.embedded_share(connection) < 1:
+        says = f"{embedded:,} of {counts.chunks:,} chunks have a vector; the others are found by words alone"
+        yield Finding("index", "vectors", "note", says, Command("index FOLDER", "to go on, run").render())
     elif embedded < counts.chunks:
         says = f"{embedded:,} of {counts.chunks:,} chunks have a vector"
         yield Finding("index", "vectors", "problem", says, Command("index FOLDER").render())

@@ -44,7 +44,8 @@ class Watch:
             self._freshness = self._look(index)
             self._looked = time.monotonic()
         with index.view() as view:
-            if not uses_chroma(self._profile.vector_search, view.counts.chunks) or view.can_ask_chroma:
+            wants_chroma = uses_chroma(self._profile.vector_search, view.counts.chunks)
+            if not wants_chroma or view.can_ask_chroma or view.embedded_share < 1:
                 return self._freshness
         try:  # ChromaDB should be asked, and cannot be
             with write_index(self._request.index, self._request.wait_s) as (connection, _):

@@ -4,7 +4,7 @@ import contextlib
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -32,9 +32,8 @@ from retriever.searching.question import ReadQuestion, clean_question, phrase_fl
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
-from retriever.store import text_vectors
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, Hit, SimilarSections, StageName
+from retriever.types import Answer, Hit, Likely, Progress, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Retriever(Closing):
         self.profile = request.profile
         self.profile_name = profile_name
         self.path = request.index
-        self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False)
+        self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False, leaves_pending=True)
         self._index = OpenIndex(request.index)
         self._is_closed = False
         self._watch = Watch(self._request)
@@ -79,6 +78,8 @@ class Retriever(Closing):
         """Whether something stood in the way of an answer; what this retriever remembers of it may be over by now."""
         self.clock = time.monotonic
         """What the budget of a question is measured by."""
+        self.on_partial: Callable[[Answer], None] | None = None
+        """Told of answers that were given before everything was embedded."""
 
     def __repr__(self) -> str:
         path = self._index.path
@@ -136,6 +137,8 @@ class Retriever(Closing):
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             if answer.expansion is not None and expansion is None:
                 self._cache_file.add_event(index.path, answer.expansion)
+            if self.on_partial is not None and answer.index.embedded_share < 1:
+                self.on_partial(answer)
             if not self.profile.record:
                 return answer
             from retriever.history import record_answer
@@ -171,6 +174,25 @@ class Retriever(Closing):
         from retriever.context.gather import ask_for_context
 
         return ask_for_context(ask, self.view, most, self.access)
+
+    def embed_pending(self, progress: Progress | None = None, likely: Likely | None = None) -> None:
+        """Goes on with a first indexing that was interrupted, so that answers are by meaning as well as by words.
+
+        Questions are answered meanwhile, of what there is (`IndexState.embedded_share`). What is done is kept.
+
+        Args:
+            progress: told how far it is.
+            likely: asked now and then for the ids of sections that are to come first.
+
+        Raises:
+            IndexLockedError: another process is at it.
+            EncoderError: a text cannot be embedded.
+            RetrieverError: as `retriever.api.index_folders`.
+        """
+        from retriever.indexing.update import update_index
+
+        request = replace(self._request, leaves_pending=False)
+        update_index(request, progress or NoProgress(), likely=likely or tuple)
 
     def look_again(self) -> None:
         """The next question looks at the folders, however young the last look is."""
@@ -318,8 +340,7 @@ class Retriever(Closing):
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
         with index.view(substitute=substitute) as view:
             if not view.number:
-                share = f"{text_vectors.embedded_share(view.connection):.0%} of its texts are embedded"
-                raise NoIndexError(f"the index {index.path} is not finished ({share})", hint=Command("index FOLDER"))
+                raise NoIndexError(f"the index {index.path} is not finished", hint=Command("index FOLDER"))
             part, searched, notes = self._find_part(view, expanded)
             hits: tuple[Hit, ...] = ()
             words: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ from retriever.searching.sources import (
     SemanticResult,
     SemanticSettings,
     TokenMatchSettings,
+    measure_embedded,
     rank_keyword,
     rank_recency,
     rank_semantic,
@@ -53,10 +54,10 @@ def search(
     with recorder.stage(StageName.KEYWORD) as note:
         keyword = rank_keyword(view, queries, profile.part(KeywordSettings))
         note.text = f"{_count_sections(keyword.rankings)}, one covers {keyword.coverage:.0%} of the question"
-    is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
-    recorder.signals = gather_signals(view, semantic if is_understood else SemanticResult(), keyword)
+    recorder.signals = gather_signals(view, encoded, semantic, keyword)
 
-    direct = [*semantic.rankings, *keyword.rankings]
+    embedded = measure_embedded(view, keyword.rankings[0].items)
+    direct = [*semantic.weaken(embedded).rankings, *keyword.rankings]
     with recorder.stage(StageName.NAME) as note:
         named = rank_names(view, queries[0].text, keyword.rankings[0].items, profile.part(NameSettings))
         note.text = f"{len(named.items)} sections" if named else "none"
@@ -72,7 +73,9 @@ def search(
         # The token match finds what the others rank low, so it is given more than are kept.
         fused = fuse(rankings, fusion, max(profile.token_match_candidates, cap))
         note.text = f"{len(fused)} candidates"
-    rankings += match_tokens(view, encoded, queries[0], fused, profile.part(TokenMatchSettings), recorder)
+    rankings += match_tokens(
+        view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
+    )
     candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
 
     request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)
@@ -133,10 +136,13 @@ def match_tokens(
         return [ranking]
 
 
-def gather_signals(view: View, semantic: SemanticResult, keyword: KeywordResult) -> Signals:
-    """What speaks for an answer; by words alone where there are no vectors, or nothing to compare a cosine with."""
+def gather_signals(
+    view: View, encoded: EncodedQueries | None, semantic: SemanticResult, keyword: KeywordResult
+) -> Signals:
+    """What speaks for an answer; by words alone where vectors say nothing, or there is nothing to compare them with."""
     margin = agreement = None
-    if semantic.cosine is not None and view.background is not None:
+    is_understood = encoded is not None and encoded.known >= UNDERSTOOD_FROM
+    if is_understood and semantic.cosine is not None and view.background is not None:
         margin = view.background.z_score(semantic.cosine)
         agreement = measure_agreement(semantic.rankings[0], keyword.rankings[0], view.counts.sections)
     return Signals(keyword.coverage, keyword.known, keyword.together, keyword.form, margin, agreement)

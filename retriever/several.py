@@ -184,4 +184,5 @@ def sum_states(states: Sequence[IndexState]) -> IndexState:
         stale_files=sum(state.stale_files for state in states),
         skipped_files=sum(state.skipped_files for state in states),
         unchecked_folders=sum(state.unchecked_folders for state in states),
+        embedded_share=min(state.embedded_share for state in states),
     )

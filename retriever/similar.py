@@ -60,7 +60,8 @@ def find_similar(
         )
     _, _, matrix = text_vectors.vectors_of_nodes(view.connection, view.fingerprint, own)
     if not len(matrix):
-        raise UsageError(f"{node_id!r} has no text that was embedded")
+        yet = " yet; ask again when more is" if view.embedded_share < 1 else ""
+        raise UsageError(f"{node_id!r} has no text that was embedded{yet}")
     mean = _mean(matrix)
     nodes = _near_nodes(view, mean, (set(own), "" if same_file else key), count, how)
     scores = _score(view, mean, nodes)

@@ -62,7 +62,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),
         broken_links=view.counts.broken_links,
-        coverage=vectors / chunks if chunks else 1.0,
+        coverage=vectors / chunks if chunks else view.embedded_share,
         remarks=(*reading.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
         forgotten=tuple(list_forgotten(view.connection)),
         details=read_details(view, profile) if details else None,
@@ -107,4 +107,5 @@ def read_state(view: View, freshness: Freshness) -> IndexState:
         stale_files=freshness.stale,
         skipped_files=reading.skipped_count(view.connection),
         unchecked_folders=sum(folder not in named for folder in folders),
+        embedded_share=view.embedded_share,
     )

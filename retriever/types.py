@@ -1,6 +1,6 @@
 """The values that the stages hand to one another, in the order of the flow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
@@ -310,6 +310,9 @@ class IndexState:
     """Files that could not be read; `status` names them."""
     unchecked_folders: int = 0
     """Folders that are not looked at, because nobody has named them for this index."""
+    embedded_share: float = 1.0
+    """The share of the chunks' texts that have a vector, 0 to 1; below 1 while a first indexing goes on, or where it
+    was interrupted: the others are found by words alone."""
     note: str = ""
     """Why this index was asked, where nobody named it and it is not the one of the current folder."""
 
@@ -436,8 +439,12 @@ class Answer:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"
 
 
+# Asked before each batch of texts is embedded: the ids of sections that come first, because somebody looks for them.
+Likely: TypeAlias = Callable[[], Sequence[str]]
+
+
 class Progress(Protocol):
-    """Told how far long work has come; its stages: `reading`, `embedding`, `writing`, `summaries`."""
+    """Told how far long work has come; its stages: `reading`, `parsing`, `writing`, `words`, `embedding`, ..."""
 
     def start(self, stage: str, total: int, unit: str) -> None:
         """A stage of `total` units begins."""

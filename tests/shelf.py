@@ -94,6 +94,23 @@ class WrongEncoder(CountingEncoder):
         return super().encode_queries(texts) if self._questions is None else self._questions
 
 
+class Interrupting:
+    """Presses Ctrl-C when a stage has come so far; -1: when it is over."""
+
+    def __init__(self, stage: str, at: int) -> None:
+        self._when = stage, at
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        self.advance(stage, 0)
+
+    def advance(self, stage: str, done: int) -> None:
+        if (stage, done) == self._when:
+            raise KeyboardInterrupt
+
+    def finish(self, stage: str) -> None:
+        self.advance(stage, -1)
+
+
 class Shelf:
     """Documents in `docs`, their index in `index`, both below one folder; every file written has a time of its own."""
 

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,12 +23,14 @@ from retriever.command_line.console import (
 )
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
-from retriever.errors import QuestionError, ScopeError, UsageError
+from retriever.errors import QuestionError, RetrieverError, ScopeError, UsageError
 from retriever.query import Scope
 from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
+    from retriever.context.gather import AnswerInContext
     from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
     from retriever.trace import Spent
     from retriever.types import Answer
 
@@ -204,32 +206,99 @@ def answer_question(
     *,
     in_context: bool,
 ) -> "Answer":
-    """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`."""
-    begun = time.perf_counter()  # loading the modules is a part of what the user waits for
-    from retriever.trace import Spent, milliseconds_since
+    """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`.
 
-    opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
-    with opened_as as retriever:
-        opened = milliseconds_since(begun)
-        found = retriever.context(question, **grounding) if in_context else None
-        answer = found.answer if found else retriever.search(question, **grounding)
-    spent = Spent(opened, milliseconds_since(begun))
-    if found is None:
-        print_answer(answer, spent, form)
-    elif form.as_json:
+    Programs get one answer: with --docs of everything, else of what there is.
+    """
+    asking = Asking(question, grounding, form, console, opening.index, in_context)
+    if form.as_json or in_context or opening.several:
+        opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
+        with opened_as as retriever:
+            return asking.show(retriever)
+    return answer_person(asking, opening)
+
+
+def answer_person(asking: "Asking", opening: Opening) -> "Answer":
+    """Answers as soon as words can, and once more when everything is embedded."""
+    try:
+        with opening.open(asking.console, asking.show_early) as retriever:
+            answer = asking.show(retriever)
+            if answer.index.embedded_share == 1:
+                return answer
+            likely = asking.note_early(answer)
+            try:
+                with asking.console.show_progress() as progress:
+                    retriever.embed_pending(progress, lambda: likely)
+            except RetrieverError as error:
+                asking.console.note(f"note: the rest is not embedded: {error}")
+                return answer
+            return asking.show(retriever)
+    except KeyboardInterrupt:
+        if asking.early is None:
+            raise
+        asking.console.note("stopped; the next question, or `index`, goes on from here")
+        return asking.early
+
+
+@dataclass(slots=True)
+class Asking:
+    """A question of the command line, which is answered twice while the first index of its documents is made."""
+
+    question: str
+    grounding: Mapping[str, Any]
+    form: Form
+    console: Console
+    index: str | None  # as it was given
+    in_context: bool
+    begun: float = field(default_factory=time.perf_counter)  # loading modules is a part of what the user waits for
+    early: "Answer | None" = None  # the one that was given before everything was embedded
+
+    def show(self, retriever: "Retriever | SeveralRetrievers") -> "Answer":
+        """Prints the answer; a second one where it has other sections."""
+        from retriever.trace import Spent, milliseconds_since
+
+        opened = milliseconds_since(self.begun)
+        found = retriever.context(self.question, **self.grounding) if self.in_context else None
+        answer = found.answer if found else retriever.search(self.question, **self.grounding)
+        spent = Spent(opened, milliseconds_since(self.begun))
+        if self.early is not None:
+            if [hit.node_id for hit in self.early.hits] == [hit.node_id for hit in answer.hits]:
+                self.console.note(f"everything is embedded now, and the answer is the same ({spent})")
+                return answer
+            print_line("\nNow that everything is embedded, by meaning as well:\n")
+        if found is None:
+            print_answer(answer, spent, self.form)
+        else:
+            print_context(found, spent, self.form)
+        sys.stdout.flush()  # results before notes, where both streams go to one place
+        note_state(answer, self.console, spent, index=self.index, footer=not self.form.as_json)
+        if found is not None and found.context.left_out and not self.form.as_json:
+            from retriever.display.phrases import pluralize
+
+            left_out = pluralize(len(found.context.left_out), "hit")
+            limit = f"{found.context.max_tokens:,} tokens (--max-tokens)"
+            self.console.note(f"{left_out} not quoted, for the limit of {limit}")
+        return answer
+
+    def show_early(self, retriever: "Retriever") -> Sequence[str]:
+        """Prints the answer by words; the sections to embed first."""
+        return self.note_early(self.show(retriever))
+
+    def note_early(self, answer: "Answer") -> Sequence[str]:
+        """Says that another answer follows; the sections to embed first."""
+        self.early = answer
+        self.console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
+        return answer.trace.order
+
+
+def print_context(found: "AnswerInContext", spent: "Spent", form: Form) -> None:
+    """The context alone: standard output holds nothing else."""
+    if form.as_json:
         from retriever.display.json import ContextJson, sum_timings
 
-        print_json(ContextJson.dump(found) | {"timings_ms": sum_timings(answer, spent)})
+        print_json(ContextJson.dump(found) | {"timings_ms": sum_timings(found.answer, spent)})
     else:
-        print_line(found.context.markdown.rstrip("\n"))  # standard output holds nothing else
-    sys.stdout.flush()  # results before notes, where both streams go to one place
-    note_state(answer, console, spent, index=opening.index, footer=not form.as_json)
-    if found is not None and found.context.left_out and not form.as_json:
-        from retriever.display.phrases import pluralize
-
-        left_out = pluralize(len(found.context.left_out), "hit")
-        console.note(f"{left_out} not quoted, for the limit of {found.context.max_tokens:,} tokens (--max-tokens)")
-    return answer
+        print_line(found.context.markdown.rstrip("\n"))
 
 
 def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:

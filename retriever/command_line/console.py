@@ -154,14 +154,18 @@ class Console:
             logging.getLogger(package).setLevel(logging.INFO if self.verbose else logging.NOTSET)
 
     @contextmanager
-    def show_progress(self) -> "Iterator[Progress | None]":
-        """What a long operation reports to: bars on a terminal, which are gone afterwards, else a log line a stage."""
+    def show_progress(self, first: str = "") -> "Iterator[Progress | None]":
+        """What a long operation reports to: bars on a terminal, which are gone afterwards, else a log line a stage.
+
+        Args:
+            first: what is shown until the first stage begins, as loading what is needed takes some time.
+        """
         if self.quiet:
             yield None
         elif not sys.stderr.isatty():
             yield LoggedStages()
         else:
-            bars = Bars()
+            bars = Bars(first)
             try:
                 yield bars
             finally:
@@ -192,15 +196,22 @@ class LoggedStages:
 class Bars:
     """A bar for each stage, with its rate and the time left, on standard error."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = "") -> None:
+        self._is_first_shown = bool(first) and os.environ.get("TERM") != "dumb"
+        if self._is_first_shown:
+            sys.stderr.write(f"{click.style(sanitize_line(first), dim=True)}\r")
+            sys.stderr.flush()
         self._display: Display | None = None  # nothing is loaded or drawn before a stage starts: most runs have none
         self._tasks: dict[str, TaskID] = {}
 
     def start(self, stage: str, total: int, unit: str) -> None:
+        from retriever.display.phrases import STAGES
+
+        self._remove_first()
         if self._display is None:
             self._display = make_progress_display()
-            self._display.start()
-        self._tasks[stage] = self._display.add_task(stage, total=total, unit=unit)
+        self._display.start()
+        self._tasks[stage] = self._display.add_task(STAGES.get(stage, stage), total=total, unit=unit)
 
     def advance(self, stage: str, done: int) -> None:
         if self._display is not None:
@@ -209,10 +220,19 @@ class Bars:
     def finish(self, stage: str) -> None:
         if self._display is not None:
             self._display.remove_task(self._tasks.pop(stage))
+            if not self._tasks:  # who prints between two stages has the terminal to itself
+                self._display.stop()
 
     def close(self) -> None:
+        self._remove_first()
         if self._display is not None:
             self._display.stop()
+
+    def _remove_first(self) -> None:
+        if self._is_first_shown:
+            sys.stderr.write("\x1b[2K")
+            sys.stderr.flush()
+        self._is_first_shown = False
 
 
 def make_progress_display() -> "Display":

@@ -38,9 +38,9 @@ def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> Ex
 
     One index holds several folders. What has been read, embedded and summarised is kept when this is interrupted.
     """
-    from retriever.api import index_folders
+    with console.show_progress("looking at the documents") as progress:
+        from retriever.api import index_folders  # half of the time until the first stage
 
-    with console.show_progress() as progress:
         report = index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:

@@ -278,17 +278,24 @@ class Opening:
         return self
 
     @contextmanager
-    def open(self, console: Console) -> "Iterator[Retriever]":
-        """The open retriever, from the process that runs this command line where it keeps one open."""
+    def open(
+        self, console: Console, on_words: "Callable[[Retriever], Sequence[str]] | None" = None
+    ) -> "Iterator[Retriever]":
+        """The open retriever, from the process that runs this command line where it keeps one open.
+
+        Args:
+            console: is told how far indexing is, where it is needed.
+            on_words: as in `open_retriever`.
+        """
         from retriever.api import open_retriever
 
         opener: Opener = click.get_current_context().obj or open_retriever
-        with console.show_progress() as progress:
+        with console.show_progress("looking at the documents" if self.docs else "") as progress:
             try:
-                opened = opener(*self.arguments, progress)
+                opened = opener(*self.arguments, progress, on_words=on_words)
             except NotIndexedError as error:
                 docs = [offer_index(error, console)]
-                opened = opener(*replace(self, docs=docs).arguments, progress)
+                opened = opener(*replace(self, docs=docs).arguments, progress, on_words=on_words)
         with opened as retriever:
             yield retriever
 
@@ -296,6 +303,7 @@ class Opening:
 EVERY_INDEX = ("--all",)  # in place of names
 # Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
 BYTES_A_SECOND = 17_000
+WORDS_BYTES_A_SECOND = 300_000  # until words answer, by one core
 
 # Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
 Opener = Callable[..., AbstractContextManager["Retriever"]]
@@ -331,10 +339,12 @@ def offer_index(error: NotIndexedError, console: Console) -> str:
         raise error
     from retriever.display.phrases import format_duration, pluralize
 
-    seconds = error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1)
+    words = format_duration(error.size_bytes / WORDS_BYTES_A_SECOND)
+    meaning = format_duration(error.size_bytes / BYTES_A_SECOND / (os.cpu_count() or 1))
     files = pluralize(error.documents, "Markdown file") + ("" if error.is_all else " and more")
     console.note(
-        f"{error.folder} has no index yet. It holds {files}: reading them takes {format_duration(seconds)}, once."
+        f"{error.folder} has no index yet. It holds {files}: until they are found by words it takes {words}, by meaning"
+        f" {meaning}, once."
     )
     try:
         is_wanted = click.confirm("Index it now?", default=True, err=True)

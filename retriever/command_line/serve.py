@@ -117,6 +117,7 @@ def serve(
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
     with http.listen(host, port) as listener, ServedIndex(*opening.arguments, about=about) as served:
+        served.begin()
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
@@ -150,6 +151,8 @@ def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     with ServedIndex(*opening.arguments, about=about) as served:
+        if opening.docs:
+            served.begin()
         serve_stdio(served)
     return ExitCode.OK
 
@@ -238,8 +241,10 @@ class QuestionRunner(Closing):
         profile: str,
         settings: Mapping[str, Any],
         _: "Progress | None" = None,
+        *,
+        on_words: object = None,
     ) -> "Iterator[Retriever]":
-        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble."""
+        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble; never early."""
         from retriever.api import index_request
         from retriever.indexing.request import remember
         from retriever.indexing.update import update_index
@@ -254,7 +259,7 @@ class QuestionRunner(Closing):
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:
-                update_index(replace(request, wait_s=0.0, with_chroma=False), _NoIndexing())
+                update_index(replace(request, wait_s=0.0, with_chroma=False, leaves_pending=True), _NoIndexing())
             except IndexLockedError as error:
                 raise DeclinedError(str(error)) from error
             remember(request.index)
@@ -262,6 +267,9 @@ class QuestionRunner(Closing):
         variables = sorted(item for item in os.environ.items() if item[0].startswith(names))
         key = repr((request.index, request.profile, request.settings, request.index_config, profile, variables))
         with self._pool.borrow(key, lambda: Retriever(request, profile)) as retriever:
+            with retriever.view() as view:
+                if view.embedded_share < 1:
+                    raise DeclinedError("its vectors are not all there")
             try:
                 retriever.look_again()
                 yield retriever

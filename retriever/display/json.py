@@ -133,6 +133,7 @@ class IndexJson(JsonObject):
     stale_files: Count
     skipped_files: Count
     unchecked_folders: Count
+    embedded_share: float = 1.0
     note: Text = ""
 
 

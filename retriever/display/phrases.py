@@ -1,5 +1,6 @@
 """What an answer is said to be, once for the terminal, the web page, the report and the context for a prompt."""
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -36,6 +37,16 @@ SIGNALS = (
     ("margin", "deviations of the nearest passage above what unrelated questions find"),
     ("agreement", "how far meaning and words agree on the best section, beyond chance"),
 )
+
+# What indexing does, by the stage's name, where that says little to people.
+STAGES = {
+    "parsing": "finding sections",
+    "writing": "storing sections",
+    "words": "indexing words",
+    "spellings": "indexing spellings",
+    "cutting": "cutting for the embedding model",
+    "ordering": "indexing vectors",
+}
 
 # What found a section, by `Source`.
 SOURCES = {
@@ -116,6 +127,11 @@ def format_size(number: int) -> str:
         if amount < 1000:
             return f"{amount:.1f} {unit}"
     return f"{amount / 1000:.1f} TB"
+
+
+def describe_share(share: float) -> str:
+    """`37 % of the text`, rounded down: all of it is 100 %, and nothing else."""
+    return f"{math.floor(100 * share)} % of the text"
 
 
 def format_duration(seconds: float) -> str:

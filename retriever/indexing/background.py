@@ -88,6 +88,9 @@ def read_background(connection: sqlite3.Connection) -> Background | None:
 
 
 def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) -> None:
+    """Asks them again where the scale may have moved; not while vectors are to come, which would move it again."""
+    if text_vectors.pending_count(connection):
+        return
     kept, chunks = read_background(connection), reading.counts(connection).chunks
     if encoder is None or not chunks:
         kept = None

@@ -20,6 +20,7 @@ from pageindex.ignore import CorpusError
 from retriever.errors import DocumentsError
 from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.types import Progress
 
 # A file that changes again this soon after it was read may keep its size and its times: the coarsest clocks of file
 # systems tick every two seconds.
@@ -156,11 +157,16 @@ def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None =
     return replace(diff, different=(*diff.different, *different), unsure=renewed, unchanged=unchanged)
 
 
-def read_changes(diff: StatDiff, max_file_bytes: int) -> Changes:
-    """Reads the files that differ, and compares contents."""
+def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Changes:
+    """Reads the files that differ, and compares contents; the progress is told of those that are surely different."""
     changes = Changes(diff.folder, diff.unchanged, removed=list(diff.gone), skipped=diff.listing.skipped)
     new = [(describe_file(0, file, ""), file) for file in diff.new]
-    for old, file in (*new, *diff.different, *diff.unsure):
+    total = len(new) + len(diff.different)
+    if total:
+        progress.start("reading", total, "files")
+    for done, (old, file) in enumerate((*new, *diff.different, *diff.unsure), start=1):
+        if done <= total:
+            progress.advance("reading", done)
         try:
             text = read_document(file, max_file_bytes)
         except UnreadableDocumentError as error:
@@ -177,6 +183,8 @@ def read_changes(diff: StatDiff, max_file_bytes: int) -> Changes:
             changes.touched.append(now)
         else:
             changes.unchanged += 1
+    if total:
+        progress.finish("reading")
     return changes
 
 

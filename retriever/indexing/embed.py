@@ -1,65 +1,102 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from pageindex.node import Node
 from retriever.embedding import bundled_counter
+from retriever.indexing.background import renew_background
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
-from retriever.types import Chunk, Encoder, Progress, as_token_encoder
+from retriever.types import Chunk, Encoder, Likely, Progress, as_token_encoder
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
+LIKELY_AT_ONCE = 64  # who asks waits for a batch, and then for these
+NODES_AT_ONCE = 200  # are cut into chunks between two words on the progress
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedCounts:
-    new: int = 0  # texts that the encoder read
-    reused: int = 0  # texts whose vectors were there already
-
-
-def cut_chunks(nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings) -> list[Chunk]:
+def cut_chunks(
+    nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings, progress: Progress
+) -> list[Chunk]:
     """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
     from retriever.indexing.chunk import chunk_nodes  # the parser: not needed where nothing has changed
 
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
-    return list(chain.from_iterable(chunk_nodes(nodes, counter, settings)))
+    chunks: list[Chunk] = []
+    progress.start("cutting", len(nodes), "sections")
+    for start in range(0, len(nodes), NODES_AT_ONCE):
+        batch = nodes[start : start + NODES_AT_ONCE]
+        chunks.extend(chain.from_iterable(chunk_nodes(batch, counter, settings)))
+        progress.advance("cutting", start + len(batch))
+    progress.finish("cutting")
+    return chunks
 
 
-def embed_chunks(
-    connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk], progress: Progress
-) -> EmbedCounts:
-    """Stores the vectors, and tokens if any, that are not there yet; each batch in a transaction of its own."""
+def find_missing(
+    connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk]
+) -> tuple[dict[bytes, str], int]:
+    """The texts of chunks that have no vector yet, by hash, in their order; and how many texts have one."""
     if encoder is None:
-        return EmbedCounts()
-    from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
-
+        return {}, 0
     texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
     known = text_vectors.known_hashes(connection, encoder.fingerprint)
-    missing = [key for key in texts if key not in known]
-    if not reading.snapshot_number(connection):  # an interruption leaves this to say how far it came
-        with transaction(connection):
-            writing.set_meta(connection, "texts", str(len(texts)))
-    progress.start("embedding", len(missing), "texts")
-    token_encoder = as_token_encoder(encoder)
-    for start in range(0, len(missing), TEXTS_AT_ONCE):
-        keys = missing[start : start + TEXTS_AT_ONCE]
-        batch, tokens = [texts[key] for key in keys], None
-        if token_encoder is not None:
-            vectors, tokens = token_encoder.encode_documents_and_tokens(batch)
-        else:
-            vectors = encoder.encode_documents(batch)
-        vectors = checked_rows(vectors, len(keys), encoder.dimension)
-        with transaction(connection):
-            writing.put_vectors(connection, encoder.fingerprint, keys, vectors)
-            if tokens is not None:
-                writing.put_tokens(connection, encoder.fingerprint, keys, tokens)
-        progress.advance("embedding", start + len(keys))
+    missing = {key: text for key, text in texts.items() if key not in known}
+    return missing, len(texts) - len(missing)
+
+
+def embed_texts(
+    connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress
+) -> None:
+    """Stores the vectors of texts, by hash, and their tokens if any; each batch in a transaction of its own."""
+    keys = list(texts)
+    progress.start("embedding", len(keys), "texts")
+    for start in range(0, len(keys), TEXTS_AT_ONCE):
+        batch = keys[start : start + TEXTS_AT_ONCE]
+        embed_batch(connection, encoder, {key: texts[key] for key in batch})
+        progress.advance("embedding", start + len(batch))
     progress.finish("embedding")
-    return EmbedCounts(len(missing), len(texts) - len(missing))
+
+
+def embed_pending(connection: sqlite3.Connection, encoder: Encoder, progress: Progress, likely: Likely) -> int:
+    """Stores the vectors of the texts that an index was committed without, the likely ones first; returns how many."""
+    total = text_vectors.pending_count(connection)
+    done = 0
+    progress.start("embedding", total, "texts")
+    while True:
+        batch = text_vectors.pending_texts(connection, LIKELY_AT_ONCE, likely())
+        batch = batch or text_vectors.pending_texts(connection, TEXTS_AT_ONCE)
+        if not batch:
+            break
+        embed_batch(connection, encoder, batch)
+        done += len(batch)
+        progress.advance("embedding", done)
+    progress.finish("embedding")
+    return done
+
+
+def embed_batch(connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
+    """Stores the vectors of a few texts, by hash, in one transaction; these are pending no longer."""
+    from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
+
+    keys, batch, tokens = list(texts), list(texts.values()), None
+    token_encoder = as_token_encoder(encoder)
+    if token_encoder is not None:
+        vectors, tokens = token_encoder.encode_documents_and_tokens(batch)
+    else:
+        vectors = encoder.encode_documents(batch)
+    vectors = checked_rows(vectors, len(keys), encoder.dimension)
+    with transaction(connection):
+        writing.put_vectors(connection, encoder.fingerprint, keys, vectors)
+        if tokens is not None:
+            writing.put_tokens(connection, encoder.fingerprint, keys, tokens)
+        if encoder.fingerprint != reading.meta(connection, "fingerprint"):  # of a model that is not in force yet
+            return
+        done = connection.executemany("DELETE FROM pending WHERE text_hash = ?", ((key,) for key in keys)).rowcount
+        if done:
+            renew_background(connection, encoder)

@@ -38,6 +38,8 @@ from retriever.store.manifest import (
     check_sizes,
     describe_files,
 )
+from retriever.trace import NoProgress
+from retriever.types import Progress
 from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ CHROMA_NAME = "chroma"
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
+SECTIONS_AT_ONCE = 100  # are read between two words on the progress
+NO_PROGRESS = NoProgress()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,20 +190,30 @@ def find_reader(nodes: Sequence[Node]) -> Node:
     return next((node for node in nodes if node.has_text), nodes[0])
 
 
-def tokenize_texts(texts: Mapping[int, SearchedText]) -> dict[int, list[str]]:
+def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PROGRESS) -> dict[int, list[str]]:
     """What BM25 reads of each node; a term that no text gives says its language, unless that is English."""
     from retriever.lexical.languages import READ_APART, mark_language
     from retriever.lexical.tokens import tokenize
 
-    return {
-        key: tokenize(item.text, (item.language,) if item.language in READ_APART else ())
-        + ([mark_language(item.language)] if item.language else [])
-        for key, item in texts.items()
-    }
+    tokens = {}
+    progress.start("words", len(texts), "sections")
+    for done, (key, item) in enumerate(texts.items(), start=1):
+        tokens[key] = tokenize(item.text, (item.language,) if item.language in READ_APART else ())
+        tokens[key] += [mark_language(item.language)] if item.language else []
+        if not done % SECTIONS_AT_ONCE:
+            progress.advance("words", done)
+    progress.finish("words")
+    return tokens
 
 
 def build_snapshot(
-    connection: sqlite3.Connection, index: Path, fingerprint: str, difference: Difference | None, *, with_chroma: bool
+    connection: sqlite3.Connection,
+    index: Path,
+    fingerprint: str,
+    difference: Difference | None,
+    *,
+    with_chroma: bool,
+    progress: Progress = NO_PROGRESS,
 ) -> int:
     """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
@@ -231,14 +245,18 @@ def build_snapshot(
         for part in ("lexical", "spellings"):
             shutil.rmtree(folder / part, ignore_errors=True)
         texts = read_texts(connection)
-        build_lexical(folder / "lexical", tokenize_texts(texts))
+        tokens = tokenize_texts(texts, progress)
+        progress.start("spellings", 2, "steps")
+        build_lexical(folder / "lexical", tokens)
+        progress.advance("spellings", 1)
         build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
+        progress.finish("spellings")
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
         files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(Manifest(fingerprint, nodes, files))), encoding="utf-8")
         manifest_hash = hash_manifest(folder)
-    if with_chroma and fingerprint:
+    if with_chroma and fingerprint and not text_vectors.pending_count(connection):
         source = previous / CHROMA_NAME if difference else None
         make_chroma(connection, source, folder / CHROMA_NAME, fingerprint, manifest_hash)
     settle(folder)
@@ -282,16 +300,20 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
         return False
 
 
-def update_chroma(connection: sqlite3.Connection, index: Path) -> None:
+def update_chroma(connection: sqlite3.Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
     """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or has_chroma(index, number, manifest_hash):
         return
+    if text_vectors.pending_count(connection):  # it would lack the vectors to come
+        return
     folder = locate_snapshot(index, number) / CHROMA_NAME
     draft = folder.with_name("chroma.draft")
     shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
+    progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
     make_chroma(connection, folder, draft, fingerprint, manifest_hash)
+    progress.finish("ordering")
     # Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
     with writing_to(folder):
         settle(draft)

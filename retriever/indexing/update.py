@@ -3,37 +3,64 @@
 It looks, reads, embeds and commits, in this order: whatever fails leaves the index as it was. Another embedding model
 makes everything anew beside the snapshot in force, which answers until the new one is complete; vectors are kept as
 they come, so that an interruption loses a few seconds of work.
+
+Where nothing is in force yet, the words are committed before anything is embedded, and answer from then on: documents
+and BM25 first, then chunks, with their texts in the table `pending`, then the vectors, in any order.
 """
 
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.files import Listing, Skipped
+from pageindex.node import Node
 from retriever.embedding import open_encoder
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.files import is_folder
+from retriever.indexing.background import renew_background
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
-from retriever.indexing.embed import EmbedCounts, cut_chunks, embed_chunks
+from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing
 from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
-from retriever.store import reading, writing
+from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
-from retriever.types import Encoder, IndexReport, Progress
+from retriever.types import Encoder, IndexReport, Likely, Progress
 
 if TYPE_CHECKING:
     from pageindex.document import Document
 
+FEW_SECTIONS = 200  # of which nobody asks for words before the vectors are there: that takes a few seconds
 
-def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
-    """Brings an index up to date with its folders; raises as `retriever.api.index_folders`."""
+
+@dataclass(frozen=True, slots=True)
+class EmbedCounts:
+    """What became of the texts of new chunks."""
+
+    new: int = 0  # texts that the encoder read
+    reused: int = 0  # texts whose vectors were there already
+
+
+def update_index(
+    request: IndexRequest,
+    progress: Progress,
+    on_words: Callable[[], object] = lambda: None,
+    likely: Likely = tuple,
+) -> IndexReport:
+    """Brings an index up to date with its folders; raises as `retriever.api.index_folders`.
+
+    Args:
+        request: the folders, and how.
+        progress: told how far it is.
+        on_words: called when a first indexing, unless it is a small one, answers by words; what it takes is waited for.
+        likely: which sections are embedded first, where words answer already.
+    """
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
     with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
@@ -45,44 +72,69 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
         is_anew = reading.meta(connection, "index_config") != request.index_config or serves_another_model(
             connection, request
         )
-        changes = find_changes(connection, request, listings, is_anew=is_anew)
-        embedded = EmbedCounts()
+        changes = find_changes(connection, request, listings, progress, is_anew=is_anew)
+        encoder, embedded = request.encoder, EmbedCounts()
         if is_anew or any(change.rows or change.removed for change in changes) or not is_whole(connection, request):
-            encoder = request.encoder or open_encoder(request.profile.encoder)
+            encoder = encoder or open_encoder(request.profile.encoder)
             if not is_anew and is_other_model(connection, encoder):  # behind the same name
                 if not request.docs:
                     raise EncoderError("another embedding model is behind that name by now; index the documents again")
-                is_anew, changes = True, find_changes(connection, request, listings, is_anew=True)
-            embedded = index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
+                is_anew = True
+                changes = find_changes(connection, request, listings, progress, is_anew=True)
+            if reading.meta(connection, "index_config"):
+                embedded = index_changes(connection, request, changes, encoder, progress, is_anew=is_anew)
+            else:
+                embedded = index_words_first(connection, request, changes, encoder, progress, on_words)
             remove_old_snapshots(request.index, reading.snapshot_number(connection))
         else:
             with transaction(connection):
                 note_files(connection, changes)
                 remember_settings(connection, request)
-            if wants_chroma(connection, request):
-                update_chroma(connection, request.index)
-        counts = reading.counts(connection)
-        return IndexReport(
-            path=str(request.index),
-            folders=tuple(folder.path for folder in reading.folders(connection)),
-            added=sum(len(change.added) for change in changes),
-            changed=sum(len(change.changed) for change in changes),
-            moved=sum(change.moved for change in changes),
-            removed=sum(len(change.removed) for change in changes),
-            unchanged=sum(change.unchanged + len(change.touched) for change in changes),
-            documents=counts.documents,
-            sections=counts.sections,
-            chunks=counts.chunks,
-            embedded=embedded.new,
-            reused_vectors=embedded.reused,
-            skipped=reading.skipped(connection),
-            seconds=time.perf_counter() - started,
-            snapshot=reading.snapshot_number(connection),
-        )
+        if text_vectors.pending_count(connection) and not request.leaves_pending:
+            encoder = encoder or open_encoder(request.profile.encoder)
+            if encoder is None or is_other_model(connection, encoder):
+                raise EncoderError("another embedding model is behind that name by now; index the documents again")
+            embedded = replace(embedded, new=embedded.new + embed_pending(connection, encoder, progress, likely))
+        if wants_chroma(connection, request):
+            update_chroma(connection, request.index, progress)
+        return make_report(connection, request, changes, embedded, started)
+
+
+def make_report(
+    connection: sqlite3.Connection,
+    request: IndexRequest,
+    changes: Sequence[Changes],
+    embedded: EmbedCounts,
+    started: float,
+) -> IndexReport:
+    """What a run did that began at this moment of `time.perf_counter()`."""
+    counts = reading.counts(connection)
+    return IndexReport(
+        path=str(request.index),
+        folders=tuple(folder.path for folder in reading.folders(connection)),
+        added=sum(len(change.added) for change in changes),
+        changed=sum(len(change.changed) for change in changes),
+        moved=sum(change.moved for change in changes),
+        removed=sum(len(change.removed) for change in changes),
+        unchanged=sum(change.unchanged + len(change.touched) for change in changes),
+        documents=counts.documents,
+        sections=counts.sections,
+        chunks=counts.chunks,
+        embedded=embedded.new,
+        reused_vectors=embedded.reused,
+        skipped=reading.skipped(connection),
+        seconds=time.perf_counter() - started,
+        snapshot=reading.snapshot_number(connection),
+    )
 
 
 def find_changes(
-    connection: sqlite3.Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
+    connection: sqlite3.Connection,
+    request: IndexRequest,
+    listings: Mapping[str, Listing],
+    progress: Progress,
+    *,
+    is_anew: bool,
 ) -> list[Changes]:
     """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
     stored = reading.folders(connection)
@@ -122,7 +174,8 @@ def find_changes(
             reason = Skipped(".", f"the folder is kept as it was: {error}")
             found.append(Changes(folder, unchanged=len(known), skipped=(reason,)))
             continue
-        found.append(read_changes(detect_changes(folder, known, listing), request.profile.documents.max_file_bytes))
+        diff = detect_changes(folder, known, listing)
+        found.append(read_changes(diff, request.profile.documents.max_file_bytes, progress))
     return found
 
 
@@ -169,11 +222,45 @@ def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) 
 
 def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
+    if text_vectors.pending_count(connection):
+        return False
     if request.with_chroma:
         return True
     from retriever.vectors.exact import uses_chroma
 
     return uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+
+
+def index_words_first(
+    connection: sqlite3.Connection,
+    request: IndexRequest,
+    changes: Sequence[Changes],
+    encoder: Encoder | None,
+    progress: Progress,
+    on_words: Callable[[], object],
+) -> EmbedCounts:
+    """A first index in two transactions: what answers by words, then the chunks, their texts marked as pending.
+
+    Between the two, no settings are noted: who finds it like that reads everything anew.
+    """
+    parsed = parse_changes(changes, progress)
+    nodes = list_nodes(parsed)
+    with transaction(connection):
+        write_documents(connection, request, changes, parsed, progress)
+        fingerprint = encoder.fingerprint if encoder else ""
+        build_snapshot(connection, request.index, fingerprint, None, with_chroma=False, progress=progress)
+        remember_settings(connection, request, is_whole=False)
+    parsed = []
+    if reading.counts(connection).sections > FEW_SECTIONS:
+        on_words()
+    chunks = cut_chunks(nodes, encoder, request.profile.chunks, progress)
+    missing, known = find_missing(connection, encoder, chunks)
+    with transaction(connection):
+        writing.put_chunks(connection, chunks)
+        writing.put_pending(connection, fingerprint, missing)
+        renew_background(connection, encoder)
+        remember_settings(connection, request)
+    return EmbedCounts(reused=known)
 
 
 def index_changes(
@@ -185,63 +272,82 @@ def index_changes(
     *,
     is_anew: bool,
 ) -> EmbedCounts:
-    from pageindex.document import parse_document  # 50 ms, when there is something to parse
-    from retriever.indexing.background import renew_background
-    from retriever.lexical.names import names_of_nodes
-
-    parsed: list[dict[str, Document]] = []
-    for change in changes:
-        documents = {}
-        progress.start("reading", len(change.rows), "files")
-        for done, (stat, text) in enumerate(change.rows, start=1):
-            document = parse_document(stat.path, text.text, change.folder.prefix)
-            documents[stat.path] = replace(document, warnings=(*text.warnings, *document.warnings))
-            progress.advance("reading", done)
-        progress.finish("reading")
-        parsed.append(documents)
-    nodes = [placed.node for documents in parsed for item in documents.values() for placed in item.nodes]
-    chunks = cut_chunks(nodes, encoder, request.profile.chunks)
-    embedded = embed_chunks(connection, encoder, chunks, progress)
-
-    progress.start("writing", 2, "steps")
+    """What changed since the state in force, which answers until all of it is embedded."""
+    parsed = parse_changes(changes, progress)
+    chunks = cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, progress)
+    missing, known = find_missing(connection, encoder, chunks)
+    if encoder is not None:
+        embed_texts(connection, encoder, missing, progress)
     with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
-        replaced = [document.key for change in changes for document in change.replaced]
-        removed = reading.rankable_keys(connection, replaced)
-        writing.remove_documents(connection, replaced)
-        folders, new = note_files(connection, changes), []
-        kept = [
-            (change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed
-        ]
-        for (change, documents), folder in zip(kept, folders, strict=True):
-            for stat, _ in change.rows:
-                document = documents[stat.path]
-                new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
+        removed = reading.rankable_keys(connection, [old.key for change in changes for old in change.replaced])
+        new = write_documents(connection, request, changes, parsed, progress)
         writing.put_chunks(connection, chunks)
-        if request.profile.summaries.kind == "llm":
-            from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
-
-            apply_known_summaries(connection, new)
-        for folder in folders:
-            writing.set_link_targets(connection, folder)
         # This is most of the memory in use, and the snapshot needs it.
-        nodes, parsed, kept, chunks, documents = [], [], [], [], {}
-        progress.advance("writing", 1)
+        parsed, chunks = [], []
+        fingerprint = encoder.fingerprint if encoder else ""
         if is_anew and encoder:
-            writing.remove_other_models(connection, encoder.fingerprint)
+            writing.remove_other_models(connection, fingerprint)
+        writing.put_pending(connection, fingerprint, {})
         can_patch = not is_anew and is_whole(connection, request)
         difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
-        build_snapshot(
-            connection,
-            request.index,
-            encoder.fingerprint if encoder else "",
-            difference,
-            with_chroma=wants_chroma(connection, request),
-        )
+        with_chroma = wants_chroma(connection, request)
+        build_snapshot(connection, request.index, fingerprint, difference, with_chroma=with_chroma, progress=progress)
         renew_background(connection, encoder)
         remember_settings(connection, request)
-    progress.advance("writing", 2)
+    return EmbedCounts(len(missing), known)
+
+
+def parse_changes(changes: Sequence[Changes], progress: Progress) -> "list[dict[str, Document]]":
+    """The new documents of each folder, by path."""
+    from pageindex.document import parse_document  # 50 ms, when there is something to parse
+
+    parsed: list[dict[str, Document]] = []
+    progress.start("parsing", sum(len(change.rows) for change in changes), "files")
+    before = 0
+    for change in changes:
+        documents = {}
+        for done, (stat, text) in enumerate(change.rows, start=before + 1):
+            document = parse_document(stat.path, text.text, change.folder.prefix)
+            documents[stat.path] = replace(document, warnings=(*text.warnings, *document.warnings))
+            progress.advance("parsing", done)
+        before += len(change.rows)
+        parsed.append(documents)
+    progress.finish("parsing")
+    return parsed
+
+
+def list_nodes(parsed: "Sequence[Mapping[str, Document]]") -> list[Node]:
+    """All nodes of parsed documents, in their order."""
+    return [placed.node for documents in parsed for item in documents.values() for placed in item.nodes]
+
+
+def write_documents(
+    connection: sqlite3.Connection,
+    request: IndexRequest,
+    changes: Sequence[Changes],
+    parsed: "Sequence[Mapping[str, Document]]",
+    progress: Progress,
+) -> list[int]:
+    """Replaces the rows of the changed documents, without their chunks; the keys of the new ones."""
+    from retriever.lexical.names import names_of_nodes
+
+    writing.remove_documents(connection, [document.key for change in changes for document in change.replaced])
+    folders, new = note_files(connection, changes), []
+    kept = [(change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed]
+    progress.start("writing", sum(len(change.rows) for change in changes), "files")
+    for (change, documents), folder in zip(kept, folders, strict=True):
+        for stat, _ in change.rows:
+            document = documents[stat.path]
+            new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
+            progress.advance("writing", len(new))
+    if request.profile.summaries.kind == "llm":
+        from retriever.indexing.summaries import apply_known_summaries  # pydantic: not for who has none written
+
+        apply_known_summaries(connection, new)
+    for folder in folders:
+        writing.set_link_targets(connection, folder)
     progress.finish("writing")
-    return embedded
+    return new
 
 
 def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> list[StoredFolder]:
@@ -260,7 +366,8 @@ def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> li
     return folders
 
 
-def remember_settings(connection: sqlite3.Connection, request: IndexRequest) -> None:
-    """Keeps the settings: what is asked of this index later begins with them."""
+def remember_settings(connection: sqlite3.Connection, request: IndexRequest, *, is_whole: bool = True) -> None:
+    """Keeps the settings: what is asked of this index later begins with them; the config of a whole index alone."""
     for key, value in request.remembered.items():
-        writing.set_meta(connection, key, value)
+        if is_whole or key != "index_config":
+            writing.set_meta(connection, key, value)

@@ -1,5 +1,6 @@
 """The queries of a search become vectors: questions as questions, hypothetical passages as documents."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -52,7 +53,9 @@ class OpenModels:
         try:
             if own.fingerprint == view.fingerprint:
                 self._has_matched = True
-                return own
+                if view.embedded_share < 1:
+                    recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
+                return own if view.embedded_share else None
         except EncoderError as error:  # a server that does not answer
             recorder.degrade(StageName.SEMANTIC, error)
             return None
@@ -69,6 +72,12 @@ class OpenModels:
             reason = "the index was made with another embedding model; index the documents again"
             recorder.degrade(StageName.SEMANTIC, reason)
         return encoder
+
+
+def explain_pending(share: float) -> str:
+    """What is said of an answer while vectors are still to come."""
+    rest = "the others are found by words alone" if share else "the sections are found by words alone"
+    return f"{math.floor(100 * share)} % of the texts are embedded so far; {rest}"
 
 
 @dataclass(frozen=True, slots=True)

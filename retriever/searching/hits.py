@@ -13,10 +13,11 @@ from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import find_passage
 from retriever.searching.reasons import find_question_words, list_reasons
-from retriever.settings.schema import DocumentSettings, FusionSettings
+from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
 from retriever.store import reading
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, snippet
+from retriever.trace import NoProgress
 from retriever.types import Candidate, Hit, Source
 
 
@@ -130,6 +131,14 @@ def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict
     chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
     for chunk in reading.chunks_of_nodes(connection, chunks):
         chunks[chunk.node_id].append(chunk)
+    if reading.meta(connection, "index_config") is None:  # a first indexing has come to the words, not to the chunks
+        from retriever.indexing.embed import cut_chunks
+
+        keys = reading.keys_of_nodes(connection, chunks)
+        stored = {item.node.id: item for item in reading.rankable_nodes(connection, keys.values())}
+        for made in cut_chunks([item.node for item in stored.values()], None, ChunkSettings(), NoProgress()):
+            key = stored[made.node_id].document_key
+            chunks[made.node_id].append(StoredChunk(0, made.node_id, key, made.span, made.text))
     return chunks
 
 

@@ -178,9 +178,11 @@ class OpenIndex:
             read_transaction(self._connection),
         ):
             number = reading.snapshot_number(self._connection)
-            if self._view is None or (self._view.number, self._view.substitute) != (number, substitute):
+            share = text_vectors.embedded_share(self._connection)  # vectors come to a snapshot that is in force
+            state = number, substitute, share
+            if self._view is None or (self._view.number, self._view.substitute, self._view.embedded_share) != state:
                 self._close_view()
-                self._view = View(self.path, self._connection, number, substitute)
+                self._view = View(self.path, self._connection, number, substitute, share)
             try:
                 yield self._view
             except SnapshotError as error:
@@ -230,6 +232,8 @@ class View:
     """The snapshot in force; 0 before the first."""
     substitute: bool
     """Whether index.sqlite stands in for the snapshot."""
+    embedded_share: float = 1.0
+    """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
     whole: "View | None" = None
     """The whole index, where this is a part of it."""
     part: "Part | None" = None
@@ -314,7 +318,7 @@ class View:
     @property
     def can_ask_chroma(self) -> bool:
         """Whether ChromaDB has the vectors of this state; it may have those of an older one, or none."""
-        if not self.number or not self.fingerprint:
+        if not self.number or not self.fingerprint or self.embedded_share < 1:
             return False
         return has_chroma(self.index, self.number, reading.manifest_hash(self.connection))
 

@@ -33,6 +33,7 @@ from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Rankin
 from retriever.vectors.exact import uses_chroma
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
+EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
 SECONDS_OF_A_DAY = 86_400.0
 
@@ -64,6 +65,10 @@ class SemanticResult:
     """The question's first; empty without vectors."""
     cosine: float | None = None
     """Of the chunk that is nearest to the question, without any prior; None when there is none."""
+
+    def weaken(self, share: float) -> "SemanticResult":
+        """The same with that share of its weight, 0 to 1."""
+        return replace(self, rankings=tuple(replace(item, weight=item.weight * share) for item in self.rankings))
 
 
 def rank_semantic(
@@ -258,6 +263,10 @@ class TokenMatchSettings:
     rank_weighting: RankWeighting
     page_prior: float
 
+    def weaken(self, share: float) -> "TokenMatchSettings":
+        """The same with that share of its weight, 0 to 1."""
+        return replace(self, token_match_weight=self.token_match_weight * share)
+
 
 def rank_token_match(
     view: View, question: TokenBits, candidates: Sequence[Candidate], settings: TokenMatchSettings, share: float
@@ -318,6 +327,18 @@ def decay_by_age(dates: Sequence[float | None], half_life_days: float) -> list[f
 
 
 # What several of them do
+
+
+def measure_embedded(view: View, found: Sequence[Ranked]) -> float:
+    """How much rankings by vectors may weigh: the share of what the words find first that has vectors, 0 to 1.
+
+    1 for a whole index. While vectors are still to come, those that are there belong to any sections, and would take
+    the first ranks from the right ones: benchmarks/first_answer.py.
+    """
+    if view.embedded_share == 1:
+        return 1.0
+    chunks, pending = text_vectors.count_pending(view.connection, [item.node_id for item in found[:EMBEDDED_IN]])
+    return 1 - pending / chunks if chunks else 0.0
 
 
 def weigh_evidence(items: tuple[Ranked, ...], weighting: RankWeighting) -> tuple[Ranked, ...]:

@@ -53,7 +53,7 @@ HIT_KEYS = (
     "text_cut",
     "matched_fields",
 )
-INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot")
+INDEX_KEYS = ("folders", "documents", "sections", "chunks", "snapshot", "embedded_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +166,8 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
 
 
 def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
+    state = answer.index
+    partly = {"embedded_share": round(state.embedded_share, 3)} if state.embedded_share < 1 else {}  # it costs tokens
     # The first sentence of each stage, then a few of the others: many folders that are away hide no other stage.
     first = {item.stage: item for item in reversed(answer.degraded)}.values()
     others = [str(item) for item in answer.degraded if item not in first]
@@ -174,9 +176,10 @@ def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
         "question": cut(answer.question, REMARK_CHARS),
         "verdict": answer.verdict,
         "confidence": round(answer.confidence, 2),
-        "stale_files": answer.index.stale_files,
+        "stale_files": state.stale_files,
         "degraded": [*(cut(str(item), REMARK_CHARS) for item in reversed(first)), *_shorten(others)],
         "remarks": _shorten([*answer.notes, *remarks]),
+        **partly,
     } | ({"scope": describe_scope(answer.scope)} if answer.scope else {})
 
 

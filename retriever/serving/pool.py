@@ -1,19 +1,21 @@
 """Open retrievers, shared by everything that a process serves."""
 
 import ctypes
+import logging
 import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from retriever.display.phrases import STAGES
 from retriever.display.sanitize import code
-from retriever.errors import NotReadyError, RetrieverError, UsageError
+from retriever.errors import IndexLockedError, NotReadyError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
@@ -21,12 +23,26 @@ from retriever.settings.schema import merge
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from retriever.indexing.request import IndexRequest
     from retriever.retriever import Retriever
+    from retriever.types import Answer
+
+log = logging.getLogger(__name__)
 
 # How long a caller waits for documents that are indexed for the first time; clients give up after 60.
 OPENING_SECONDS = 40.0
 # A profile may take three: to search, to search below a path, to read. Each keeps an index open, some 16 MB.
 MAX_OPEN = 8
+# For the texts that are being embedded when a server ends.
+STOP_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexingProgress:
+    """How far indexing has come, if it goes on."""
+
+    is_indexing: bool
+    last: "LastProgress"
 
 
 @dataclass(slots=True)
@@ -58,8 +74,14 @@ class RetrieverPool(Closing):
         self._freed_memory = _FreedMemory()
 
     @contextmanager
-    def borrow(self, key: Hashable, open_retriever: "Callable[[], Retriever]") -> "Iterator[Retriever]":
-        """The retriever of a key, everything that it depends on; NotReadyError if it is not open after `wait_s`."""
+    def borrow(
+        self, key: Hashable, open_retriever: "Callable[[], Retriever]", wait_s: float | None = None
+    ) -> "Iterator[Retriever]":
+        """The retriever of a key, everything that it depends on.
+
+        Raises:
+            NotReadyError: it is not open after `wait_s`; None for the pool's own.
+        """
         self._freed_memory.give_back()
         with self._lock:
             entry = self._entries.get(key)
@@ -71,11 +93,11 @@ class RetrieverPool(Closing):
             entry.users += 1
         try:
             try:
-                retriever = entry.opened.result(self._wait_s)
+                retriever = entry.opened.result(self._wait_s if wait_s is None else wait_s)
             except TimeoutError:
                 if entry.opened.done():
                     raise
-                raise NotReadyError(f"the documents are being indexed{self.progress}; ask again in a minute") from None
+                raise NotReadyError(f"the documents are being read{self.progress}; ask again in a moment") from None
             yield retriever
         finally:
             with self._lock:
@@ -131,24 +153,54 @@ class ServedIndex(Closing):
         self._index = index
         self._settings = dict(settings or {})
         self._pool = RetrieverPool(wait_s=wait_s)
+        self._indexing: IndexingThread | None = None
 
     @contextmanager
-    def retriever(self, profile: str = "", settings: Mapping[str, Any] | None = None) -> "Iterator[Retriever]":
+    def retriever(
+        self, profile: str = "", settings: Mapping[str, Any] | None = None, wait_s: float | None = None
+    ) -> "Iterator[Retriever]":
         """The open retriever of a profile (a name, never a file; empty: the index's own), or NotReadyError."""
         if profile and profile != self.profile and profile not in profile_names():
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         name, given = profile or self.profile, settings or {}
-        with self._pool.borrow(repr((name, given)), lambda: self._open(name, given)) as retriever:
+        with self._pool.borrow(repr((name, given)), lambda: self._open(name, given), wait_s) as retriever:
             yield retriever
 
-    def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
-        from retriever.api import open_retriever
+    def begin(self) -> None:
+        """Opens the index now, so that it is ready, or on the way, when somebody asks; errors are for who asks."""
 
-        retriever = open_retriever(
-            self._docs, self._index, profile, merge(self._settings, settings), self._pool.progress
-        )
-        # From now on each question looks for what changed, in the same place even if another index is used elsewhere.
-        self._docs, self._index = (), str(retriever.path)
+        def open_first() -> None:
+            with suppress(RetrieverError), self.retriever():
+                pass
+
+        threading.Thread(target=open_first, daemon=True).start()
+
+    @property
+    def progress(self) -> "IndexingProgress":
+        """How far indexing has come, if it goes on."""
+        return IndexingProgress(self._indexing is not None and self._indexing.is_alive(), self._pool.progress)
+
+    def _open(self, profile: str, settings: Mapping[str, Any]) -> "Retriever":
+        from retriever.api import index_request, open_retriever
+
+        given = merge(self._settings, settings)
+        if self._docs:
+            request = index_request(self._docs, self._index, profile, given)
+            self._indexing = IndexingThread(request, self._pool.progress)
+            self._indexing.start()
+            self._indexing.wait_for_words()
+            # From now on each question looks for what changed, in the same place even if another index is used
+            # elsewhere.
+            self._docs, self._index = (), str(request.index)
+        retriever = open_retriever((), self._index, profile, given)
+        self._index = str(retriever.path)
+        with retriever.view() as view:
+            is_partial = view.embedded_share < 1
+        if is_partial:
+            if self._indexing is None or not self._indexing.is_alive():
+                self._indexing = IndexingThread(index_request((), self._index, profile, given), self._pool.progress)
+                self._indexing.start()
+            retriever.on_partial = self._indexing.note_answer
         return retriever
 
     def _place(self) -> "Path":
@@ -180,27 +232,88 @@ class ServedIndex(Closing):
         return "\n".join(filter(None, [waiting, f"About them: {self._about}" if self._about else ""]))
 
     def close(self) -> None:
+        if self._indexing is not None:
+            self._indexing.stop()
         self._pool.close()
+
+
+class IndexingThread(threading.Thread):
+    """Indexes while questions are answered: once the words are there by words, then the rest.
+
+    What somebody asked for is embedded first. A thread that need not end before the process does: what it has
+    committed is kept.
+    """
+
+    def __init__(self, request: "IndexRequest", progress: "LastProgress") -> None:
+        super().__init__(daemon=True, name="indexing")
+        self._request = request
+        self._progress = progress
+        self._can_answer = threading.Event()
+        self._error: Exception | None = None
+        self._likely: tuple[str, ...] = ()
+        self._is_stopped = False
+
+    def run(self) -> None:
+        from retriever.indexing.request import remember
+        from retriever.indexing.update import update_index
+
+        try:
+            request = replace(self._request, with_chroma=False)
+            update_index(request, self._progress, self._can_answer.set, self._find_likely)
+            remember(request.index)
+        except _StoppedError:
+            pass
+        except Exception as error:  # whoever waits raises it; later it is said in the log
+            self._error = error
+            if self._can_answer.is_set() or not self._request.docs:
+                log.log(logging.INFO if isinstance(error, IndexLockedError) else logging.ERROR, "%s", error)
+        finally:
+            self._can_answer.set()
+
+    def wait_for_words(self) -> None:
+        """Returns when questions can be answered; raises what ended the indexing before."""
+        self._can_answer.wait()
+        if self._error is not None:
+            raise self._error
+
+    def note_answer(self, answer: "Answer") -> None:
+        """The sections that were found are embedded next, so that the next such question finds them by meaning."""
+        self._likely = answer.trace.order
+
+    def stop(self) -> None:
+        """Ends it after what is being embedded now, or leaves it behind."""
+        self._is_stopped = True
+        self.join(STOP_SECONDS)
+
+    def _find_likely(self) -> tuple[str, ...]:
+        if self._is_stopped:
+            raise _StoppedError
+        return self._likely
+
+
+class _StoppedError(Exception):
+    """The server ends."""
 
 
 class LastProgress:
     """A Progress that remembers how far indexing has come."""
 
     def __init__(self) -> None:
-        self._stage, self._total, self._unit, self._done = "", 0, "", 0
+        self.stage, self.total, self.unit, self.done = "", 0, "", 0
 
     def start(self, stage: str, total: int, unit: str) -> None:
-        self._stage, self._total, self._unit, self._done = stage, total, unit, 0
+        self.stage, self.total, self.unit, self.done = stage, total, unit, 0
 
     def advance(self, stage: str, done: int) -> None:
-        self._done = done
+        self.done = done
 
     def finish(self, stage: str) -> None:
-        self._done = self._total
+        self.done = self.total
 
     def __str__(self) -> str:
         """` (embedding 1,200 of 3,400 texts)`; empty before the first stage."""
-        return f" ({self._stage} {self._done:,} of {self._total:,} {self._unit})" if self._stage else ""
+        name = STAGES.get(self.stage, self.stage)
+        return f" ({name}: {self.done:,} of {self.total:,} {self.unit})" if self.stage else ""
 
 
 class _FreedMemory:

@@ -47,7 +47,7 @@ def _read_meta(connection: sqlite3.Connection) -> None:
     reading.snapshot_number(connection)
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
-    for key in ("index_config", "background", "texts"):
+    for key in ("index_config", "background"):
         json.loads(reading.meta(connection, key) or "null")
 
 

@@ -102,6 +102,11 @@ CREATE TABLE tokens (
     PRIMARY KEY (fingerprint, text_hash)
 ) STRICT;
 
+CREATE TABLE pending (           -- texts of chunks whose vector is to be made: until then words alone find their sections
+    text_hash BLOB PRIMARY KEY,
+    text TEXT NOT NULL           -- what the encoder reads
+) STRICT;
+
 CREATE TABLE skipped (
     folder_key INTEGER NOT NULL REFERENCES folders ON DELETE CASCADE,
     path TEXT NOT NULL,

@@ -1,5 +1,6 @@
 """What is kept by the text that the encoder read: vectors and tokens, and which chunks share a text."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -67,10 +68,50 @@ def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
     return int(row[0])
 
 
+def pending_count(connection: sqlite3.Connection) -> int:
+    """How many texts are still to be embedded."""
+    return int(connection.execute("SELECT count(*) FROM pending").fetchone()[0])
+
+
+def pending_texts(
+    connection: sqlite3.Connection, limit: int, node_ids: Iterable[str] | None = None
+) -> dict[bytes, str]:
+    """Some of the texts that are still to be embedded, by hash: in the order of the documents, or of these nodes."""
+    if node_ids is None:
+        rows = connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,))
+        return dict(rows)
+    query = (
+        "SELECT pending.text_hash, pending.text FROM json_each(?) AS given"
+        " CROSS JOIN nodes ON nodes.node_id = given.value CROSS JOIN chunks USING (node_key)"
+        " CROSS JOIN pending ON pending.text_hash = chunks.text_hash ORDER BY given.key, chunk_key LIMIT ?"
+    )
+    return dict(connection.execute(query, (json.dumps(list(node_ids)), limit)))
+
+
+def count_pending(connection: sqlite3.Connection, node_ids: Iterable[str]) -> tuple[int, int]:
+    """How many chunks these nodes have, and how many of these are still to be embedded."""
+    query = (
+        "SELECT count(*), count(pending.text_hash) FROM nodes JOIN chunks USING (node_key)"
+        f" LEFT JOIN pending ON pending.text_hash = chunks.text_hash WHERE node_id {GIVEN}"
+    )
+    chunks, pending = select(connection, query, node_ids).fetchone()
+    return int(chunks), int(pending)
+
+
 def embedded_share(connection: sqlite3.Connection) -> float:
-    """How far a first indexing has come that is not finished: the share of its texts that have a vector, 0 to 1."""
-    texts = int(meta(connection, "texts") or 0)
-    return int(connection.execute("SELECT count(*) FROM vectors").fetchone()[0]) / texts if texts else 0.0
+    """The share of the texts of all chunks that have a vector, 0 to 1; 1 for an index without vectors.
+
+    Below 1 after a first indexing that is under way, or was interrupted.
+    """
+    if not meta(connection, "fingerprint"):
+        return 1.0
+    if meta(connection, "index_config") is None:  # the words are in force, the chunks not yet
+        return 0.0
+    pending = pending_count(connection)
+    if not pending:
+        return 1.0
+    texts = int(connection.execute("SELECT count(DISTINCT text_hash) FROM chunks").fetchone()[0])
+    return max(0.0, 1 - pending / texts)
 
 
 def chunk_vectors(

@@ -190,6 +190,16 @@ def put_vectors(connection: sqlite3.Connection, fingerprint: str, hashes: Sequen
     connection.executemany("INSERT OR IGNORE INTO vectors (fingerprint, text_hash, vector) VALUES (?, ?, ?)", rows)
 
 
+def put_pending(connection: sqlite3.Connection, fingerprint: str, texts: Mapping[bytes, str]) -> None:
+    """Adds texts that are to be embedded, by hash; takes out what no chunk has any more, and what has a vector."""
+    connection.executemany("INSERT OR IGNORE INTO pending (text_hash, text) VALUES (?, ?)", texts.items())
+    connection.execute(
+        "DELETE FROM pending WHERE text_hash NOT IN (SELECT text_hash FROM chunks)"
+        " OR EXISTS (SELECT 1 FROM vectors WHERE fingerprint = ? AND vectors.text_hash = pending.text_hash)",
+        (fingerprint,),
+    )
+
+
 def remove_other_models(connection: sqlite3.Connection, fingerprint: str) -> None:
     """Removes what other models than this one made of the texts."""
     for table in ("vectors", "tokens"):

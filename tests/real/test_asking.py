@@ -22,7 +22,7 @@ from tests.shelf import (
     PAGES,
     QUESTIONS,
     CountingEncoder,
-    FailingEncoder,
+    Interrupting,
     Shelf,
     WrongEncoder,
     found,
@@ -230,11 +230,9 @@ def test_a_section_with_thousands_of_children(tmp_path: Path) -> None:
 
 def test_an_index_that_was_never_finished_says_what_to_run(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
-    with pytest.raises(EncoderError):
-        shelf.update(encoder=FailingEncoder())
-    with pytest.raises(
-        NoIndexError, match=r"is not finished \(0% of its texts are embedded\); run: hybrid_retrieve.py index"
-    ):
+    with pytest.raises(KeyboardInterrupt):
+        shelf.update(progress=Interrupting("parsing", 1))
+    with pytest.raises(NoIndexError, match=r"is not finished; run: hybrid_retrieve.py index"):
         shelf.ask("word")
 
 

@@ -119,7 +119,7 @@ def test_at_a_terminal_it_is_offered_to_index_the_folder(place: Path) -> None:
 
     code, shown = at_terminal("n\n")
     assert code == 1
-    assert f"{place}/notes has no index yet. It holds 2 Markdown files: reading them takes a few seconds, once" in shown
+    assert f"{place}/notes has no index yet. It holds 2 Markdown files: until they are found by words" in shown
     assert "Index it now? [Y/n]" in shown
     code, shown = at_terminal("\n")
     assert code == 0

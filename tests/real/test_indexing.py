@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from retriever.api import index_folders
-from retriever.errors import DocumentsError, EncoderError, NoIndexError
+from retriever.errors import DocumentsError, EncoderError
 from retriever.indexing.request import IndexRequest
+from retriever.searching.encode import explain_pending
 from retriever.settings.layers import collect_settings
 from retriever.types import FloatMatrix
 from tests.shelf import (
@@ -20,6 +21,7 @@ from tests.shelf import (
     QUESTIONS,
     CountingEncoder,
     FailingEncoder,
+    Interrupting,
     Shelf,
     WrongEncoder,
     found,
@@ -163,10 +165,12 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
     with pytest.raises(EncoderError, match="gone home"):
         shelf.update(encoder=failing)
     assert failing.encoded == done
-    assert shelf.snapshots() == []
-    with pytest.raises(NoIndexError, match=rf"is not finished \({done / 8:.0%} of its texts are embedded\)"):
-        shelf.ask(QUESTIONS[0], encoder=failing, **NEVER_REFRESH)
+    partial = shelf.ask(QUESTIONS[0], encoder=failing, **NEVER_REFRESH)
+    assert partial.index.embedded_share == done / 8
+    assert partial.hits
+    assert [str(item) for item in partial.degraded] == [f"semantic: {explain_pending(done / 8)}"]
     assert shelf.update().embedded == 8 - done
+    assert shelf.snapshots() == ["snapshot-1"]
     fresh = tmp_path / "fresh"
     shelf.update(index=fresh)
     for question in QUESTIONS:
@@ -223,24 +227,13 @@ def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:
     assert links() == whole
 
 
-class Interrupting:
-    def __init__(self, stage: str, at: int) -> None:
-        self._when = stage, at
-
-    def start(self, stage: str, total: int, unit: str) -> None:
-        self.advance(stage, 0)
-
-    def advance(self, stage: str, done: int) -> None:
-        if (stage, done) == self._when:
-            raise KeyboardInterrupt
-
-    def finish(self, stage: str) -> None:
-        self.advance(stage, -1)
-
-
 @pytest.mark.parametrize(
     ("stage", "at"),
-    [("reading", 0), ("reading", 1), ("embedding", 0), ("embedding", -1), ("writing", 0), ("writing", 1)],
+    [
+        (stage, at)
+        for stage in ("reading", "parsing", "cutting", "embedding", "writing", "words", "spellings")
+        for at in ((0, -1) if stage in {"cutting", "words", "spellings"} else (0, 1, -1))
+    ],
 )
 def test_an_interrupt_leaves_the_older_state_in_force(shelf: Shelf, stage: str, at: int) -> None:
     before = found(shelf.ask(QUESTIONS[1]))

@@ -438,8 +438,8 @@ def test_the_first_indexing_is_not_waited_for_without_end(tmp_path: Path) -> Non
     with ServedIndex((docs,), str(tmp_path / "index"), wait_s=0.0) as library:
         waiting = ask(library, "search", question="what pays for a letter?")
         assert waiting.is_error
-        assert text_of(waiting).startswith("the documents are being indexed")
-        assert text_of(waiting).endswith("; ask again in a minute")
+        assert text_of(waiting).startswith("the documents are being read")
+        assert text_of(waiting).endswith("; ask again in a moment")
         assert str(tmp_path) not in text_of(waiting)
     with ServedIndex((docs,), str(tmp_path / "index")) as library:
         assert ask(library, "search", question="what pays for a letter?").structured_content["hits"]

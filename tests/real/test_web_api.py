@@ -179,7 +179,7 @@ class SlowIndex(ServedIndex):
         super().__init__(profile="balanced")
         self.began, self.may_end = threading.Event(), threading.Event()
 
-    def retriever(self, profile: str = "", settings: object = None) -> Any:  # noqa: ANN401 - what a retriever does
+    def retriever(self, profile: str = "", settings: object = None, wait_s: float | None = None) -> Any:  # noqa: ANN401 - what a retriever does
         return self
 
     def search(self, question: str, **_: object) -> Answer:

@@ -152,7 +152,7 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
     index = {
         "path": "/index", "folders": ["/docs"], "snapshot": 7, "documents": 155, "sections": 1203, "chunks": 3204,
         "fresh": False, "refreshed_files": 0, "stale_files": 2, "skipped_files": 0, "unchecked_folders": 0,
-        "note": "",
+        "embedded_share": 1.0, "note": "",
     }
     assert content == {
         "schema_version": 2, "question": "send an email after the response has gone out", "profile": "balanced",

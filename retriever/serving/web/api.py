@@ -7,7 +7,7 @@ openapi.json is made of the same fields.
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
@@ -20,6 +20,9 @@ from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
 from retriever.store.reading import summaries
+
+if TYPE_CHECKING:
+    from retriever.serving.pool import IndexingProgress
 
 MAX_NODES = 1_000  # of one part of the outline
 MAX_DEPTH = 10_000  # deeper than any outline
@@ -265,6 +268,22 @@ class HealthJson(BaseModel):
     status: str = Field(json_schema_extra={"const": "ok"})
 
 
+class ProgressJson(BaseModel):
+    """How far indexing has come: `stage` is empty before it begins, `is_indexing` false when it is over."""
+
+    is_indexing: bool
+    stage: str
+    done: int = Field(ge=0)
+    total: int = Field(ge=0)
+    unit: str
+
+    @classmethod
+    def of(cls, progress: "IndexingProgress") -> "ProgressJson":
+        """As the page's bar shows it."""
+        last = progress.last
+        return cls(is_indexing=progress.is_indexing, stage=last.stage, done=last.done, total=last.total, unit=last.unit)
+
+
 FAILURES = {
     "404": "The documents hold no such node, path or line, or a filter names what they do not have.",
     "422": "A parameter is wrong; the message says which, and what to give instead.",
@@ -274,7 +293,7 @@ FAILURES = {
 
 def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
     """The API in OpenAPI 3.1."""
-    models = (AnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson)
+    models = (AnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson, ProgressJson)
     template = "#/components/schemas/{model}"
     _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
     health = {
@@ -285,6 +304,15 @@ def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
             "422": _response("It takes no parameters.", "ErrorJson"),
         },
     }
+    progress = {
+        "operationId": "progress",
+        "summary": "How far indexing has come; it waits for no search.",
+        "responses": {
+            "200": _response("This far.", "ProgressJson"),
+            "422": _response("It takes no parameters.", "ErrorJson"),
+        },
+    }
+    paths = {item.path: {"get": item.describe()} for item in described}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -292,7 +320,7 @@ def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
             "version": "1",
             "description": "Sections of a folder of Markdown that answer a question, each cited as file:first-last.",
         },
-        "paths": {**{item.path: {"get": item.describe()} for item in described}, "/health": {"get": health}},
+        "paths": {**paths, "/api/progress": {"get": progress}, "/health": {"get": health}},
         "components": {"schemas": schemas["$defs"]},
     }
 

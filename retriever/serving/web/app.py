@@ -18,8 +18,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
-from retriever.errors import ParametersError, QuestionError, RetrieverError, ScopeError, UsageError
-from retriever.serving.web.api import Endpoint, Parameters, describe_api, list_endpoints, read_parameters
+from retriever.errors import NotReadyError, ParametersError, QuestionError, RetrieverError, ScopeError, UsageError
+from retriever.serving.web.api import Endpoint, Parameters, ProgressJson, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
 from retriever.serving.web.site import STATIC, THEMES, Preferences, Site
@@ -61,6 +61,7 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         *map(handlers.route_static, STATIC_TYPES),
         Route("/picture", handlers.answer_picture),
         Route("/health", handlers.answer_health),
+        Route("/api/progress", handlers.answer_progress),
         Route("/openapi.json", handlers.answer_description),
         Route("/preferences", handlers.keep_preferences, methods=["POST"]),
     ]
@@ -80,6 +81,7 @@ class AsciiJson(JSONResponse):
 
 class Handlers:
     def __init__(self, site: Site) -> None:
+        self._site = site
         self.pages = Pages(site)
         self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints)
@@ -121,6 +123,10 @@ class Handlers:
         read_parameters(request.scope["query_string"], Parameters)
         return AsciiJson({"status": "ok"})
 
+    async def answer_progress(self, request: Request) -> Response:
+        read_parameters(request.scope["query_string"], Parameters)
+        return AsciiJson(ProgressJson.of(self._site.library.progress).model_dump())
+
     async def answer_description(self, request: Request) -> Response:
         return AsciiJson(self._description)
 
@@ -152,8 +158,13 @@ class Handlers:
         if request.url.path.startswith("/api/") or request.url.path in ("/health", "/openapi.json"):
             given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
             response = AsciiJson({"error": message, **given}, status)
+        elif isinstance(error, NotReadyError):
+            path, query = request.url.path, request.scope["query_string"]
+            response = HTMLResponse(self.pages.waiting(path, query, read_preferences(request)), status)
         else:
             response = HTMLResponse(self.pages.failure(message, read_preferences(request)), status)
+        if isinstance(error, NotReadyError):
+            headers["Retry-After"] = "1"
         response.headers.update(headers)
         return response
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import parse_qsl
 
 from pydantic import BeforeValidator, Field
 
@@ -20,6 +21,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.references import find_node
 from retriever.searching.open_index import View
+from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.api import (
     MAX_NUMBER,
     Number,
@@ -35,6 +37,7 @@ from retriever.serving.web.pictures import Picture, locate_picture, read_picture
 from retriever.serving.web.render import RenderOptions, highlight, render_markdown
 from retriever.serving.web.site import (
     EDITOR_NAMES,
+    PAGE_WAIT_S,
     THEMES,
     Preferences,
     Site,
@@ -131,6 +134,7 @@ class Pages:
             profile=site.library.profile,
             profiles={name: profile_summary(name) if name in known else own for name in site.profiles},
             no_title=NO_TITLE,
+            stages=phrases.STAGES,
             max_links=MAX_SHOWN_LINKS,
             max_files=MAX_NAMED_FILES,
             first_ranks=FIRST_RANKS,
@@ -141,12 +145,12 @@ class Pages:
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(visit.question, visit.profile, given.scope, typing=given.typing)
+        timed = self._site.search(visit.question, visit.profile, given.scope, typing=given.typing, wait_s=PAGE_WAIT_S)
         answer = timed.answer
         if given.typing:
             stems = frozenset(answer.matched_words)
             return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=stems))
-        with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
+        with self._site.open(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)
             values = (
                 self._explain(timed, outline)
@@ -187,7 +191,7 @@ class Pages:
         }
 
     def _home(self, visit: Visit) -> str:
-        with self._site.library.retriever(visit.profile) as retriever:
+        with self._site.open(visit.profile) as retriever:
             status = retriever.status()
             with retriever.view() as view:
                 outline = self._site.outline(view)
@@ -208,7 +212,7 @@ class Pages:
     def read(self, query: bytes, preferences: Preferences) -> str:
         given = read_parameters(query, self._read)
         visit = self._visit("/read", query, given, preferences)
-        with self._site.library.retriever(visit.profile) as retriever:
+        with self._site.open(visit.profile) as retriever:
             passage = Span(*map(int, given.passage.split("-"))) if given.passage else None
             return self._read_node(retriever, given.node, passage, visit)
 
@@ -287,7 +291,7 @@ class Pages:
         """What a node contains: a page of its own, or the list that the script puts into one."""
         given = read_parameters(query, self._tree)
         visit = self._visit("/tree", query, given, preferences)
-        with self._site.library.retriever(visit.profile) as retriever, retriever.view() as view:
+        with self._site.open(visit.profile) as retriever, retriever.view() as view:
             outline = self._site.outline(view)
             node = outline.tree.node(find_node(view.connection, outline.tree, given.node))
         if given.fragment:
@@ -309,12 +313,19 @@ class Pages:
     def picture(self, query: bytes) -> Picture:
         """A picture of a document."""
         given = read_parameters(query, PictureParameters)
-        with self._site.library.retriever() as retriever, retriever.view() as view:
+        with self._site.open() as retriever, retriever.view() as view:
             folders, access = reading.folders(view.connection), retriever.access
         return read_picture(folders, given.name, access)
 
     def failure(self, message: str, preferences: Preferences) -> str:
         return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
+
+    def waiting(self, path: str, query: bytes, preferences: Preferences) -> str:
+        """How far the first reading of the documents is: the page that was wanted takes its place by itself."""
+        given = dict(parse_qsl(query.decode("latin-1"), errors="surrogateescape"))
+        whole = f"{path}?{query.decode('latin-1')}" if query else path
+        visit = Visit(given.get("question", "")[:MAX_QUESTION_CHARS], "", preferences, whole)
+        return self._render("waiting.html", visit, title="Reading", last=self._site.library.progress.last)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
         """The profile is named in addresses where it is not the library's own."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from retriever.browse import Excerpt
@@ -20,7 +20,14 @@ from retriever.settings.layers import profile_names
 from retriever.trace import Spent, milliseconds_since
 from retriever.types import Answer, Hit
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from retriever.retriever import Retriever
+
 WHILE_TYPING: Mapping[str, Any] = {"use_llm": False, "record": False, "rerank": {"kind": "none"}}
+PAGE_WAIT_S = 0.5
+"""How long a page waits for the documents to be read before it says how far that is."""
 STATIC = Path(__file__).parent / "static"
 THEMES = {"auto": "As the system", "light": "Light", "dark": "Dark"}
 EDITOR_NAMES = {"vscode": "VS Code", "vim": "Vim", "emacs": "Emacs", "jetbrains": "JetBrains", "obsidian": "Obsidian"}
@@ -104,19 +111,32 @@ class Site:
         self._outline: tuple[tuple[str, int], Outline] | None = None
         self._welcome: tuple[tuple[str, int], tuple[Overview, tuple[str, ...]]] | None = None
 
-    def search(self, question: str, profile: str, scope: Scope | None = None, *, typing: bool = False) -> Timed:
+    def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
+        """The open retriever for a page; NotReadyError very soon, as a page then shows how far it is."""
+        return self.library.retriever(profile, wait_s=PAGE_WAIT_S)
+
+    def search(
+        self,
+        question: str,
+        profile: str,
+        scope: Scope | None = None,
+        *,
+        typing: bool = False,
+        wait_s: float | None = None,
+    ) -> Timed:
         """An answer; the first one of a profile opens what it needs.
 
         With `typing` the question may not be whole yet: no language model is asked, nothing reranked or recorded.
+        `wait_s` is as in `ServedIndex.retriever`.
         """
         begun = time.perf_counter()
         settings: Mapping[str, Any] = {}
         if typing:
-            with self.library.retriever(profile) as retriever:
+            with self.library.retriever(profile, wait_s=wait_s) as retriever:
                 chosen = retriever.profile
             if chosen.use_llm or chosen.record or chosen.rerank.kind != "none":
                 settings = WHILE_TYPING
-        with self.library.retriever(profile, settings) as retriever:
+        with self.library.retriever(profile, settings, wait_s) as retriever:
             opening = milliseconds_since(begun)
             answer = retriever.search(question, scope=scope)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))

@@ -114,6 +114,47 @@ question.addEventListener("input", (event) => {
   }
 });
 
+// While the documents are read: the page that was wanted comes by itself, and meanwhile a question can be written
+
+const LOOK_MS = 700;
+let looking = 0;
+
+function followIndexing() {
+  clearTimeout(looking);
+  if (document.querySelector(".waiting")) looking = setTimeout(lookAgain, LOOK_MS);
+  else if (document.getElementById("embedding")) looking = setTimeout(lookAtShare, 3 * LOOK_MS);
+}
+
+async function lookAgain() {
+  try {
+    const next = await fetched(location.pathname + location.search);
+    if (next.querySelector(".waiting")) {
+      document.getElementById("results").replaceWith(next.getElementById("results"));
+      followIndexing();
+      return;
+    }
+    document.getElementById("page").replaceWith(next.getElementById("page"));
+    document.title = next.title;
+    document.body.className = next.body.className;
+    prepare();
+    if (question.value.trim() && !new URLSearchParams(location.search).has("question")) showTyped();
+    say("The documents can be asked now");
+  } catch {
+    followIndexing();
+  }
+}
+
+async function lookAtShare() {
+  try {
+    const next = await fetched("/");
+    const note = document.getElementById("embedding");
+    const now = next.getElementById("embedding");
+    if (now && note) note.replaceWith(now);
+    else if (note) note.remove();
+  } catch { /* the next look */ }
+  followIndexing();
+}
+
 // Asking
 
 async function show(address, remember) {
@@ -319,6 +360,7 @@ function prepare() {
     if (text) addCopy(linked, "Text", `Copy the text of ${link.dataset.copy}`, () => textOf(text));
   }
   showRecent();
+  followIndexing();
   const tree = document.getElementById("documents");
   const lit = tree?.querySelector(".here") ?? [...(tree?.querySelectorAll(".lit") ?? [])].find((item) => rankOf(item) === 1);
   if (lit && lit.getBoundingClientRect().top > tree.getBoundingClientRect().bottom - 80) {

@@ -1,0 +1,265 @@
+"""A first indexing answers by words before anything is embedded, goes on, and ends as one that nobody interrupted."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from retriever.api import forget_documents, open_retriever
+from retriever.indexing.update import FEW_SECTIONS
+from retriever.retriever import Retriever
+from retriever.types import Answer, FloatMatrix
+from tests.program import command, environment, in_terminal, run_command
+from tests.real.served import served
+from tests.real.test_mcp_lifecycle import Stdio, call
+from tests.scenarios import chapter_pages
+from tests.shelf import CountingEncoder, Interrupting, Shelf, found, same_hits, write_pages
+
+CHAPTERS = 60
+SECTIONS = 8 * CHAPTERS
+QUESTION = "which chapter speaks of topic101?"
+RIGHT = "chapter-14.md#chapter-14-part-0/chapter-14-part-3"
+
+pytestmark = pytest.mark.timeout(300)  # seconds alone; others may be at work on the machine
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Shelf:
+    """More sections than are embedded before words answer."""
+    assert SECTIONS > FEW_SECTIONS
+    return Shelf(tmp_path, chapter_pages(CHAPTERS))
+
+
+class NotingEncoder(CountingEncoder):
+    """Keeps the texts in the order in which they were embedded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        self.texts.extend(texts)
+        return super().encode_documents(texts)
+
+
+def rows_of(index: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """What an index holds, in any order of its vectors."""
+    tables = {
+        "chunks": "SELECT * FROM chunks ORDER BY chunk_key",
+        "nodes": "SELECT * FROM nodes ORDER BY node_key",
+        "vectors": "SELECT * FROM vectors ORDER BY text_hash",
+        "tokens": "SELECT * FROM tokens ORDER BY text_hash",
+        "pending": "SELECT * FROM pending",
+        "meta": "SELECT * FROM meta ORDER BY key",
+    }
+    with closing(sqlite3.connect(index / "index.sqlite")) as connection:
+        return {table: connection.execute(query).fetchall() for table, query in tables.items()}
+
+
+def ask(retriever: Retriever) -> Answer:
+    return retriever.search(QUESTION)
+
+
+def test_words_answer_before_anything_is_embedded(library: Shelf) -> None:
+    encoder, early = NotingEncoder(), list[Answer]()
+
+    def answer(retriever: Retriever) -> Sequence[str]:
+        assert encoder.texts == []
+        early.append(ask(retriever))
+        return [hit.node_id for hit in early[0].hits]
+
+    with open_retriever([library.docs], library.index, encoder=encoder, on_words=answer) as retriever:
+        whole = ask(retriever)
+    (first,) = early
+    assert first.hits[0].node_id == RIGHT
+    assert "topic101" in first.hits[0].snippet
+    assert first.hits[0].citation_state == "exact"
+    assert first.index.embedded_share == 0.0
+    assert [str(item) for item in first.degraded] == [
+        "semantic: 0 % of the texts are embedded so far; the sections are found by words alone"
+    ]
+    assert (whole.index.embedded_share, whole.degraded) == (1.0, ())
+    shown = {hit.title for hit in first.hits}
+    assert all(any(title in text for title in shown) for text in encoder.texts[: len(first.hits)])  # they come first
+
+    fresh = library.place / "fresh"
+    library.update(index=fresh)
+    assert rows_of(library.index) == rows_of(fresh)
+    files = {path.relative_to(fresh): path.read_bytes() for path in fresh.glob("snapshot-1/*/*.npy")}
+    assert files
+    assert files == {path: (library.index / path).read_bytes() for path in files}
+
+
+@pytest.mark.parametrize(
+    ("stage", "at"),
+    [("cutting", 0), ("cutting", -1), ("embedding", 0), ("embedding", 256), ("embedding", SECTIONS), ("ordering", 0)],
+)
+def test_an_interruption_leaves_what_answers_and_nothing_is_computed_twice(library: Shelf, stage: str, at: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        library.update(progress=Interrupting(stage, at))
+    partial = library.ask(QUESTION)
+    assert partial.hits[0].node_id == RIGHT
+    assert partial.index.embedded_share == {256: 256 / SECTIONS, SECTIONS: 1.0}.get(at, float(stage == "ordering"))
+    assert bool(partial.degraded) == (partial.index.embedded_share < 1)
+    library.update()
+    assert library.encoder.encoded == SECTIONS
+    fresh = Shelf(library.place / "fresh")
+    fresh.docs = library.docs
+    fresh.update()
+    assert same_hits(found(library.ask(QUESTION)), found(fresh.ask(QUESTION)))
+    answers = [shelf.ask(QUESTION) for shelf in (library, fresh)]
+    assert answers[0].confidence == answers[1].confidence
+
+
+def test_what_changes_meanwhile_is_in_it_and_what_is_forgotten_is_not(library: Shelf) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        library.update(progress=Interrupting("embedding", 256))
+    library.write("chapter-3.md", "# Zebras\n\nA zebra eats topic7000 at noon.\n")
+    (hit, *_) = library.ask("what does a zebra eat?").hits  # it is indexed before the answer, as in a whole index
+    assert hit.node_id == "chapter-3.md#zebras"
+    assert library.ask(QUESTION).index.embedded_share < 1
+    forget_documents(["chapter-59.md"], library.index)
+    assert b"topic416" not in (library.index / "index.sqlite").read_bytes()
+    library.update()
+    assert library.ask(QUESTION).index.embedded_share == 1.0
+    assert library.encoder.encoded <= SECTIONS + 1
+
+
+def test_the_rest_can_be_embedded_by_an_open_retriever(library: Shelf) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        library.update(progress=Interrupting("embedding", 0))
+    with library.open() as retriever:
+        assert ask(retriever).index.embedded_share == 0.0
+        assert retriever.status().coverage == 0.0
+        retriever.embed_pending()
+        assert ask(retriever).index.embedded_share == 1.0
+        assert retriever.status().coverage == 1.0
+
+
+# The command line, with the bundled model.
+
+CATS = "who feeds the hungry cats?"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Texts long enough for the bundled model to be at work for some seconds."""
+    pages = {
+        name: text.replace("alone.", "alone. " + "Some words of a longer story on ships and harbours follow. " * 4)
+        for name, text in chapter_pages(CHAPTERS).items()
+    }
+    pages["lighthouse.md"] = "# The lighthouse\n\nIts keeper feeds seven hungry cats at dawn.\n"
+    return write_pages(tmp_path / "notes", pages)
+
+
+def begin(*arguments: str | Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: Path, number: signal.Signals) -> None:
+    place = ("--index", tmp_path / "index")
+    with begin("--docs", notes, *place, CATS) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        lines = [process.stdout.readline()]
+        while not (said := process.stderr.readline()).startswith("embedding the rest"):
+            assert said, "it ended"
+        time.sleep(1)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert "lighthouse.md" in lines[0] + out
+    assert process.returncode == (0 if number is signal.SIGINT else -number)
+    if number is signal.SIGINT:
+        assert err == "stopped; the next question, or `index`, goes on from here\n"
+
+    partial = run_command(command("--json", *place, CATS), env=environment())
+    assert '"embedded_share": 1.0' not in partial.stdout  # a program is answered of what there is
+    following = run_command(command(*place, CATS), env=environment())
+    assert following.returncode == 0
+    assert "embedding the rest" in following.stderr
+    whole = run_command(command("--json", *place, CATS), env=environment())
+    assert '"embedded_share": 1.0' in whole.stdout
+    assert '"degraded": []' in whole.stdout
+
+
+def test_a_program_gets_one_answer_of_everything(notes: Path, tmp_path: Path) -> None:
+    printed = run_command(command("--json", "--docs", notes, "--index", tmp_path / "index", CATS))
+    assert printed.stdout.count("\n") == 1
+    assert '"embedded_share": 1.0' in printed.stdout
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+def test_a_terminal_shows_every_stage(notes: Path, tmp_path: Path) -> None:
+    words = command("--docs", notes, "--index", tmp_path / "index", CATS)
+    code, output = in_terminal(words, tmp_path, environment(TERM="xterm", COLUMNS="120"))
+    assert code == 0
+    for stage in (b"reading", b"finding sections", b"indexing words", b"cutting", b"embedding"):
+        assert stage in output
+    answer, note = output.index(b"lighthouse.md"), output.index(b"embedding the rest")
+    assert output.index(b"indexing words") < answer < note < output.rindex(b"embedding")
+
+
+# The servers, with the bundled model.
+
+
+def test_the_web_page_comes_by_itself_and_words_answer_meanwhile(notes: Path, tmp_path: Path) -> None:
+    with served(tmp_path / "index", "--docs", str(notes), "--web") as server, httpx.Client(base_url=server.url) as web:
+        states, shares = list[str](), list[float]()
+        while not shares or shares[-1] < 1:
+            page = web.get("/", params={"question": CATS}, timeout=30)
+            assert "This did not work" not in page.text
+            if page.status_code == 503:
+                assert page.headers["retry-after"] == "1"
+                assert "<progress" in page.text
+                assert 'http-equiv="refresh"' in page.text
+                assert CATS in page.text  # the search field keeps it
+            else:
+                assert page.status_code == 200
+                assert "lighthouse.md" in page.text, page.text
+                answer = web.get("/api/search", params={"question": CATS}, timeout=60).json()
+                assert answer["hits"][0]["node_id"] == "lighthouse.md#the-lighthouse"
+                shares.append(answer["index"]["embedded_share"])
+                if shares[-1] < 1:
+                    assert any("embedded so far" in sentence for sentence in answer["degraded"])
+                    assert 'id="embedding"' in web.get("/").text
+            states.append(web.get("/api/progress").json()["stage"])
+            time.sleep(0.2)
+        assert shares[0] < 1
+        assert shares == sorted(shares)
+        assert "embedding" in states
+        assert 'id="embedding"' not in web.get("/").text
+
+
+def test_an_agent_is_answered_by_words(notes: Path, tmp_path: Path) -> None:
+    words = command("mcp", "--docs", notes, "--index", tmp_path / "index")
+    with subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment()
+    ) as process:
+        server = Stdio(process)
+        server.begin()
+        server.send(call(1, "search", question=CATS))
+        result = server.answer()["result"]
+        assert not result.get("isError"), result
+        assert result["structuredContent"]["hits"][0]["node_id"] == "lighthouse.md#the-lighthouse"
+        assert result["structuredContent"]["embedded_share"] < 1
+        assert "embedded so far" in result["content"][0]["text"]
+        for number in range(2, 100):
+            server.send(call(number, "search", question=CATS))
+            content = server.answer()["result"]["structuredContent"]
+            if "embedded_share" not in content:
+                break
+            time.sleep(0.5)
+        assert content["degraded"] == []
+        process.kill()
