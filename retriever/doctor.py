@@ -19,6 +19,7 @@ from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import read_card
+from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import (
     Command,
     DocumentsError,
@@ -34,6 +35,7 @@ from retriever.indexing.forget import list_forgotten
 from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings.schema import EncoderSettings, Profile
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
@@ -151,6 +153,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
             else:
                 yield from examine_rows(connection)
+                yield from examine_prefixes(_index_profile(connection, index).encoder)
                 yield from examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
@@ -200,6 +203,18 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
 
 
+def examine_prefixes(encoder: EncoderSettings) -> Iterator[Finding]:
+    """What a served embedding model is given before each text: without it, many find far less."""
+    says, is_known = describe_prefixes(encoder)
+    if says:
+        yield Finding("index", "prefixes", "well" if is_known else "note", says)
+
+
+def _index_profile(connection: sqlite3.Connection, index: Path) -> Profile:
+    given = drop_widening_settings(index, reading.index_settings(connection))
+    return collect_settings(DEFAULT_PROFILE, None, given).profile()
+
+
 def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
     """Compares the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
@@ -241,8 +256,7 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
 
 def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
     """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
-    given = drop_widening_settings(index, reading.index_settings(connection))
-    settings = collect_settings(DEFAULT_PROFILE, None, given).profile().documents
+    settings = _index_profile(connection, index).documents
     named = read_named_folders(index).folders
     for folder in reading.folders(connection):
         if folder.path not in named:

@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from retriever.embedding.prefixes import describe_prefixes
 from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import read_named_folders
@@ -28,6 +29,7 @@ class Status:
     remarks: tuple[tuple[str, str], ...] = ()  # files that are read, and what in them is not as it should be
     forgotten: tuple[tuple[str, str], ...] = ()  # what `forget` keeps out, each with how to take it back
     details: "StatusDetails | None" = None  # None where they were not asked for
+    prefixes: str = ""  # what a served embedding model is given before each text; empty for other kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         remarks=(*reading.warnings(view.connection), *(item for item in skipped if _is_gitignore(item[0]))),
         forgotten=tuple(list_forgotten(view.connection)),
         details=read_details(view, profile) if details else None,
+        prefixes=describe_prefixes(profile.encoder)[0],
     )
 
 

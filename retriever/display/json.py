@@ -356,6 +356,7 @@ class StatusJson(JsonObject):
 
     index: IndexJson
     encoder: Text
+    prefixes: Text = ""
     size_bytes: Count
     changed_files: list[Text]
     skipped: SkippedFiles
@@ -395,6 +396,7 @@ class IndexReportJson(JsonObject):
     chunks: Count
     embedded: Count
     reused_vectors: Count
+    prefixes: Text
     summaries: Annotated[dict[str, Any] | None, BeforeValidator(lambda report: asdict(report) if report else None)]
     skipped: SkippedFiles
     seconds: Annotated[float, AfterValidator(lambda value: round(value, 3))]

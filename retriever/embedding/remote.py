@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.prefixes import served_prefixes
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.http_client import (
@@ -79,7 +80,7 @@ class RemoteEncoder:
         self, server: Server, settings: EncoderSettings, connect_s: float, sleep: Callable[[float], None] = time.sleep
     ) -> None:
         self._server = server
-        self._prefixes = Prefixes(settings.query_prefix, settings.document_prefix)
+        self._prefixes = Prefixes(*served_prefixes(settings))
         self._limit = settings.max_tokens
         self._batch_size = settings.batch_size
         self._for_documents = Timeouts(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pageindex.files import Listing, Skipped
 from retriever.embedding import open_encoder
+from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.files import is_folder
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
@@ -74,6 +75,7 @@ def update_index(request: IndexRequest, progress: Progress) -> IndexReport:
             sections=counts.sections,
             chunks=counts.chunks,
             embedded=embedded.new,
+            prefixes="" if request.encoder else describe_prefixes(request.profile.encoder)[0],
             reused_vectors=embedded.reused,
             skipped=reading.skipped(connection),
             seconds=time.perf_counter() - started,

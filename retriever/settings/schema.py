@@ -206,8 +206,12 @@ class EncoderSettings:
     model: str = setting("", "The model's name or folder; empty: the one that comes with the program (onnx).")
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     api_key_env: str = setting("OPENAI_API_KEY", "The environment variable that holds the key of the kind openai.")
-    query_prefix: str = setting("", "Put before each question; empty: what the model itself asks for.")
-    document_prefix: str = setting("", "Put before each document; empty: what the model itself asks for.")
+    query_prefix: str = setting(
+        "",
+        "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
+        "sentence-transformers, and of the usual models on a server (`doctor` shows it).",
+    )
+    document_prefix: str = setting("", "Put before each document, likewise.")
     max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "How many tokens of a text are read at most; the model's own limit where that is less."
     )
