@@ -215,6 +215,8 @@ def check_up(
     *,
     repair: bool = False,
     llm: bool = False,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     encoder: Encoder | None = None,
 ) -> "CheckUp":
@@ -223,7 +225,9 @@ def check_up(
     Args:
         index: the index's folder, found as in `open_retriever`.
         repair: make broken parts anew first, and save what a damaged database holds.
-        llm: ask the language model as well.
+        llm: ask the language model as well, and look whether there is all that the profile needs of models.
+        profile: for `llm`, a name in configs/ or the path of a YAML file.
+        settings: for `llm`, settings over those of the profile, nested as in a profile file.
         progress: told how far a repair has come, where documents are indexed again.
         encoder: the caller's own embedding model, for such a repair.
 
@@ -238,8 +242,8 @@ def check_up(
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    settings = collect_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
-    return CheckUp(tuple(examine(place, settings)), repairs)
+    models = collect_settings(profile, settings).profile() if llm else None
+    return CheckUp(tuple(examine(place, models)), repairs)
 
 
 def open_several(

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
@@ -35,15 +35,12 @@ from retriever.indexing.forget import list_forgotten
 from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import EncoderSettings, Profile
+from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
 from retriever.vectors.manifest import ChromaManifest
-
-if TYPE_CHECKING:
-    from retriever.settings.schema import LlmSettings
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -51,6 +48,7 @@ Level = Literal["well", "note", "problem"]
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
 PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
+LEAST_ROOM = 600  # bytes: a question of some sentences
 LITTLE_SPACE = 50_000_000  # bytes; with less no index can be made
 
 
@@ -73,8 +71,8 @@ class CheckUp:
     repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
 
 
-def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Finding]:
-    """Examines everything; `index` is None before the first indexing, `llm` unless the language model is asked."""
+def examine(index: Path | None, models: Profile | None = None) -> Iterator[Finding]:
+    """Examines everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
     yield from examine_software()
     if index is None:
         cure = Command("index FOLDER").render()
@@ -82,11 +80,8 @@ def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Fi
     else:
         yield from examine_disk(index)
         yield from examine_index(index)
-    if llm is not None:
-        from retriever.llm.check import check_llm
-
-        for found in check_llm(llm):  # what is wrong says what to do in the same sentence
-            yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
+    if models is not None:
+        yield from examine_models(models)
 
 
 def judge(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
@@ -121,6 +116,41 @@ def examine_software() -> Iterator[Finding]:
         yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksum")
     except EncoderError as error:
         yield Finding("environment", "bundled model", "problem", str(error), "install again: uv sync --reinstall")
+
+
+def examine_models(profile: Profile) -> Iterator[Finding]:
+    """The language model, whether it has room for what the profile asks of it, and the profile's cross-encoder."""
+    from retriever.expansion.prompt import build_instructions, count_answer_tokens
+    from retriever.llm import open_generator
+    from retriever.llm.check import check_llm
+    from retriever.rerank.cross_encoder import find_problem
+    from retriever.rerank.llm import estimate_windows
+
+    area: Area = "language model"
+    expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
+    reranks = profile.use_llm and profile.rerank.kind == "llm"
+    is_well = True
+    for found in check_llm(profile.llm):  # what is wrong says what to do in the same sentence
+        is_well = is_well and found.is_well
+        yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
+    if not (expands or reranks or profile.summaries.kind == "llm"):
+        says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
+        yield Finding(area, "stages", "well" if profile.rerank.kind == "cross-encoder" else "note", says)
+    generator = open_generator(profile.llm)
+    cure = "a model that reads more, or a larger llm.num_ctx"
+    if is_well and expands:
+        settings = profile.part(ExpansionSettings)
+        room = generator.room(build_instructions(settings), count_answer_tokens(settings))
+        says = f"{settings.rewordings} rewordings and {settings.hyde_variants} passages are asked for in one call"
+        problem = f"{says}, and no room is left for a question" if room < LEAST_ROOM else ""
+        yield judge(area, "expansion", problem or says, cure if problem else "")
+    if is_well and reranks:
+        windows = estimate_windows(generator, profile.part(RerankStageSettings))
+        says = f"{profile.candidate_cap} candidates in {pluralize(windows, 'window')} of the model's context"
+        yield judge(area, "reranking", says if windows else "no two candidates fit", "" if windows else cure)
+    if profile.rerank.kind == "cross-encoder":
+        problem, cure = find_problem(profile.rerank)
+        yield judge(area, "cross-encoder", problem or f"{profile.rerank.model} is on this machine", cure)
 
 
 def examine_disk(index: Path) -> Iterator[Finding]:

@@ -64,7 +64,7 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     remark: tuple[str, ...] = ()
     if asked.expansions and profile.use_llm and profile.rerank.kind == "llm":
         # Recorded expansions stand in for a language model; where there is none, it does not rerank either.
-        checks = [item for item in check_llm(profile.llm) if item.what != "context window" and not item.is_well]
+        checks = [item for item in check_llm(profile.llm) if not item.is_well]
         if checks:
             system = replace(system, settings=merge(system.settings, {"rerank": {"kind": "none"}}))
             remark = (f"rerank: {checks[0].says}; measured without it",)

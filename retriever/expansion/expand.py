@@ -20,6 +20,7 @@ from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
     build_instructions,
+    build_material,
     build_task,
     limit_grounding,
     read_vocabulary,
@@ -149,7 +150,9 @@ class Expander:
                 return entry, True
             started = perf_counter()
             with deadline.allow(StageName.EXPAND) as seconds:
-                written = generator.write(replace(task, seconds=seconds))
+                room = generator.room(task.instructions, task.max_tokens, seconds)
+                material = build_material(question, grounding, room)
+                written = generator.write(replace(task, material=material, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)
         finally:

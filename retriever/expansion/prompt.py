@@ -4,13 +4,13 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.lexical.tokens import tokenize
-from retriever.llm.task import Task, fence_lines, json_line
+from retriever.llm.task import Task, fence_lines, json_line, size
 from retriever.query import Expansion
 from retriever.settings.schema import ExpansionSettings
 from retriever.text import cut
@@ -163,12 +163,29 @@ def build_instructions(settings: ExpansionSettings) -> str:
 
 
 def build_task(question: str, grounding: Grounding, settings: ExpansionSettings) -> Task[WrittenExpansion]:
-    passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
-    max_tokens = settings.rewordings * 60 + (settings.hyde_variants + 1) * passage_tokens
     return Task(
         instructions=build_instructions(settings),
-        material=fence_lines([json_line({"question": question}), *map(json_line, grounding.lines())], _FENCE),
+        material=build_material(question, grounding),
         answer=WrittenExpansion,
-        max_tokens=max_tokens + 250,  # the intent, the entities and the marks of JSON
+        max_tokens=count_answer_tokens(settings),
         temperature=settings.hyde_temperature,
     )
+
+
+def build_material(question: str, grounding: Grounding, room: int | None = None) -> str:
+    """The data of a task; in `room` bytes as many titles and words of the documents as fit, the first ones."""
+    while True:
+        lines = [json_line({"question": question}), *map(json_line, grounding.lines())]
+        material = fence_lines(lines, _FENCE)
+        titles, terms = grounding.vocabulary.titles, grounding.vocabulary.terms
+        if room is None or size(material) <= room or not (titles or terms):
+            return material
+        fewer = Vocabulary(titles[: len(titles) // 2], terms[: len(terms) // 2])
+        grounding = replace(grounding, vocabulary=fewer)
+
+
+def count_answer_tokens(settings: ExpansionSettings) -> int:
+    """The most tokens of an answer."""
+    passage_tokens = int(settings.hyde_max_chars / 2.5)  # prose has at least 2.5 characters a token
+    texts = settings.rewordings * 60 + (settings.hyde_variants + 1) * passage_tokens
+    return texts + 250  # the intent, the entities and the marks of JSON

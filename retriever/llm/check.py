@@ -52,8 +52,10 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
         if longest is None:
             window = f"{wanted} tokens; the server does not say how many {model.name} reads"
         elif longest < wanted:
-            window = f"{model.name} reads {longest} tokens, fewer than llm.num_ctx: set it to {longest}"
-        yield LlmFinding("context window", longest is None or longest >= wanted, window)
+            window = (
+                f"{model.name} reads {longest} tokens, fewer than llm.num_ctx ({wanted}): every task is cut to that"
+            )
+        yield LlmFinding("context window", True, window)
 
         what = "answer"
         started = time.monotonic()

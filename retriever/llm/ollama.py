@@ -117,7 +117,7 @@ class OllamaServer:
             details = client.show(name)
         lengths = (value for key, value in (details.modelinfo or {}).items() if key.endswith(".context_length"))
         context_length = next((length for length in lengths if isinstance(length, int)), None)
-        window = min(self._settings.num_ctx, context_length or self._settings.num_ctx)
+        window = served_window(context_length, self._settings)
         return ModelInfo(
             name=name,
             is_loaded=name in windows and windows[name] in {None, window},
@@ -274,6 +274,7 @@ class OllamaGenerator:
         self._settings = settings
         self._breaker = CircuitBreaker()
         self._model: ModelInfo | None = None
+        self._window: int | None = None  # what the model reads, as the server said last
         self._looked_up_at = 0.0
         self.answers = 0  # how many tasks were answered; those that failed do not count
 
@@ -281,24 +282,37 @@ class OllamaGenerator:
     def name(self) -> str:
         return self._settings.model
 
-    def room(self, instructions: str, max_tokens: int) -> int:
-        """How much material fits, in bytes as `retriever.llm.task.size` counts."""
-        return max(0, _prompt_tokens(self._settings.num_ctx, max_tokens) * BYTES_PER_TOKEN - size(instructions))
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
+        """As `Generator.room`; the window is the served model's, which the server is asked for once."""
+        if self._window is None:
+            with self._guarded(seconds):
+                self._look_up(min(LOOK_UP_S, seconds or LOOK_UP_S))
+        window = self._window or self._settings.num_ctx
+        return max(0, _prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
         self._check_length(task, self._settings.num_ctx)
+        with self._guarded(task.seconds):
+            written = self._write(task)
+        self._breaker.record_success()
+        self.answers += 1
+        return written
+
+    @contextmanager
+    def _guarded(self, seconds: float | None) -> Iterator[None]:
+        """What asks the server in so many seconds; nothing is asked while the breaker is open."""
         self._breaker.check()
         try:
-            written = self._write(task)
+            yield
         except (WrongAnswerError, TaskTooLongError):
             self._breaker.record_success()
             raise
         except LanguageModelError as error:
             model, self._model = self._model, None  # look it up again before the next task
             is_late = isinstance(error, LanguageModelTimeoutError)
-            if is_late and task.seconds is not None and task.seconds < self._settings.seconds:
+            if is_late and seconds is not None and seconds < self._settings.seconds:
                 # The task had no time: that says nothing of the server.
-                time_given = f"in the {task.seconds:.1f} s that it had"
+                time_given = f"in the {seconds:.1f} s that it had"
                 if model is not None and not model.is_loaded:
                     advice = f"was not loaded {time_given}: `ollama run {self.name}` loads it"
                 else:
@@ -306,14 +320,11 @@ class OllamaGenerator:
                 raise LanguageModelTimeoutError(f"{self.name} {advice}") from error
             self._breaker.record_failure(error)
             raise
-        self._breaker.record_success()
-        self.answers += 1
-        return written
 
     def _write(self, task: Task[Written]) -> Written:
         started = time.monotonic()
         model = self._look_up(min(LOOK_UP_S, task.seconds or LOOK_UP_S))
-        window = min(self._settings.num_ctx, model.context_length or self._settings.num_ctx)
+        window = served_window(model.context_length, self._settings)
         self._check_length(task, window)
         deadline = started + longest_wait(task, model, self._settings)
         problem = ""
@@ -337,6 +348,7 @@ class OllamaGenerator:
         max_age_s = min(LOOK_EVERY_S, self._settings.keep_alive_seconds)
         if self._model is None or time.monotonic() - self._looked_up_at >= max_age_s:
             self._model, self._looked_up_at = self._server.look_up(seconds), time.monotonic()
+            self._window = served_window(self._model.context_length, self._settings)
         if not self._model.can_chat:
             raise self._server.cannot_chat()
         return self._model
@@ -354,6 +366,11 @@ def longest_wait(task: Task[Any], model: ModelInfo, settings: LlmSettings) -> fl
     """Seconds for a task; a model that is not loaded gets longer, but a task's own limit always holds."""
     seconds = settings.seconds + (0 if model.is_loaded else settings.load_seconds)
     return seconds if task.seconds is None else min(seconds, task.seconds)
+
+
+def served_window(context_length: int | None, settings: LlmSettings) -> int:
+    """How many tokens the model reads: as many as are asked for, unless it was made for fewer."""
+    return min(settings.num_ctx, context_length or settings.num_ctx)
 
 
 def _prompt_tokens(window: int, max_tokens: int) -> int:

@@ -45,8 +45,11 @@ class Generator(Protocol):
         the middle, wrote something else, or the task is longer than it can read.
         """
 
-    def room(self, instructions: str, max_tokens: int) -> int:
-        """How much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0."""
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
+        """How much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
+
+        Its server may have to be asked what the model reads, for at most so many seconds: LanguageModelError.
+        """
 
 
 def size(text: str) -> int:

@@ -29,8 +29,7 @@ class RerankInput:
     """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
 
     titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
-    summary: str  # at most `final_summary_chars` characters
-    text: str  # the passage that matched with the text around it, at most `final_text_chars` characters of the section
+    text: str  # the passage that matched with the text around it, a limited number of characters of the section
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +141,14 @@ def build_inputs(
     for candidate in candidates:
         node = view.tree.node(candidate.node_id)
         matched = find_matched_chunk(candidate, chunks[node.id], words)
-        text = cut_passage(node, matched, settings.final_text_chars)
-        if settings.rerank.kind == "cross-encoder" and len(node.body) < settings.rerank.short_chars:
+        is_cross_encoder = settings.rerank.kind == "cross-encoder"
+        max_chars = settings.final_text_chars if is_cross_encoder else settings.rerank.passage_chars
+        text = cut_passage(node, matched, max_chars)
+        if is_cross_encoder and len(node.body) < settings.rerank.short_chars:
             sections = view.tree.sections(view.tree.document_key(node.id))
             text = add_context(text, sections, sections.index(node), settings.rerank.context_sentences)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
-        inputs.append(RerankInput(titles, cut(node.summary, settings.final_summary_chars), text))
+        inputs.append(RerankInput(titles, text))
     return inputs
 
 

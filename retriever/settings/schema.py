@@ -146,13 +146,16 @@ class RerankSettings:
         "none", "llm: the language model; cross-encoder: a model of the extra `models`."
     )
     model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
+    passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
     order: Literal["fused", "shuffled"] = setting(
         "fused",
         "How the language model is shown the candidates; shuffled (always alike for a question): for a model that "
         "prefers what stands first.",
     )
-    window: Annotated[int, Bounds(2, 99)] = setting(20, "How many candidates the language model compares at once.")
+    window: Annotated[int, Bounds(2, 99)] = setting(
+        30, "How many candidates the language model compares at once, where its context window has room for them."
+    )
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )
@@ -170,7 +173,6 @@ class RerankStageSettings:
 
     use_llm: bool
     candidate_cap: int
-    final_summary_chars: int
     final_text_chars: int
     entity_boost: float
     rerank: RerankSettings

@@ -35,7 +35,7 @@ class FakeGenerator:
         self.tasks.append(task)
         return task.answer.model_validate({"summary": self.answer})
 
-    def room(self, instructions: str, max_tokens: int) -> int:
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         return self.space
 
 
