@@ -153,6 +153,7 @@ class ExpansionReport:
     # How long the model took to write it, now or earlier (`cached`); None when no model was asked.
     milliseconds: float | None = None
     cached: bool = False  # whether it came from the cache
+    gated: bool = False  # whether the gate left the question as it is
 
     @property
     def used(self) -> bool:

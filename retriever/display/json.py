@@ -157,6 +157,7 @@ class ExpansionJson(JsonObject):
     entities: list[Text]
     milliseconds: float | None
     cached: bool
+    gated: bool = False
 
 
 class ScopeJson(JsonObject):

@@ -76,9 +76,11 @@ class Expander:
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
-                recorder.degrade(StageName.EXPAND, "the language model is switched off; add --use-llm")
+                recorder.degrade(StageName.EXPAND, "the language model is switched off (use_llm)")
             return ExpandedQuery(request.question)
-        if not (settings.rewordings or settings.hyde_variants):
+        if not (settings.rewordings or settings.hyde_variants or settings.hyde.mode == "answer"):
+            if settings.hyde.gate == "always":
+                recorder.degrade(StageName.EXPAND, "there is nothing to write: rewordings and hyde_variants are 0")
             return ExpandedQuery(request.question)
         with recorder.stage(StageName.EXPAND) as note:
             expanded = self._expand(request, open_view, recorder)
@@ -89,7 +91,7 @@ class Expander:
         question, settings = request.question, self._settings
         reason, names, vocabulary = self._look_into_index(question, open_view)
         if reason:
-            return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}"))
+            return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
         grounding = limit_grounding(vocabulary, request.recent_context, request.focus)
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:

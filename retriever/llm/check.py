@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from retriever.errors import LanguageModelError, WrongAnswerError
-from retriever.llm.ollama import OllamaServer, longest_wait
-from retriever.llm.task import Task, read_answer
+from retriever.errors import LanguageModelError
+from retriever.llm.ollama import OllamaGenerator, OllamaServer
+from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
 
 
@@ -59,13 +59,12 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
 
         what = "answer"
         started = time.monotonic()
-        reply = server.chat(_TASK, longest_wait(_TASK, model, settings))
-        seconds = f"first word after {reply.first_token_s:.1f} s, all after {time.monotonic() - started:.1f} s"
-        try:
-            read_answer(reply.text, _TASK.answer)
-        except WrongAnswerError as error:
-            advice = f"{model.name} was asked for JSON of one shape and wrote {error}: try another llm.model"
-            raise WrongAnswerError(advice) from error
-        yield LlmFinding(what, True, f"JSON of the shape that was asked for; {seconds}")
+        generator = OllamaGenerator(settings)
+        generator.write(_TASK)
+        took = f"all after {time.monotonic() - started:.1f} s"
+        if generator.reply is not None:
+            took = f"first word after {generator.reply.first_token_s:.1f} s, {took}"
+        says = "; ".join(filter(None, ("JSON of the shape that was asked for", generator.manner, took)))
+        yield LlmFinding(what, True, says)
     except LanguageModelError as error:
         yield LlmFinding(what, False, str(error))

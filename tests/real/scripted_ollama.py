@@ -104,6 +104,8 @@ Answer = Callable[[Asked], object]
 class Model:
     capabilities: tuple[str, ...] = ("completion", "tools")
     context_length: int = 131_072
+    thinking: tuple[bool | str, ...] | None = None
+    """What `think` may be; None: the server has nothing to say of it."""
 
 
 @dataclass
@@ -212,7 +214,10 @@ class OllamaHandler(LoopbackHandler):
 
     def _show(self, model: Model) -> None:
         info = {"general.architecture": "llama", "llama.context_length": model.context_length}
-        self.reply(200, {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}})
+        shown = {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}}
+        if model.thinking is not None:
+            shown["thinking"] = {"values": model.thinking, "default": model.thinking[-1]}
+        self.reply(200, shown)
 
     def _embed(self, asked: Asked) -> None:
         texts = asked.body["input"]

@@ -11,7 +11,8 @@ from retriever.expansion.cache import FILE_NAME
 from retriever.query import Expansion, ExpansionReport
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
-from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, ScriptedOllama, status
+from tests.program import Cli
+from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, ScriptedOllama, help_and_reverse, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -138,11 +139,57 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
     assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
 
 
-def test_a_wish_for_expansion_without_a_model_says_what_to_add(shelf: Shelf) -> None:
-    answer = shelf.ask(QUESTION, hyde={"gate": "always"}, **NEVER_REFRESH)
-    (sentence,) = map(str, answer.degraded)
-    assert sentence.startswith("expand: ")
-    assert "--use-llm" in sentence
+def test_a_wish_for_expansion_that_cannot_be_met_says_why_not(shelf: Shelf) -> None:
+    off = shelf.ask(QUESTION, use_llm=False, hyde={"gate": "always"}, **NEVER_REFRESH)
+    assert list(map(str, off.degraded)) == ["expand: the language model is switched off (use_llm)"]
+    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde={"gate": "always"}, **NEVER_REFRESH)
+    assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]
+
+
+ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "passages": ({"hyde_variants": 2}, ["queries"]),
+    "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["queries"]),
+    "a mode": ({"hyde": {"mode": "answer"}}, ["queries"]),
+    "always": ({"hyde": {"gate": "always"}}, ["queries"]),
+    "a reranking": ({"rerank": {"kind": "llm"}}, ["best_first"]),
+    "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["queries", "best_first"]),
+}
+
+
+@pytest.mark.parametrize(("wishes", "stages"), ASKING.values(), ids=ASKING)
+def test_asking_for_a_stage_switches_it_on(
+    shelf: Shelf, ollama: ScriptedOllama, wishes: dict[str, Any], stages: list[str]
+) -> None:
+    ollama.answer = help_and_reverse
+    answer = shelf.ask(QUESTION, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
+    assert [stage for asked in ollama.asked for stage in stages if stage in asked.properties] == stages
+    assert len(ollama.asked) == len(stages)
+    assert answer.degraded == ()
+    ollama.requests.clear()
+    shelf.ask(QUESTION, use_llm=False, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
+    assert ollama.requests == [], "what is said outright goes before"
+
+
+def test_asking_on_the_command_line_and_in_a_variable(
+    shelf: Shelf, ollama: ScriptedOllama, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url)
+    cli("ask", "--hyde-variants", "2", QUESTION, *given)
+    assert len(ollama.asked) == 1
+    refused = cli("ask", "--hyde-variants", "2", "red stamps", *given).err
+    assert "searched as it is: not needed: the question has 2 words; --hyde always expands it all the same" in refused
+    monkeypatch.setenv("HYBRID_RETRIEVE_HYDE_VARIANTS", "1")
+    cli("ask", QUESTION, *given)
+    assert len(ollama.asked) == 2
+    assert "because hyde_variants is set" in cli("profiles", "balanced").out
+    monkeypatch.setenv("HYBRID_RETRIEVE_USE_LLM", "false")
+    cli("ask", f"{QUESTION} once more", *given)
+    assert len(ollama.asked) == 2
+
+
+def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = asked_of(shelf, ollama, rewordings=0, hyde_variants=0, hyde={"gate": "always", "mode": "answer"})
+    assert report_of(answer).passages == (HELPFUL["hyde_answer"],)
 
 
 def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: Shelf, ollama: ScriptedOllama) -> None:
