@@ -74,7 +74,7 @@ def search(
     rankings += match_tokens(view, encoded, queries[0], fused, profile.part(TokenMatchSettings), recorder)
     candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
 
-    request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)
+    request = RerankRequest(expanded.question, keyword.words, expanded.entities)
     candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
     with recorder.stage(StageName.HITS) as note:
         hits = build_hits(

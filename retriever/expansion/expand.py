@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retriever.deadline import Deadline
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
-from retriever.expansion.gate import count_rare_names, reason_to_skip
+from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
@@ -58,6 +58,11 @@ class ExpandedQuery:
     scope: Scope = field(default_factory=Scope)  # what may be found
     notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
 
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """The names that the question speaks of; those that a model invented are none."""
+        return find_entities(self.question, self.expansion.entities)
+
 
 class Expander:
     """Expands questions to one index; safe to share between threads."""
@@ -84,7 +89,9 @@ class Expander:
             return ExpandedQuery(request.question)
         with recorder.stage(StageName.EXPAND) as note:
             expanded = self._expand(request, open_view, recorder)
-            note.text = expanded.report.note if expanded.report else ""
+            if (report := expanded.report) is not None:
+                note.text = report.note
+                expanded = replace(expanded, report=replace(report, entities=expanded.entities))
         return expanded
 
     def _expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
@@ -114,10 +121,11 @@ class Expander:
             answer=expansion.answer if is_answer else "",
         )
         prompt = "\n".join((build_instructions(settings), *map(str, grounding.lines())))
-        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names)
+        factual = [intent.upper() for intent in settings.hyde.factual_intents]
+        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names, factual)
         nothing = [] if any(usable.texts) else ["nothing to search with"]
         note = "; ".join((report.note, *count_reasons(dropped), *nothing))
-        report = replace(report, note=note, dropped=dropped, intent=expansion.intent, entities=expansion.entities)
+        report = replace(report, note=note, dropped=dropped, intent=expansion.intent)
         return ExpandedQuery(question, usable, report)
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Vocabulary]:

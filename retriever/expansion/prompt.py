@@ -48,7 +48,7 @@ Write one JSON object:
 document that answers the question; each takes another point of view.
 - "hyde_answer": one such passage that answers the question as a whole.
 - "intent": one of {intents}.
-- "entities": up to 5 names of things that an answer speaks of.
+- "entities": up to 5 names of things that the question speaks of, as it writes them.
 
 Keep to the question. Every name, path, symbol, quoted text and number of it stays in each text exactly as it is \
 written. Add no condition, product or number that the question does not ask for. Write in the question's language; in \

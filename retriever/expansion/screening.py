@@ -23,7 +23,12 @@ _unrelated_vectors: "dict[str, FloatMatrix]" = {}  # by the encoder's fingerprin
 
 
 def screen(
-    question: str, expansion: Expansion, max_chars: int, prompt: str = "", names: Collection[str] = ()
+    question: str,
+    expansion: Expansion,
+    max_chars: int,
+    prompt: str = "",
+    names: Collection[str] = (),
+    factual_intents: Collection[str] = (),
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
     """The expansion without the texts that no search should follow, and the dropped texts. Pure.
 
@@ -41,7 +46,7 @@ def screen(
         own_letters = sum(script in scripts for script in letters)
         checks = (
             # Whoever invents a fact invents a wrong one.
-            (kind != "rewording" and expansion.intent == "STUDY_DETAIL", "a single fact is asked for"),
+            (kind != "rewording" and expansion.intent in factual_intents, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
             (not words, "it says nothing"),
             (bool(_MARKUP.search(text)) and not _MARKUP.search(question), "it is markup"),

@@ -71,7 +71,7 @@ def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Ge
 class RerankRequest:
     question: str
     words: tuple[str, ...]  # the question's, as BM25 reads them
-    entities: tuple[str, ...] = ()  # names that an answer speaks of, from the question's expansion
+    entities: tuple[str, ...] = ()  # names that the question speaks of
 
 
 def rerank(

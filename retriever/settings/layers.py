@@ -65,11 +65,13 @@ def collect_settings(
 def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
     """What asking for texts or an order of the language model means besides: that it takes part.
 
-    The layer is the lowest, so `use_llm: false` anywhere switches all of it off.
+    Where `use_llm` is set, that is what counts.
     """
     content: Mapping[str, Any] = {}
     for _, layer in given:
         content = merge(content, layer)
+    if "use_llm" in content:
+        return
     hyde, rerank = (value if isinstance(value := content.get(key), Mapping) else {} for key in ("hyde", "rerank"))
     counts = ((key, content.get(key)) for key in ("rewordings", "hyde_variants"))
     asked = [key for key, count in counts if isinstance(count, int) and count > 0]

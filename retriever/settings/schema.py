@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES
-from retriever.settings.duration import Duration
+from retriever.settings.duration import Duration, Pattern
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -108,6 +108,15 @@ class HydeSettings:
     )
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
+    )
+    question_max_words: CountOrNone = setting(
+        2, "Questions with a question word or mark are expanded from more words than this on: `how does caching work?`."
+    )
+    skip_patterns: tuple[Pattern, ...] = setting(
+        (), "Regular expressions: a question that one matches is not expanded."
+    )
+    factual_intents: tuple[str, ...] = setting(
+        ("STUDY_DETAIL",), "Intents without passages, for an invented fact is a wrong one."
     )
     cache_entries: Annotated[int, Bounds(0)] = setting(
         1000, "How many expansions are kept in your cache folder; 0: none, and no figures for `status --metrics`."
@@ -321,9 +330,13 @@ class Profile:
     passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")
     hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
-    hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most this many words are not expanded.")
+    hyde_skip_max_words: CountOrNone = setting(
+        5, "Look-ups of at most this many words are not expanded; for questions proper: hyde.question_max_words."
+    )
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
-    entity_boost: Weight = setting(0.0, "What a candidate gains after the reranking for each entity of the question.")
+    entity_boost: Weight = setting(
+        0.0, "What a candidate gains after the reranking for each name that the question speaks of."
+    )
     record: bool = setting(False, "Whether questions and their answers are kept in the index, for `history`.")
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)

@@ -45,7 +45,7 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOl
     assert (report.used, report.used_hyde, report.cached) == (True, True, False)
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
-    assert report.entities == ("stamp", "letter")
+    assert report.entities == ("red box",), "the other one does not stand in the question"
     assert report.milliseconds is not None
     assert [stage.name for stage in answer.trace.stages].count("expand") == 2
     plain = shelf.ask(QUESTION)
@@ -134,6 +134,13 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
     assert ollama.asked == []
     assert answer.degraded == ()
     assert report_of(answer).note == "not needed: the question has 4 words"
+    asked_of(shelf, ollama, "how does posting work?", hyde={"gate": "auto"})
+    assert len(ollama.asked) == 1, "a short question is no look-up"
+    ollama.requests.clear()
+    for patterns, question in ((("^who",), QUESTION), (("box", "x"), QUESTION)):
+        skipped = asked_of(shelf, ollama, question, hyde={"gate": "auto", "skip_patterns": patterns})
+        assert report_of(skipped).note == f"not needed: it matches {patterns[0]}"
+    assert ollama.asked == []
     never = asked_of(shelf, ollama, hyde={"gate": "never"})
     assert ollama.asked == []
     assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
