@@ -228,6 +228,9 @@ class EncoderSettings:
     )
     threads: Annotated[int, Bounds(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
     batch_size: Annotated[int, Bounds(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
+    parallel: Annotated[int, Bounds(0, 64)] = setting(
+        0, "Requests at once while indexing with a server; 0: one for ollama, four for openai."
+    )
     batch_seconds: Annotated[float, Bounds(above=0)] = setting(
         120, "The longest wait for such a request while indexing."
     )

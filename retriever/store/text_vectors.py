@@ -33,6 +33,14 @@ def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
     return int(row[0])
 
 
+def dimension(connection: sqlite3.Connection, fingerprint: str) -> int | None:
+    """The length of the vectors; None where there is none."""
+    row = connection.execute(
+        "SELECT length(vector) FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)
+    ).fetchone()
+    return int(row[0]) // 4 if row else None
+
+
 def embedded_share(connection: sqlite3.Connection) -> float:
     """How far a first indexing has come that is not finished: the share of its texts that have a vector, 0 to 1."""
     texts = int(meta(connection, "texts") or 0)
