@@ -27,6 +27,7 @@ from retriever.types import Encoder, IndexReport, Progress
 if TYPE_CHECKING:
     from retriever.archive import Manifest
     from retriever.doctor import CheckUp
+    from retriever.expansion.cache import CacheContent
     from retriever.history import QuestionLog
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
@@ -298,6 +299,24 @@ def drop_index(name: str) -> Path:
     from retriever.indexes import drop_index as drop
 
     return drop(name)
+
+
+def read_cache(*, clear: bool = False) -> "CacheContent":
+    """What this user's cache folder keeps of questions: what a language model wrote for them, and counts.
+
+    Args:
+        clear: delete it; what is given is what was there.
+
+    Raises:
+        StorageError: it cannot be deleted.
+    """
+    from retriever.expansion.cache import CacheFile
+
+    file = CacheFile.of_user()
+    content = file.content()
+    if clear:
+        file.clear()
+    return content
 
 
 def open_history(index: str | Path | None = None) -> "QuestionLog":

@@ -10,7 +10,7 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
@@ -130,22 +130,25 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
     is_well = True
-    for found in check_llm(profile.llm):  # what is wrong says what to do in the same sentence
-        is_well = is_well and found.is_well
-        yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
+    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks))
+    models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
+    for model in models or [profile.llm.model]:
+        for found in check_llm(replace(profile.llm, model=model), measures=True):
+            is_well = is_well and found.is_well  # what is wrong says what to do in the same sentence
+            yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
     if not (expands or reranks or profile.summaries.kind == "llm"):
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding(area, "stages", "well" if profile.rerank.kind == "cross-encoder" else "note", says)
-    generator = open_generator(profile.llm)
+    expander, reranker = (open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted)
     cure = "a model that reads more, or a larger llm.num_ctx"
     if is_well and expands:
         settings = profile.part(ExpansionSettings)
-        room = generator.room(build_instructions(settings), count_answer_tokens(settings))
+        room = expander.room(build_instructions(settings), count_answer_tokens(settings))
         says = f"{settings.rewordings} rewordings and {settings.hyde_variants} passages are asked for in one call"
         problem = f"{says}, and no room is left for a question" if room < LEAST_ROOM else ""
         yield judge(area, "expansion", problem or says, cure if problem else "")
     if is_well and reranks:
-        windows = estimate_windows(generator, profile.part(RerankStageSettings))
+        windows = estimate_windows(reranker, profile.part(RerankStageSettings))
         says = f"{profile.candidate_cap} candidates in {pluralize(windows, 'window')} of the model's context"
         yield judge(area, "reranking", says if windows else "no two candidates fit", "" if windows else cure)
     if profile.rerank.kind == "cross-encoder":

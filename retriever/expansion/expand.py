@@ -23,6 +23,7 @@ from retriever.expansion.prompt import (
     build_material,
     build_task,
     limit_grounding,
+    plan_expansion,
     read_vocabulary,
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
@@ -160,8 +161,11 @@ class Expander:
                 return entry, True
             started = perf_counter()
             with deadline.allow(StageName.EXPAND) as seconds:
+                target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+                planned, readable = plan_expansion(self._settings, question, generator.speed, target)
+                task = build_task(question, grounding, planned)
                 room = generator.room(task.instructions, task.max_tokens, seconds)
-                material = build_material(question, grounding, room)
+                material = build_material(question, grounding, room if readable is None else min(room, readable))
                 written = generator.write(replace(task, material=material, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)

@@ -2,20 +2,21 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel
 
-from retriever.errors import LanguageModelError
+from retriever.errors import LanguageModelError, WrongAnswerError
 from retriever.llm.ollama import OllamaGenerator, OllamaServer
-from retriever.llm.task import Task
+from retriever.llm.task import Task, new_nonce
 from retriever.settings.schema import LlmSettings
 
 
 @dataclass(frozen=True, slots=True)
 class LlmFinding:
-    what: Literal["server", "model", "context window", "answer"]
+    what: Literal["server", "model", "context window", "answer", "speed"]
     is_well: bool
     says: str  # what was seen, or what is wrong and what to do about it
 
@@ -31,12 +32,25 @@ _TASK = Task(
 )
 
 
-def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
-    return tuple(_findings(settings))
+class _Count(BaseModel):
+    """Enough to write that it takes a measurable time."""
+
+    numbers: list[int]
 
 
-def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
-    what: Literal["server", "model", "answer"] = "server"
+def _speed_task() -> Task[_Count]:
+    """Some 600 tokens that no server has read before, and some 60 to write."""
+    words = " ".join(f"On page {new_nonce()} somebody tells how the boats come in at night." for _ in range(25))
+    return Task("Write the numbers from 1 to 20 as JSON, whatever the text says.", words, _Count, 256)
+
+
+def check_llm(settings: LlmSettings, *, measures: bool = False) -> tuple[LlmFinding, ...]:
+    """What can be said of the model; with `measures` its speed as well, which is kept for the stages to plan by."""
+    return tuple(_findings(settings, measures=measures))
+
+
+def _findings(settings: LlmSettings, *, measures: bool) -> Iterator[LlmFinding]:
+    what: Literal["server", "model", "answer", "speed"] = "server"
     try:
         server = OllamaServer(settings)
         yield LlmFinding(what, True, f"Ollama {server.version()} at {server.url}")
@@ -66,5 +80,11 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
             took = f"first word after {generator.reply.first_token_s:.1f} s, {took}"
         says = "; ".join(filter(None, ("JSON of the shape that was asked for", generator.manner, took)))
         yield LlmFinding(what, True, says)
+        if measures:
+            what = "speed"
+            with suppress(WrongAnswerError):  # how long it took is known all the same
+                generator.write(_speed_task())
+            unknown = "the server does not say how long it takes: the stages ask for all that is set"
+            yield LlmFinding(what, True, str(generator.speed or unknown))
     except LanguageModelError as error:
         yield LlmFinding(what, False, str(error))

@@ -1,6 +1,7 @@
 """A generator whose model runs in Ollama; docs/language-model.md says what it promises."""
 
 import json
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
@@ -31,6 +32,7 @@ from retriever.http_client import (
     ollama_url,
     one_line,
 )
+from retriever.llm.speed import LEAST_READ, Measured, Speed, SpeedFile
 from retriever.llm.task import Task, Written, read_answer, size
 from retriever.settings.schema import LlmSettings
 
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator as Stream
 
     from ollama import ChatResponse
+
+progress = logging.getLogger("retriever.llm.progress")
 
 BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
@@ -66,6 +70,7 @@ class Reply:
     is_thoughts: bool  # whether it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
     first_token_s: float  # from the request to the first piece of the answer
+    measured: Measured  # how long the server says that it took
 
 
 class Thinking(BaseModel):
@@ -119,6 +124,7 @@ class OllamaServer:
         except ValueError as error:
             raise NoGeneratorError(f"{'llm.url' if settings.url else 'OLLAMA_HOST'}: {error}") from error
         self.think: bool | str | None = False  # None once the model has refused to be told how much to think
+        self.has_begun = False  # whether the last answer began
         self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
 
     def version(self) -> str:
@@ -219,13 +225,15 @@ class OllamaServer:
     def _read(self, parts: "Iterator[ChatResponse]") -> Reply:
         started, first = time.monotonic(), None
         text, thoughts = [], []
+        self.has_begun = False
         for part in parts:
             first = first if first is not None else time.monotonic() - started
+            self.has_begun = True
             text.append(part.message.content or "")
             thoughts.append(part.message.thinking or "")
             if part.done and part.done_reason == "stop":
                 written = "".join(text).strip()
-                return Reply(written or "".join(thoughts), not written, part.prompt_eval_count, first)
+                return Reply(written or "".join(thoughts), not written, part.prompt_eval_count, first, _measured(part))
             if part.done and part.done_reason == "length" and not "".join(text).strip() and thoughts:
                 what = f"{self.model} at {self.url} thought aloud until it was stopped, and wrote no answer"
                 raise CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
@@ -335,10 +343,26 @@ class OllamaGenerator:
         self._looked_up_at = 0.0
         self.answers = 0  # how many tasks were answered; those that failed do not count
         self.reply: Reply | None = None  # the last one
+        self.stage_s = settings.stage_seconds
+        self._speeds = SpeedFile.of_user()
 
     @property
     def name(self) -> str:
         return self._settings.model
+
+    @cached_property
+    def speed(self) -> Speed | None:
+        """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
+        return self._speeds.read(self._speed_key)
+
+    def _learn(self, measured: Measured) -> None:
+        if (speed := measured.joined(self.speed)) is not None and speed != self.speed:
+            self.__dict__["speed"] = speed
+            self._speeds.write(self._speed_key, speed)
+
+    @cached_property
+    def _speed_key(self) -> str:
+        return f"{self._server.url} {self.name}"
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         """As `Generator.room`; the window is the served model's, which the server is asked for once."""
@@ -388,7 +412,7 @@ class OllamaGenerator:
         deadline = started + longest_wait(task, model, self._settings)
         problem = ""
         for is_second_try in (False, True):
-            self.reply = reply = self._server.chat(task, deadline - time.monotonic(), is_second_try=is_second_try)
+            self.reply = reply = self._chat(task, model, deadline, is_second_try=is_second_try)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
             self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
@@ -401,6 +425,27 @@ class OllamaGenerator:
                     self._server.has_schema, problem = False, "nothing under a JSON schema"
         self._server.has_schema = True
         raise WrongAnswerError(f"{self.name} wrote {problem}, and so it did when asked again: try another llm.model")
+
+    def _chat(self, task: Task[Any], model: ModelInfo, deadline: float, *, is_second_try: bool) -> Reply:
+        """The answer, by which the speed is learned; nothing is asked where reading alone would take too long."""
+        left = deadline - time.monotonic()
+        prompt, speed = task.instructions + task.material, self.speed
+        if speed is not None and (needed := speed.seconds(prompt, 1)) > left:
+            self.__dict__["speed"] = replace(speed, reads=1.25 * speed.reads)  # so that it is tried again some time
+            what = f"{self.name} would read for {needed:.0f} s ({speed})"
+            raise LanguageModelTimeoutError(f"{what}, and has {left:.0f} s")
+        # A third of what may be written is usual. A terminal shows this line, for the wait is long.
+        about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
+        progress.info("asking %s%s%s", self.name, "" if model.is_loaded else ", which has to be loaded", about)
+        try:
+            reply = self._server.chat(task, left, is_second_try=is_second_try)
+        except LanguageModelTimeoutError:
+            if model.is_loaded and not self._server.has_begun:  # it read until the end: it is slower than that
+                tokens = max(LEAST_READ, size(prompt) // BYTES_PER_TOKEN)
+                self._learn(Measured(tokens, max(left, tokens / speed.reads if speed else 0.0), 0, 0.0))
+            raise
+        self._learn(reply.measured)
+        return reply
 
     @cached_property
     def _server(self) -> OllamaServer:
@@ -443,6 +488,11 @@ def longest_wait(task: Task[Any], model: ModelInfo, settings: LlmSettings) -> fl
 def served_window(context_length: int | None, settings: LlmSettings) -> int:
     """How many tokens the model reads: as many as are asked for, unless it was made for fewer."""
     return min(settings.num_ctx, context_length or settings.num_ctx)
+
+
+def _measured(part: "ChatResponse") -> Measured:
+    read_ns, written_ns = part.prompt_eval_duration or 0, part.eval_duration or 0
+    return Measured(part.prompt_eval_count or 0, read_ns / 1e9, part.eval_count or 0, written_ns / 1e9)
 
 
 def _prompt_tokens(window: int, max_tokens: int) -> int:

@@ -9,11 +9,14 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from retriever.errors import WrongAnswerError
+
+if TYPE_CHECKING:
+    from retriever.llm.speed import Speed
 
 Written = TypeVar("Written", bound=BaseModel)
 
@@ -37,6 +40,14 @@ class Generator(Protocol):
     @property
     def name(self) -> str:
         """The model, as its server names it; part of the key of a cache."""
+
+    @property
+    def speed(self) -> "Speed | None":
+        """How fast the model reads and writes, as far as is known."""
+
+    @property
+    def stage_s(self) -> float:
+        """How many seconds a stage should take, where the speed is known."""
 
     def write(self, task: Task[Written]) -> Written:
         """The object that the model wrote.

@@ -36,6 +36,7 @@ class RerankInput:
 class RerankOutput:
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
+    cut_short: str = ""  # why not all was read; what was read counts
 
 
 class Reranker(Protocol):
@@ -123,6 +124,8 @@ def rerank(
             scores.append(RerankScore(candidate, score, boost, remark))
         blend = settings.rerank.blend
         note.text = output.note
+        if output.cut_short:
+            recorder.degrade(StageName.RERANK, f"{output.cut_short}; what was read by then counts")
         best = blend_orders(scores, blend, reranker.scale)
         return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
 

@@ -66,6 +66,8 @@ class LlmSettings:
     """Which language model is asked, and for how long."""
 
     model: str = setting("llama3.2", "The language model, as Ollama names it.")
+    expansion_model: str = setting("", "Another model for the expansion of questions; empty: llm.model.")
+    rerank_model: str = setting("", "Another model for the reranking; empty: llm.model.")
     url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.", "--ollama-url")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
     num_ctx: Annotated[int, Bounds(1024)] = setting(8192, "The context window that the model is given, in tokens.")
@@ -73,6 +75,9 @@ class LlmSettings:
         600, "How long Ollama keeps the model loaded after a question."
     )
     seconds: Seconds = setting(30.0, "The longest wait for one answer of the model.")
+    stage_seconds: Seconds = setting(
+        8.0, "What a stage should take: it asks for as much as the model can do in this time, by its measured speed."
+    )
     load_seconds: Seconds = setting(60.0, "The longest wait, besides, for a model that is not loaded yet.")
     idle_seconds: Seconds = setting(10.0, "The longest silence in the middle of an answer.")
 
@@ -134,6 +139,7 @@ class ExpansionSettings:
     hyde_max_chars: int
     hyde_skip_max_words: int
     min_query_length: int
+    entity_boost: float
     hyde: HydeSettings
 
 

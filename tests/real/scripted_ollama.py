@@ -121,6 +121,11 @@ class ScriptedOllama:
     )
     loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
     version: str = "0.13.5"
+    reads: float = 0.0
+    """Tokens a second, as it says of its answers; 0: it says nothing of its speed."""
+    writes: float = 0.0
+    waits: bool = False
+    """Whether it takes as long as it says."""
     health: Fault | None = None
     """What happens to every request that is not for text; None: it is answered."""
     requests: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = field(default_factory=list)
@@ -238,14 +243,22 @@ class OllamaHandler(LoopbackHandler):
 
     def write(self, asked: Asked, text: str, *, thinking: str = "", reason: str = "") -> None:
         """The model writes the text, as far as its num_predict reaches."""
+        if self.script.waits:
+            self.script.ended.wait(asked.prompt_tokens / self.script.reads)
         self.begin()
         pieces = _pieces(text)[: asked.num_predict] if asked.num_predict >= 0 else _pieces(text)
         for piece in _pieces(thinking):
             self.line(_part(asked, "", thinking=piece))
         for piece in pieces:
+            if self.script.waits:
+                self.script.ended.wait(1 / self.script.writes)
             self.line(_part(asked, piece))
         reason = reason or ("stop" if "".join(pieces) == text else "length")
-        self.line(last_line(asked, reason, len(pieces)))
+        last = last_line(asked, reason, len(pieces))
+        if self.script.reads:
+            last |= {"prompt_eval_duration": int(1e9 * last["prompt_eval_count"] / self.script.reads)}
+            last |= {"eval_duration": int(1e9 * len(pieces) / self.script.writes)}
+        self.line(last)
         self.end()
 
     def begin(self) -> None:

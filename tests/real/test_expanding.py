@@ -1,5 +1,6 @@
 """Questions expanded by a scripted Ollama over HTTP: what it writes is used; whatever it does, there is an answer."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from retriever.doctor import examine_models
 from retriever.expansion.cache import FILE_NAME
+from retriever.history import QuestionLog
 from retriever.query import Expansion, ExpansionReport
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
-from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, ScriptedOllama, help_and_reverse, status
-from tests.shelf import NEVER_REFRESH, Shelf, found
+from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, Model, ScriptedOllama, help_and_reverse, status
+from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
@@ -59,7 +62,7 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
     with shelf.open(**settings(ollama)) as retriever:
         retriever.search(QUESTION, recent_context="We spoke of stamps.", focus=["prices"])
     (asked,) = ollama.asked
-    assert asked.properties == {"queries", "hyde", "hyde_answer", "intent", "entities"}
+    assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
     for text in (QUESTION, "Tomatoes", "We spoke of stamps.", "prices"):
         assert text in asked.material
         assert text not in asked.instructions
@@ -233,6 +236,40 @@ def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllam
     assert max(count for source, count in sources if source == "semantic") <= 3
     assert max(count for source, count in sources if source == "keyword") <= 2
     assert answer.hits[0].node_id == STAMPS
+
+
+def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+    assert json.loads(cli("cache", "--json").out)["expansions"] == 0
+    asked_of(shelf, ollama)
+    assert "keeps 1 expansion, 1 question counted" in cli("cache").out
+    assert json.loads(cli("cache", "--clear", "--json").out)["cleared"] is True
+    assert json.loads(cli("cache", "--json").out)["expansions"] == 0
+    asked_of(shelf, ollama)
+    assert len(ollama.asked) == 2
+
+
+def test_expansion_and_reranking_may_have_models_of_their_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ollama.answer = help_and_reverse
+    ollama.models |= {"small:1b": Model(), "judge:7b": Model()}
+    llm = {"url": ollama.url, "expansion_model": "small:1b", "rerank_model": "judge:7b"}
+    with shelf.open(**settings(ollama, llm=llm, rerank={"kind": "llm"})) as retriever:
+        assert retriever.search(QUESTION).degraded == ()
+        assert retriever.llm_calls == 2
+    assert [asked.model for asked in ollama.asked] == ["small:1b", "judge:7b"]
+    assert {item.name: item.says for item in examine_models(retriever.profile)}["model"].startswith("judge:7b")
+
+
+def test_a_recorded_question_keeps_intent_and_entities(
+    shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path, cli: Cli
+) -> None:
+    own = Shelf(tmp_path / "own", PAGES)
+    own.update()
+    asked_of(own, ollama, record=True)
+    record = QuestionLog(own.index).record(1)
+    assert (record["intent"], record["entities"]) == ("MECHANISM", ["red box"])
+    printed = cli("history", "1", "--index", own.index).out
+    assert "intent      MECHANISM" in printed
+    assert "entities    red box" in printed
 
 
 def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path) -> None:

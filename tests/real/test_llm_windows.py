@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import open_retriever
+from retriever.llm.speed import Speed, SpeedFile
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.scripted_ollama import Asked, Model, ScriptedOllama, help_and_reverse
@@ -29,7 +30,8 @@ def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 
 def ask(ships: Shelf, ollama: ScriptedOllama, profile: str) -> Answer:
-    settings = {"llm": {"url": ollama.url}, "hyde": {"gate": "always", "cache_entries": 0}}
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))  # time is no reason to ask for less
+    settings = {"llm": {"url": ollama.url}, "hyde": {"cache_entries": 0}}
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 

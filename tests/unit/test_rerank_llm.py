@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
+from retriever.llm.speed import Speed
 from retriever.llm.task import Task, Written, size
 from retriever.rerank.llm import ListwiseReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
@@ -30,6 +31,8 @@ class ScriptedGenerator:
     reply: Reply
     bytes_of_room: int = 1_000_000
     name: str = "scripted"
+    speed: Speed | None = field(default_factory=lambda: Speed(1e6, 1e6))
+    stage_s: float = 8.0
     tasks: list[Task[Any]] = field(default_factory=list)
 
     def write(self, task: Task[Written]) -> Written:
