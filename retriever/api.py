@@ -27,6 +27,7 @@ from retriever.types import Encoder, IndexReport, Progress
 if TYPE_CHECKING:
     from retriever.archive import Manifest
     from retriever.doctor import CheckUp
+    from retriever.expansion.cache import CacheContent
     from retriever.history import QuestionLog
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
@@ -226,6 +227,8 @@ def check_up(
     *,
     repair: bool = False,
     llm: bool = False,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
     encoder: Encoder | None = None,
 ) -> "CheckUp":
@@ -234,7 +237,9 @@ def check_up(
     Args:
         index: the index's folder, found as in `open_retriever`.
         repair: make broken parts anew first, and save what a damaged database holds.
-        llm: ask the language model as well.
+        llm: ask the language model as well, and look whether there is all that the profile needs of models.
+        profile: for `llm`, a name in configs/ or the path of a YAML file.
+        settings: for `llm`, settings over those of the profile, nested as in a profile file.
         progress: told how far a repair has come, where documents are indexed again.
         encoder: the caller's own embedding model, for such a repair.
 
@@ -249,8 +254,8 @@ def check_up(
     except NoIndexError:
         place = None
     repairs = tuple(repair_index(place, progress, encoder)) if repair and place else ()
-    settings = collect_settings(DEFAULT_PROFILE, None, None).profile().llm if llm else None
-    return CheckUp(tuple(examine(place, settings)), repairs)
+    models = collect_settings(profile, settings).profile() if llm else None
+    return CheckUp(tuple(examine(place, models)), repairs)
 
 
 def open_several(
@@ -305,6 +310,24 @@ def drop_index(name: str) -> Path:
     from retriever.indexes import drop_index as drop
 
     return drop(name)
+
+
+def read_cache(*, clear: bool = False) -> "CacheContent":
+    """What this user's cache folder keeps of questions: what a language model wrote for them, and counts.
+
+    Args:
+        clear: delete it; what is given is what was there.
+
+    Raises:
+        StorageError: it cannot be deleted.
+    """
+    from retriever.expansion.cache import CacheFile
+
+    file = CacheFile.of_user()
+    content = file.content()
+    if clear:
+        file.clear()
+    return content
 
 
 def open_history(index: str | Path | None = None) -> "QuestionLog":

@@ -10,15 +10,16 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import MODELS
 from retriever.embedding.onnx import read_card
+from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import (
     Command,
     DocumentsError,
@@ -35,14 +36,12 @@ from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
 from retriever.vectors.manifest import ChromaManifest
-
-if TYPE_CHECKING:
-    from retriever.settings.schema import LlmSettings
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -50,6 +49,7 @@ Level = Literal["well", "note", "problem"]
 OLDEST_PYTHON = (3, 11)
 OLDEST_SQLITE = (3, 37, 0)  # the first with STRICT tables
 PACKAGES = ("chromadb", "numpy", "onnxruntime", "rank-bm25", "networkx", "markdown-it-py", "ollama")
+LEAST_ROOM = 600  # bytes: a question of some sentences
 LITTLE_SPACE = 50_000_000  # bytes; with less no index can be made
 
 
@@ -72,8 +72,8 @@ class CheckUp:
     repairs: tuple[str, ...] = ()  # what was repaired, a sentence each
 
 
-def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Finding]:
-    """Examines everything; `index` is None before the first indexing, `llm` unless the language model is asked."""
+def examine(index: Path | None, models: Profile | None = None) -> Iterator[Finding]:
+    """Examines everything; `index` is None before the first indexing, `models` unless those of a profile are asked."""
     yield from examine_software()
     if index is None:
         cure = Command("index FOLDER").render()
@@ -81,11 +81,8 @@ def examine(index: Path | None, llm: "LlmSettings | None" = None) -> Iterator[Fi
     else:
         yield from examine_disk(index)
         yield from examine_index(index)
-    if llm is not None:
-        from retriever.llm.check import check_llm
-
-        for found in check_llm(llm):  # what is wrong says what to do in the same sentence
-            yield Finding("language model", found.what, "well" if found.is_well else "problem", found.says)
+    if models is not None:
+        yield from examine_models(models)
 
 
 def judge(area: Area, name: str, says: str, cure: str, level: Level = "problem") -> Finding:
@@ -123,6 +120,44 @@ def examine_software() -> Iterator[Finding]:
         yield Finding("environment", "bundled models", "problem", str(error), "install again: uv sync --reinstall")
 
 
+def examine_models(profile: Profile) -> Iterator[Finding]:
+    """The language model, whether it has room for what the profile asks of it, and the profile's cross-encoder."""
+    from retriever.expansion.prompt import build_instructions, count_answer_tokens
+    from retriever.llm import open_generator
+    from retriever.llm.check import check_llm
+    from retriever.rerank.cross_encoder import find_problem
+    from retriever.rerank.llm import estimate_windows
+
+    area: Area = "language model"
+    expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
+    reranks = profile.use_llm and profile.rerank.kind == "llm"
+    is_well = True
+    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks))
+    models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
+    for model in models or [profile.llm.model]:
+        for found in check_llm(replace(profile.llm, model=model), measures=True):
+            is_well = is_well and found.is_well  # what is wrong says what to do in the same sentence
+            yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
+    if not (expands or reranks or profile.summaries.kind == "llm"):
+        says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
+        yield Finding(area, "stages", "well" if profile.rerank.kind == "cross-encoder" else "note", says)
+    expander, reranker = (open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted)
+    cure = "a model that reads more, or a larger llm.num_ctx"
+    if is_well and expands:
+        settings = profile.part(ExpansionSettings)
+        room = expander.room(build_instructions(settings), count_answer_tokens(settings))
+        says = f"{settings.rewordings} rewordings and {settings.hyde_variants} passages are asked for in one call"
+        problem = f"{says}, and no room is left for a question" if room < LEAST_ROOM else ""
+        yield judge(area, "expansion", problem or says, cure if problem else "")
+    if is_well and reranks:
+        windows = estimate_windows(reranker, profile.part(RerankStageSettings))
+        says = f"{profile.candidate_cap} candidates in {pluralize(windows, 'window')} of the model's context"
+        yield judge(area, "reranking", says if windows else "no two candidates fit", "" if windows else cure)
+    if profile.rerank.kind == "cross-encoder":
+        problem, cure = find_problem(profile.rerank)
+        yield judge(area, "cross-encoder", problem or f"{profile.rerank.model} is on this machine", cure)
+
+
 def examine_disk(index: Path) -> Iterator[Finding]:
     """Where the index is, whether its disk has room, and whether it can be written."""
     yield Finding("environment", "location", "well", f"the index is {index}")
@@ -154,6 +189,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
             else:
                 yield from examine_rows(connection)
                 yield from examine_languages(connection, index)
+                yield from examine_prefixes(_index_profile(connection, index).encoder)
                 yield from examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
@@ -208,13 +244,24 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
 
 def examine_languages(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
     """How much of the documents the embedding model knows, where that can be told here."""
-    given = drop_widening_settings(index, reading.index_settings(connection))
-    survey = survey_texts(connection, collect_settings(DEFAULT_PROFILE, None, given).profile().encoder)
+    survey = survey_texts(connection, _index_profile(connection, index).encoder)
     if survey is not None and reading.meta(connection, "fingerprint"):
         folders = [folder.path for folder in reading.folders(connection)]
         says = f"{survey.describe()}, and is found by its words more than by its meaning"
         cure = "; ".join(advise_models(folders)) if survey.is_worth_a_note else ""
         yield judge("index", "languages", says if cure else survey.describe(), cure, "note")
+
+
+def examine_prefixes(encoder: EncoderSettings) -> Iterator[Finding]:
+    """What a served embedding model is given before each text: without it, many find far less."""
+    says, is_known = describe_prefixes(encoder)
+    if says:
+        yield Finding("index", "prefixes", "well" if is_known else "note", says)
+
+
+def _index_profile(connection: sqlite3.Connection, index: Path) -> Profile:
+    given = drop_widening_settings(index, reading.index_settings(connection))
+    return collect_settings(DEFAULT_PROFILE, None, given).profile()
 
 
 def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
@@ -258,8 +305,7 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
 
 def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
     """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
-    given = drop_widening_settings(index, reading.index_settings(connection))
-    settings = collect_settings(DEFAULT_PROFILE, None, given).profile().documents
+    settings = _index_profile(connection, index).documents
     named = read_named_folders(index).folders
     for folder in reading.folders(connection):
         if folder.path not in named:

@@ -46,6 +46,8 @@ def record_answer(index: Path, answer: Answer) -> Answer:
         "verdict": answer.verdict,
         "confidence": answer.confidence,
         "expansions": [asdict(query) for query in answer.expansion.queries] if answer.expansion else [],
+        "intent": answer.expansion.intent if answer.expansion else "",
+        "entities": list(answer.expansion.entities) if answer.expansion else [],
         "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
         "hits": [dump_hit(hit, full=True) for hit in answer.hits],
         "index": IndexJson.dump(answer.index),

@@ -70,7 +70,7 @@ class Retriever(Closing):
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
-        self._generator: OllamaGenerator | None = None
+        self._generators: dict[str, OllamaGenerator] = {}  # by the model's name
         self._unusable: Unusable | None = None
         self._stage_times = StageTimes()
         self._lock = threading.RLock()
@@ -283,7 +283,7 @@ class Retriever(Closing):
     @property
     def llm_calls(self) -> int:
         """How many answers of the language model were used since this was opened."""
-        return self._generator.answers if self._generator else 0
+        return sum(generator.answers for generator in self._generators.values())
 
     def close(self) -> None:
         """Closes the index; what is asked afterwards is a ClosedError."""
@@ -403,16 +403,18 @@ class Retriever(Closing):
 
     # What is opened when a question needs it.
 
-    def _open_generator(self) -> "OllamaGenerator":
-        """One for all stages: they share its circuit breaker."""
-        if self._generator is None:
-            self._generator = open_generator(self.profile.llm)
-        return self._generator
+    def _open_generator(self, model: str) -> "OllamaGenerator":
+        """One for each model; the stages that ask the same one share its circuit breaker. Empty: llm.model."""
+        settings = replace(self.profile.llm, model=model or self.profile.llm.model)
+        if settings.model not in self._generators:
+            self._generators[settings.model] = open_generator(settings)
+        return self._generators[settings.model]
 
     @cached_property
     def _expander(self) -> Expander:
         cache = ExpansionCache(self._cache_file, self.profile.hyde.cache_entries)
-        return Expander(self.profile.part(ExpansionSettings), self._open_generator, cache)
+        open_model = partial(self._open_generator, self.profile.llm.expansion_model)
+        return Expander(self.profile.part(ExpansionSettings), open_model, cache)
 
     @cached_property
     def _cache_file(self) -> CacheFile:
@@ -420,4 +422,5 @@ class Retriever(Closing):
 
     @cached_property
     def _reranker(self) -> Reranker | None:
-        return open_reranker(self.profile.part(RerankStageSettings), self._open_generator)
+        open_model = partial(self._open_generator, self.profile.llm.rerank_model)
+        return open_reranker(self.profile.part(RerankStageSettings), open_model)

@@ -78,7 +78,7 @@ def search(
     )
     candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
 
-    request = RerankRequest(expanded.question, keyword.words, expanded.expansion.entities)
+    request = RerankRequest(expanded.question, keyword.words, expanded.entities)
     candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
     with recorder.stage(StageName.HITS) as note:
         hits = build_hits(

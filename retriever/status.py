@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retriever.embedding.prefixes import describe_prefixes
 from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import read_named_folders
@@ -35,6 +36,7 @@ class Status:
     survey: "TextSurvey | None" = (
         None  # its languages, and how much the encoder knows; None where that is not known here
     )
+    prefixes: str = ""  # what a served embedding model is given before each text; empty for other kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         forgotten=tuple(list_forgotten(view.connection)),
         details=read_details(view, profile) if details else None,
         survey=survey_texts(view.connection, profile.encoder) if view.fingerprint else None,
+        prefixes=describe_prefixes(profile.encoder)[0],
     )
 
 

@@ -502,3 +502,5 @@ class IndexReport:
     snapshot: int
     summaries: SummaryReport | None = None
     """None where sections are summarised by their first sentences."""
+    prefixes: str = ""
+    """What a served embedding model is given before each text, in words; empty for other kinds."""

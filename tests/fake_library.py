@@ -19,7 +19,7 @@ from retriever.context.gather import AnswerInContext
 from retriever.context.sections import Section
 from retriever.display.json import dump_hit
 from retriever.doctor import CheckUp, Finding
-from retriever.expansion.cache import ExpansionMetrics, Gain
+from retriever.expansion.cache import CacheContent, ExpansionMetrics, Gain
 from retriever.history import QuestionLog
 from retriever.indexes import ListedIndex
 from retriever.indexing.forget import ForgetReport
@@ -128,6 +128,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         "open_history": HISTORY,
         "list_indexes": (ListedIndex("docs", "/index", ("/docs",), (), 155, 22_900_000, 1_900_000_000.0),),
         "drop_index": Path("/index"),
+        "read_cache": CacheContent("/cache/expansions.sqlite", 12, 40, 22_000),
     }.items():
         library.replace(name, result, monkeypatch)
     monkeypatch.setattr(

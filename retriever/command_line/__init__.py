@@ -14,6 +14,7 @@ COMMANDS = {
     "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
     "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
     "history": ("history:history", "Show or delete the questions that were recorded (--record)."),
+    "cache": ("history:cache", "Show or delete what is kept of the language model's answers."),
     "forget": ("history:forget", "Remove documents from an index, with every trace of them."),
     "export": ("archive:export", "Write an index into one file, for another machine."),
     "import": ("archive:import_file", "Make an index of an exported one."),
@@ -30,7 +31,7 @@ COMMANDS = {
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
-    "Ask and read": ("ask", "read", "similar", "tree", "explain", "history"),
+    "Ask and read": ("ask", "read", "similar", "tree", "explain", "history", "cache"),
     "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor"),
     "For programs and browsers": ("serve", "mcp", "completion"),
     "Choose and measure": ("profiles", "init", "questions", "eval"),

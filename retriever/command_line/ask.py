@@ -323,7 +323,13 @@ def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
 
 def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str | None, footer: bool) -> None:
     """Says on standard error what to know about an answer; the `footer`, for people alone, what was searched."""
-    from retriever.display.phrases import describe_freshness, explain_corrections, format_refresh_command, pluralize
+    from retriever.display.phrases import (
+        describe_expansion,
+        describe_freshness,
+        explain_corrections,
+        format_refresh_command,
+        pluralize,
+    )
 
     log.info("%8.1f ms  opening", spent.opening)
     for stage in answer.trace.stages:
@@ -334,10 +340,8 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
         console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
     for note in (*answer.degraded, *answer.notes):
         console.note(f"note: {note}")
-    if report is not None and report.used:
-        rewordings = pluralize(len(report.rewordings), "rewording")
-        passages = pluralize(len(report.passages), "hypothetical passage")
-        console.note_dim(f"also searched with {rewordings}, {passages} ({report.note})")
+    if report is not None and (report.used or report.gated or report.dropped):
+        console.note_dim(describe_expansion(report))
     for one in several or (state,):
         if one.stale_files:
             changed = pluralize(one.stale_files, "file")

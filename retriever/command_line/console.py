@@ -152,6 +152,8 @@ class Console:
         logging.basicConfig(level=logging.ERROR if self.quiet else logging.WARNING, handlers=[handler], force=True)
         for package in ("retriever", "pageindex"):
             logging.getLogger(package).setLevel(logging.INFO if self.verbose else logging.NOTSET)
+        if sys.stderr.isatty() and not self.quiet:  # somebody is waiting, and a language model takes long
+            logging.getLogger("retriever.llm.progress").setLevel(logging.INFO)
 
     @contextmanager
     def show_progress(self, first: str = "") -> "Iterator[Progress | None]":

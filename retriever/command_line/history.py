@@ -1,5 +1,6 @@
-"""`history`: the questions that were recorded in an index; `forget`: documents out of an index."""
+"""`history`, `cache`: what is kept of questions, in an index and beside all; `forget`: documents out of an index."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -7,7 +8,7 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
-from retriever.display.phrases import SOURCES, because, format_doubt, pluralize
+from retriever.display.phrases import SOURCES, because, format_doubt, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 
@@ -70,6 +71,9 @@ def print_record(record: dict[str, Any]) -> None:
     print_line(f"verdict     {record['verdict']}, confidence {record['confidence']:.2f}")
     for expansion in record["expansions"]:
         print_line(f"expansion   {sanitize_line(expansion['text'])}")
+    for name, kept in (("intent", record.get("intent")), ("entities", ", ".join(record.get("entities", ())))):
+        if kept:  # the oldest records have none
+            print_line(f"{name:<11} {sanitize_line(kept)}")
     for sentence in record["degraded"]:
         print_line(f"degraded    {sanitize_line(sentence)}")
     for hit in record["hits"]:
@@ -82,6 +86,26 @@ def print_record(record: dict[str, Any]) -> None:
             print_line(f"     because: {sanitize_line(because(hit['words'], hit['reasons']))}")
     spent = sum(stage["milliseconds"] for stage in record["stages"])
     print_line(f"searched    snapshot {record['index']['snapshot']}, {spent:.1f} ms")
+
+
+@options.command("cache", "cache --clear", "cache --json")
+@click.option("--clear", is_flag=True, help="Delete it: the next questions ask the model again.")
+@options.as_json
+def cache(console: Console, *, clear: bool, as_json: bool) -> ExitCode:
+    """Show what your cache folder keeps of questions: what the language model wrote for them, and counts.
+
+    It is kept for all indexes together (`hyde.cache_entries`); what --record keeps is in each index: `history`.
+    """
+    from retriever.api import read_cache
+
+    content = read_cache(clear=clear)
+    if as_json:
+        print_json({**asdict(content), "cleared": clear})
+        return ExitCode.OK
+    held = f"{pluralize(content.expansions, 'expansion')}, {pluralize(content.counted, 'question')} counted"
+    verb = "deleted" if clear else "keeps"
+    print_line(f"{verb} {held}, {format_size(content.size_bytes)} in {sanitize_line(content.path or 'no folder')}")
+    return ExitCode.OK
 
 
 @options.command("forget tutorial-notes/", "forget --undo tutorial-notes/")

@@ -54,6 +54,8 @@ def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> Ex
     print_line(f"  files    {changes}, {report.unchanged:,} unchanged, {len(report.skipped):,} skipped")
     embedded = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
     print_line(f"  chunks   {report.chunks:,}; {embedded}")
+    if report.prefixes:
+        print_line(f"  prefixes {sanitize_line(report.prefixes)}")
     if (summaries := report.summaries) is not None:
         parts = [f"{summaries.written:,} written by {summaries.writer}, {summaries.known:,} known already"]
         if summaries.unusable:

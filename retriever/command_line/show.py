@@ -144,7 +144,8 @@ def print_status(status: "Status", index: str | None) -> None:
         print_line(f"folder        {sanitize_line(folder)}")
     chunks = f"{pluralize(state.chunks, 'chunk')} ({status.coverage:.0%} with a vector)"
     print_line(f"holds         {pluralize(state.documents, 'file')}, {pluralize(state.sections, 'section')}, {chunks}")
-    print_line(f"encoder       {sanitize_line(status.encoder)}")
+    encoder = "; prefixes ".join(filter(None, (status.encoder, status.prefixes)))
+    print_line(f"encoder       {sanitize_line(encoder)}")
     print_survey(status.survey)
     print_line(f"size          {format_size(status.size_bytes)}, snapshot {state.snapshot}")
     print_line(f"freshness     {freshness}")

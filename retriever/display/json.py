@@ -158,6 +158,7 @@ class ExpansionJson(JsonObject):
     entities: list[Text]
     milliseconds: float | None
     cached: bool
+    gated: bool = False
 
 
 class ScopeJson(JsonObject):
@@ -364,6 +365,7 @@ class StatusJson(JsonObject):
 
     index: IndexJson
     encoder: Text
+    prefixes: Text = ""
     size_bytes: Count
     changed_files: list[Text]
     skipped: SkippedFiles
@@ -404,6 +406,7 @@ class IndexReportJson(JsonObject):
     chunks: Count
     embedded: Count
     reused_vectors: Count
+    prefixes: Text
     summaries: Annotated[dict[str, Any] | None, BeforeValidator(lambda report: asdict(report) if report else None)]
     skipped: SkippedFiles
     seconds: Annotated[float, AfterValidator(lambda value: round(value, 3))]

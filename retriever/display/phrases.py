@@ -12,7 +12,7 @@ from retriever.lexical.tokens import tokenize
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from retriever.query import Correction
+    from retriever.query import Correction, ExpansionReport
     from retriever.types import Hit, IndexState
 
 
@@ -161,6 +161,15 @@ def describe_freshness(state: "IndexState") -> str:
     if state.unchecked_folders:
         words.append(f"{pluralize(state.unchecked_folders, 'folder')} not looked at")
     return ", ".join(words) or "up to date"
+
+
+def describe_expansion(report: "ExpansionReport") -> str:
+    """What was searched with besides the question, or why nothing was."""
+    if report.used:
+        rewordings = pluralize(len(report.rewordings), "rewording")
+        passages = pluralize(len(report.passages), "hypothetical passage")
+        return f"also searched with {rewordings}, {passages} ({report.note})"
+    return f"searched as it is: {report.note}{'; --hyde always expands it all the same' if report.gated else ''}"
 
 
 def format_refresh_command(state: "IndexState", index: str | None) -> str:

@@ -35,8 +35,11 @@ MODELS = {name: Path(__file__).parent / "models" / name for name in ("sections-m
 BUNDLED_MODEL = MODELS["sections-minilm-1"]
 
 
-def open_encoder(settings: EncoderSettings) -> Encoder | None:
+def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
     """The encoder that the settings ask for; None for the kind `none`.
+
+    `dimension` is the length of the vectors that an index has of it: a server need not be asked for it. Where it gives
+    others by now, what is encoded is an EncoderError.
 
     Nothing is downloaded and no server is asked yet: models are loaded, and servers reached, by the first call that
     needs them, `fingerprint` and `dimension` included; those then raise EncoderError.
@@ -57,11 +60,11 @@ def open_encoder(settings: EncoderSettings) -> Encoder | None:
         case "ollama":
             from retriever.embedding.remote import open_ollama
 
-            return open_ollama(settings)
+            return open_ollama(settings, dimension)
         case "openai":
             from retriever.embedding.remote import open_openai
 
-            return open_openai(settings)
+            return open_openai(settings, dimension)
         case "none":
             return None
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from pageindex.files import read_file
 from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
+from retriever.embedding.prefixes import choose_prefix
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, sign_bits, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -132,7 +133,8 @@ class OnnxEncoder:
         self._card = card = read_card(folder)
         self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
         self._prefixes = Prefixes(
-            query=settings.query_prefix or card.query_prefix, document=settings.document_prefix or card.document_prefix
+            choose_prefix(settings.query_prefix, card.query_prefix),
+            choose_prefix(settings.document_prefix, card.document_prefix),
         )
         self._limit = min(settings.max_tokens, card.max_tokens)
         self._threads = settings.threads or usable_cores()

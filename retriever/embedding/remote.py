@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.embedding import BUNDLED_MODEL
+from retriever.embedding.prefixes import served_prefixes
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.http_client import (
@@ -50,6 +52,10 @@ class Server(Protocol):
     def name(self) -> str:
         """The model and where it is, for messages."""
 
+    @property
+    def parallel(self) -> int:
+        """How many requests at once it usually works on."""
+
     def identity(self) -> tuple[str, ...]:
         """The kind of server, the model's name and, where it can be had, the digest of its weights.
 
@@ -76,16 +82,23 @@ class RemoteEncoder:
     """
 
     def __init__(
-        self, server: Server, settings: EncoderSettings, connect_s: float, sleep: Callable[[float], None] = time.sleep
+        self,
+        server: Server,
+        settings: EncoderSettings,
+        connect_s: float,
+        sleep: Callable[[float], None] = time.sleep,
+        dimension: int | None = None,
     ) -> None:
         self._server = server
-        self._prefixes = Prefixes(settings.query_prefix, settings.document_prefix)
+        self._prefixes = Prefixes(*served_prefixes(settings))
         self._limit = settings.max_tokens
         self._batch_size = settings.batch_size
         self._for_documents = Timeouts(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))
         self._for_questions = Timeouts(connect_s, settings.question_seconds, pauses_s=(0.3,))
         self._tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
         self._sleep = sleep
+        self._known_dimension = dimension
+        self._parallel = settings.parallel or server.parallel
 
     @cached_property
     def fingerprint(self) -> str:
@@ -99,12 +112,12 @@ class RemoteEncoder:
 
     @cached_property
     def dimension(self) -> int:
-        """The length of a vector, which only a vector tells.
+        """The length of a vector, which only a vector tells: of the index, or of a text that is sent for it.
 
         Raises:
             EncoderError: as `encode_documents`.
         """
-        return len(self._vectors(["dimension"], self._for_questions)[0])
+        return self._known_dimension or len(self._vectors(["dimension"], self._for_questions)[0])
 
     @cached_property
     def max_tokens(self) -> int:
@@ -137,14 +150,22 @@ class RemoteEncoder:
 
     def _batches(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
         matrix = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for start in range(0, len(texts), self._batch_size):
-            batch = texts[start : start + self._batch_size]
-            rows = self._vectors(batch, timeouts)
-            if rows.shape[1] != self.dimension:
-                raise EncoderError(
-                    f"{self._server.name} gave vectors of {self.dimension} and of {rows.shape[1]} numbers"
-                )
-            matrix[start : start + len(batch)] = rows
+        starts = range(0, len(texts), self._batch_size)
+
+        def embed(start: int) -> FloatMatrix:
+            return self._vectors(texts[start : start + self._batch_size], timeouts)
+
+        pool = ThreadPoolExecutor(self._parallel)
+        try:
+            found = pool.map(embed, starts) if self._parallel > 1 and len(starts) > 1 else map(embed, starts)
+            for start, rows in zip(starts, found, strict=True):
+                if rows.shape[1] != self.dimension:
+                    raise EncoderError(
+                        f"{self._server.name} gave vectors of {self.dimension} and of {rows.shape[1]} numbers"
+                    )
+                matrix[start : start + len(rows)] = rows
+        finally:  # also by Ctrl-C: what is not sent yet is not sent
+            pool.shutdown(wait=False, cancel_futures=True)
         return matrix
 
     def _vectors(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
@@ -213,7 +234,7 @@ _TOO_MUCH = frozenset({400, 413, 422, 500})
 _LOOK_UP = Timeouts(connect_s=0.5, total_s=1)
 
 
-def open_ollama(settings: EncoderSettings) -> RemoteEncoder:
+def open_ollama(settings: EncoderSettings, dimension: int | None = None) -> RemoteEncoder:
     """The encoder of a model that Ollama runs; the server is not asked yet.
 
     Raises:
@@ -222,11 +243,13 @@ def open_ollama(settings: EncoderSettings) -> RemoteEncoder:
     if not settings.model:
         raise EncoderError("encoder.model: name an embedding model of Ollama, such as nomic-embed-text")
     url = checked_url(settings.url or DEFAULT_URL)
-    return RemoteEncoder(OllamaServer(settings.model, url), settings, connect_s=0.5)
+    return RemoteEncoder(OllamaServer(settings.model, url), settings, connect_s=0.5, dimension=dimension)
 
 
 class OllamaServer:
     """One model on an Ollama server; OLLAMA_HOST, OLLAMA_API_KEY and proxies of the environment are not used."""
+
+    parallel = 1  # the others would wait their turn
 
     def __init__(self, model: str, url: str) -> None:
         self._model = model
@@ -272,7 +295,7 @@ class OllamaServer:
 # Embedding models behind a URL that speaks as OpenAI's /v1/embeddings does.
 
 
-def open_openai(settings: EncoderSettings) -> RemoteEncoder:
+def open_openai(settings: EncoderSettings, dimension: int | None = None) -> RemoteEncoder:
     """The encoder of a model behind such a URL; the server is not asked yet.
 
     Raises:
@@ -283,11 +306,14 @@ def open_openai(settings: EncoderSettings) -> RemoteEncoder:
     if not settings.url:
         raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
     key = os.environ.get(settings.api_key_env, "")
-    return RemoteEncoder(OpenAIServer(settings.model, checked_url(settings.url), key), settings, connect_s=5)
+    server = OpenAIServer(settings.model, checked_url(settings.url), key)
+    return RemoteEncoder(server, settings, connect_s=5, dimension=dimension)
 
 
 class OpenAIServer:
     """One model behind one URL."""
+
+    parallel = 4  # vLLM, TEI, Infinity and hosted ones work on many; one that is busy (429, 503) is asked again
 
     def __init__(self, model: str, url: str, key: str) -> None:
         """The key is sent to this URL alone; empty: none is sent."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.embedding.onnx import file_sha256
+from retriever.embedding.prefixes import choose_prefix
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -103,7 +104,9 @@ class SentenceTransformersEncoder:
     def _prefixes(self) -> Prefixes:
         """The user's, else the model's own."""
         own, settings = own_prefixes(self._model), self._settings
-        return Prefixes(settings.query_prefix or own.query, settings.document_prefix or own.document)
+        return Prefixes(
+            choose_prefix(settings.query_prefix, own.query), choose_prefix(settings.document_prefix, own.document)
+        )
 
     @cached_property
     def _limit(self) -> int:

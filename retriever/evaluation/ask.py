@@ -18,7 +18,7 @@ from retriever.evaluation.runs import Found, Outcome, Run, find_loss
 from retriever.llm.check import check_llm
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
-from retriever.settings.schema import Profile, merge
+from retriever.settings.schema import LlmSettings, Profile, merge
 from retriever.types import Answer, Candidate, Encoder, Progress, StageName, Trace
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     remark: tuple[str, ...] = ()
     if asked.expansions and profile.use_llm and profile.rerank.kind == "llm":
         # Recorded expansions stand in for a language model; where there is none, it does not rerank either.
-        checks = [item for item in check_llm(profile.llm) if item.what != "context window" and not item.is_well]
+        checks = [item for item in check_llm(_rerank_settings(profile)) if not item.is_well]
         if checks:
             system = replace(system, settings=merge(system.settings, {"rerank": {"kind": "none"}}))
             remark = (f"rerank: {checks[0].says}; measured without it",)
@@ -85,6 +85,10 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
         if progress is not None:
             progress.finish(system.name)
     return Run(system.name, outcomes, {"profile": system.profile, "settings": dict(system.settings)}, system.base)
+
+
+def _rerank_settings(profile: Profile) -> LlmSettings:
+    return replace(profile.llm, model=profile.llm.rerank_model or profile.llm.model)
 
 
 def open_system(

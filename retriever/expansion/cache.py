@@ -20,6 +20,7 @@ from typing import Any
 
 from cachetools import TTLCache
 
+from retriever.errors import StorageError
 from retriever.expansion.prompt import WrittenExpansion
 from retriever.files import make_private_folder
 from retriever.llm.task import Task
@@ -69,6 +70,16 @@ class ExpansionMetrics:
     gains: tuple[Gain, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class CacheContent:
+    """What is kept outside of the indexes of what was asked."""
+
+    path: str  # empty for a user without a cache folder
+    expansions: int  # questions with the texts that a model wrote for them
+    counted: int  # questions that are counted, without their words
+    size_bytes: int
+
+
 class CacheFile:
     """The SQLite file; opened for each use and closed again, because several processes share it."""
 
@@ -115,6 +126,23 @@ class CacheFile:
     def put_gain(self, index: Path, questions: str, plain: float, expanded: float) -> None:
         """Keeps what expansions were worth for a set of questions, in place of what was measured before."""
         self._write(("INSERT OR REPLACE INTO gains VALUES (?, ?, ?, ?)", (str(index), questions, plain, expanded)))
+
+    def content(self) -> CacheContent:
+        """How much the file holds."""
+        ((expansions, counted),) = self._read(
+            "SELECT (SELECT count(*) FROM expansions), (SELECT count(*) FROM events) WHERE ? = ''", ""
+        ) or [(0, 0)]
+        is_there = self._path is not None and self._path.is_file()
+        size = self._path.stat().st_size if self._path is not None and is_there else 0
+        return CacheContent(str(self._path or ""), expansions, counted, size)
+
+    def clear(self) -> None:
+        """Removes the file. StorageError where that fails."""
+        if self._path is not None:
+            try:
+                self._path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StorageError(f"{self._path} cannot be deleted: {error.strerror}") from error
 
     def metrics(self, index: Path) -> ExpansionMetrics:
         def share(part: int, whole: int) -> float | None:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING
 from retriever.deadline import Deadline
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
-from retriever.expansion.gate import count_rare_names, reason_to_skip
+from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
     build_instructions,
+    build_material,
     build_task,
     limit_grounding,
+    plan_expansion,
     read_vocabulary,
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
@@ -57,6 +59,11 @@ class ExpandedQuery:
     scope: Scope = field(default_factory=Scope)  # what may be found
     notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
 
+    @property
+    def entities(self) -> tuple[str, ...]:
+        """The names that the question speaks of; those that a model invented are none."""
+        return find_entities(self.question, self.expansion.entities)
+
 
 class Expander:
     """Expands questions to one index; safe to share between threads."""
@@ -75,20 +82,24 @@ class Expander:
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
-                recorder.degrade(StageName.EXPAND, "the language model is switched off; add --use-llm")
+                recorder.degrade(StageName.EXPAND, "the language model is switched off (use_llm)")
             return ExpandedQuery(request.question)
-        if not (settings.rewordings or settings.hyde_variants):
+        if not (settings.rewordings or settings.hyde_variants or settings.hyde.mode == "answer"):
+            if settings.hyde.gate == "always":
+                recorder.degrade(StageName.EXPAND, "there is nothing to write: rewordings and hyde_variants are 0")
             return ExpandedQuery(request.question)
         with recorder.stage(StageName.EXPAND) as note:
             expanded = self._expand(request, open_view, recorder)
-            note.text = expanded.report.note if expanded.report else ""
+            if (report := expanded.report) is not None:
+                note.text = report.note
+                expanded = replace(expanded, report=replace(report, entities=expanded.entities))
         return expanded
 
     def _expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         question, settings = request.question, self._settings
         reason, names, vocabulary = self._look_into_index(question, open_view)
         if reason:
-            return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}"))
+            return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
         grounding = limit_grounding(vocabulary, request.recent_context, request.focus)
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
@@ -111,10 +122,11 @@ class Expander:
             answer=expansion.answer if is_answer else "",
         )
         prompt = "\n".join((build_instructions(settings), *map(str, grounding.lines())))
-        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names)
+        factual = [intent.upper() for intent in settings.hyde.factual_intents]
+        usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names, factual)
         nothing = [] if any(usable.texts) else ["nothing to search with"]
         note = "; ".join((report.note, *count_reasons(dropped), *nothing))
-        report = replace(report, note=note, dropped=dropped, intent=expansion.intent, entities=expansion.entities)
+        report = replace(report, note=note, dropped=dropped, intent=expansion.intent)
         return ExpandedQuery(question, usable, report)
 
     def _look_into_index(self, question: str, open_view: OpenView) -> tuple[str, tuple[str, ...], Vocabulary]:
@@ -149,7 +161,12 @@ class Expander:
                 return entry, True
             started = perf_counter()
             with deadline.allow(StageName.EXPAND) as seconds:
-                written = generator.write(replace(task, seconds=seconds))
+                target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+                planned, readable = plan_expansion(self._settings, question, generator.speed, target)
+                task = build_task(question, grounding, planned)
+                room = generator.room(task.instructions, task.max_tokens, seconds)
+                material = build_material(question, grounding, room if readable is None else min(room, readable))
+                written = generator.write(replace(task, material=material, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)
         finally:

@@ -4,8 +4,9 @@ docs/ranking.md says what each rule saves and costs.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from retriever.display.phrases import pluralize
 from retriever.lexical.tokens import count_words, tokenize
 from retriever.searching.open_index import View
 from retriever.settings.schema import ExpansionSettings
@@ -25,6 +26,19 @@ _SYMBOL = re.compile(
     """,
     re.VERBOSE,
 )
+
+
+_CAPITALS = re.compile(r"\b[A-Z][\w-]+(?: [A-Z][\w-]+)*")
+_QUESTION = re.compile(
+    r"""^\W*(?:who|whom|whose|what|which|when|where|why|how|can|could|do|does|did|is|are|was|were|should|shall|will|would|may
+      | wer|wen|wem|was|welche[rsmn]?|wann|wo|woher|wohin|warum|wieso|weshalb|wie|kann|darf|muss|soll|ist|sind|gibt
+      | qui|que|quoi|quels?|quelles?|quand|o\u00f9|pourquoi|comment|combien|est-ce
+      | qui\u00e9n|qu\u00e9|cu\u00e1l(?:es)?|cu\u00e1ndo|d\u00f3nde|por\ qu\u00e9|c\u00f3mo|cu\u00e1nto)\b
+      | [?\uff1f]\s*$
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+MAX_ENTITIES = 5
 
 
 def find_exact_names(text: str) -> tuple[str, ...]:
@@ -53,6 +67,8 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
     """Why the question, with the names of `count_rare_names`, needs no expansion; empty when it may need one."""
     if reason := reason_too_short(question, settings):
         return reason
+    if pattern := next((item for item in settings.hyde.skip_patterns if re.search(item, question)), ""):
+        return f"it matches {pattern}"
     for name, count in names.items():
         if count <= 5:  # BM25 puts so few among its first hits; other words would only lead away from them
             return f"{count} sections hold {name}"
@@ -68,8 +84,28 @@ def reason_to_skip(question: str, names: Mapping[str, int], view: View, settings
 
 
 def reason_too_short(question: str, settings: ExpansionSettings) -> str:
-    """A few words name a thing, and a model cannot know what else is meant; empty for a longer question."""
-    words = count_words(question)
-    if words <= settings.hyde_skip_max_words:
-        return f"the question has {words} words"
+    """A few words name a thing, and a model cannot know what else is meant; empty for a longer question.
+
+    What is put as a question says more with as few words: `how does caching work?` is expanded, `caching` is not.
+    """
+    words, is_question = count_words(question), bool(_QUESTION.search(question))
+    if words <= (settings.hyde.question_max_words if is_question else settings.hyde_skip_max_words):
+        return f"the question has {pluralize(words, 'word')}"
     return f"the question has {len(question)} characters" if len(question) < settings.min_query_length else ""
+
+
+def find_entities(question: str, named: Iterable[str] = ()) -> tuple[str, ...]:
+    """The names that a question speaks of, each once: as it writes them, and those of a model that stand in it.
+
+    >>> find_entities("does Postgres keep `x` after the Big Migration?", ["postgres", "MySQL"])
+    ('x', 'Postgres', 'Big Migration')
+    """
+    asked = set(tokenize(question))
+    start = len(question) - len(question.lstrip().partition(" ")[2])  # behind the first word, which has one anyway
+    capitals = (match[0] for match in _CAPITALS.finditer(question, start))
+    inside = (name for name in named if set(tokenize(name)) <= asked)
+    by_words: dict[tuple[str, ...], str] = {}
+    for name in (*find_exact_names(question), *capitals, *inside):
+        if words := tuple(tokenize(name)):
+            by_words.setdefault(words, name)
+    return tuple(by_words.values())[:MAX_ENTITIES]

@@ -5,8 +5,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from retriever.embedding.tokens import checked_rows
-from retriever.indexing.background import UNRELATED_QUESTIONS
+from retriever.indexing.background import encode_unrelated, read_unrelated
 from retriever.lexical.tokens import tokenize
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.open_index import View
@@ -19,11 +18,15 @@ MIN_Z_SCORE = 2.0  # of normally distributed texts about something else, one in 
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[\u3002\uff01\uff1f]")
 _MARKUP = re.compile(r"<(?:!doctype|html|head|body|div|span|p|br|script|style|table|ul|li)\b", re.IGNORECASE)
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
-_unrelated_vectors: "dict[str, FloatMatrix]" = {}  # by the encoder's fingerprint
 
 
 def screen(
-    question: str, expansion: Expansion, max_chars: int, prompt: str = "", names: Collection[str] = ()
+    question: str,
+    expansion: Expansion,
+    max_chars: int,
+    prompt: str = "",
+    names: Collection[str] = (),
+    factual_intents: Collection[str] = (),
 ) -> tuple[Expansion, tuple[Dropped, ...]]:
     """The expansion without the texts that no search should follow, and the dropped texts. Pure.
 
@@ -41,7 +44,7 @@ def screen(
         own_letters = sum(script in scripts for script in letters)
         checks = (
             # Whoever invents a fact invents a wrong one.
-            (kind != "rewording" and expansion.intent == "STUDY_DETAIL", "a single fact is asked for"),
+            (kind != "rewording" and expansion.intent in factual_intents, "a single fact is asked for"),
             (len(text) > 10 * max_chars, f"it has {len(text):,} characters"),
             (not words, "it says nothing"),
             (bool(_MARKUP.search(text)) and not _MARKUP.search(question), "it is markup"),
@@ -98,7 +101,10 @@ def find_related(
         return frozenset(key for key, _ in view.lexical.search(tokens, 20).ranking) if tokens else frozenset()
 
     question, *others = queries
-    scores = z_scores(vectors, encoder) if vectors is not None and encoder is not None else None
+    scores = None
+    if vectors is not None and encoder is not None:
+        unrelated = read_unrelated(view.connection, encoder.fingerprint)
+        scores = z_scores(vectors, encode_unrelated(encoder) if unrelated is None else unrelated)
     return [
         scores[place] > MIN_Z_SCORE
         if scores and query.semantic_weight
@@ -107,15 +113,10 @@ def find_related(
     ]
 
 
-def z_scores(vectors: "FloatMatrix", encoder: Encoder) -> list[float]:
+def z_scores(vectors: "FloatMatrix", unrelated: "FloatMatrix") -> list[float]:
     """How near each text is to the question, the first of (n, d) unit `vectors`: n - 1 numbers, higher is nearer."""
     # The cosines of the question with questions on everything else have the mean 0 and the standard deviation 1, so
     # that one limit holds for every model.
-    unrelated = _unrelated_vectors.get(encoder.fingerprint)
-    if unrelated is None:  # 50 ms with the bundled model
-        rows = encoder.encode_queries(UNRELATED_QUESTIONS)
-        unrelated = checked_rows(rows, len(UNRELATED_QUESTIONS), encoder.dimension)
-        _unrelated_vectors[encoder.fingerprint] = unrelated
     background = unrelated @ vectors[0]
     deviation = float(background.std()) or 1.0
     return [(float(cosine) - float(background.mean())) / deviation for cosine in vectors[1:] @ vectors[0]]

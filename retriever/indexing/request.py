@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.embedding import card_digest
+from retriever.embedding.prefixes import served_prefixes
 from retriever.errors import UsageError
 from retriever.files import writing_to
 from retriever.settings.schema import Profile
@@ -43,7 +44,10 @@ class IndexRequest:
             model = self.encoder.fingerprint
         else:  # another model may stand behind the name, which only a local one's files tell without asking
             chosen = self.profile.encoder
-            model = (chosen.kind, chosen.model, chosen.query_prefix, chosen.document_prefix, chosen.max_tokens)
+            prefixes = chosen.query_prefix, chosen.document_prefix
+            if chosen.kind in {"ollama", "openai"}:
+                prefixes = served_prefixes(chosen)
+            model = (chosen.kind, chosen.model, *prefixes, chosen.max_tokens)
             model = (*model, card_digest(chosen.model)) if chosen.kind == "onnx" else model
         return json.dumps([CONFIG_VERSION, model, asdict(self.profile.chunks), self.profile.summaries.kind])
 

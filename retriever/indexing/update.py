@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from pageindex.files import Listing, Skipped
 from pageindex.node import Node
 from retriever.embedding import open_encoder
+from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.files import is_folder
 from retriever.indexing.background import renew_background
@@ -121,6 +122,7 @@ def make_report(
         sections=counts.sections,
         chunks=counts.chunks,
         embedded=embedded.new,
+        prefixes="" if request.encoder else describe_prefixes(request.profile.encoder)[0],
         reused_vectors=embedded.reused,
         skipped=reading.skipped(connection),
         seconds=time.perf_counter() - started,

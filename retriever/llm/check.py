@@ -2,20 +2,21 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import BaseModel
 
 from retriever.errors import LanguageModelError, WrongAnswerError
-from retriever.llm.ollama import OllamaServer, longest_wait
-from retriever.llm.task import Task, read_answer
+from retriever.llm.ollama import OllamaGenerator, OllamaServer
+from retriever.llm.task import Task, new_nonce
 from retriever.settings.schema import LlmSettings
 
 
 @dataclass(frozen=True, slots=True)
 class LlmFinding:
-    what: Literal["server", "model", "context window", "answer"]
+    what: Literal["server", "model", "context window", "answer", "speed"]
     is_well: bool
     says: str  # what was seen, or what is wrong and what to do about it
 
@@ -31,12 +32,25 @@ _TASK = Task(
 )
 
 
-def check_llm(settings: LlmSettings) -> tuple[LlmFinding, ...]:
-    return tuple(_findings(settings))
+class _Count(BaseModel):
+    """Enough to write that it takes a measurable time."""
+
+    numbers: list[int]
 
 
-def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
-    what: Literal["server", "model", "answer"] = "server"
+def _speed_task() -> Task[_Count]:
+    """Some 600 tokens that no server has read before, and some 60 to write."""
+    words = " ".join(f"On page {new_nonce()} somebody tells how the boats come in at night." for _ in range(25))
+    return Task("Write the numbers from 1 to 20 as JSON, whatever the text says.", words, _Count, 256)
+
+
+def check_llm(settings: LlmSettings, *, measures: bool = False) -> tuple[LlmFinding, ...]:
+    """What can be said of the model; with `measures` its speed as well, which is kept for the stages to plan by."""
+    return tuple(_findings(settings, measures=measures))
+
+
+def _findings(settings: LlmSettings, *, measures: bool) -> Iterator[LlmFinding]:
+    what: Literal["server", "model", "answer", "speed"] = "server"
     try:
         server = OllamaServer(settings)
         yield LlmFinding(what, True, f"Ollama {server.version()} at {server.url}")
@@ -52,18 +66,25 @@ def _findings(settings: LlmSettings) -> Iterator[LlmFinding]:
         if longest is None:
             window = f"{wanted} tokens; the server does not say how many {model.name} reads"
         elif longest < wanted:
-            window = f"{model.name} reads {longest} tokens, fewer than llm.num_ctx: set it to {longest}"
-        yield LlmFinding("context window", longest is None or longest >= wanted, window)
+            window = (
+                f"{model.name} reads {longest} tokens, fewer than llm.num_ctx ({wanted}): every task is cut to that"
+            )
+        yield LlmFinding("context window", True, window)
 
         what = "answer"
         started = time.monotonic()
-        reply = server.chat(_TASK, longest_wait(_TASK, model, settings))
-        seconds = f"first word after {reply.first_token_s:.1f} s, all after {time.monotonic() - started:.1f} s"
-        try:
-            read_answer(reply.text, _TASK.answer)
-        except WrongAnswerError as error:
-            advice = f"{model.name} was asked for JSON of one shape and wrote {error}: try another llm.model"
-            raise WrongAnswerError(advice) from error
-        yield LlmFinding(what, True, f"JSON of the shape that was asked for; {seconds}")
+        generator = OllamaGenerator(settings)
+        generator.write(_TASK)
+        took = f"all after {time.monotonic() - started:.1f} s"
+        if generator.reply is not None:
+            took = f"first word after {generator.reply.first_token_s:.1f} s, {took}"
+        says = "; ".join(filter(None, ("JSON of the shape that was asked for", generator.manner, took)))
+        yield LlmFinding(what, True, says)
+        if measures:
+            what = "speed"
+            with suppress(WrongAnswerError):  # how long it took is known all the same
+                generator.write(_speed_task())
+            unknown = "the server does not say how long it takes: the stages ask for all that is set"
+            yield LlmFinding(what, True, str(generator.speed or unknown))
     except LanguageModelError as error:
         yield LlmFinding(what, False, str(error))

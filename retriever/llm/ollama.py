@@ -1,14 +1,16 @@
 """A generator whose model runs in Ollama; docs/language-model.md says what it promises."""
 
 import json
+import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import httpx
+from pydantic import BaseModel, ConfigDict
 
 from retriever.errors import (
     CutAnswerError,
@@ -30,6 +32,7 @@ from retriever.http_client import (
     ollama_url,
     one_line,
 )
+from retriever.llm.speed import LEAST_READ, Measured, Speed, SpeedFile
 from retriever.llm.task import Task, Written, read_answer, size
 from retriever.settings.schema import LlmSettings
 
@@ -38,12 +41,18 @@ if TYPE_CHECKING:
 
     from ollama import ChatResponse
 
+progress = logging.getLogger("retriever.llm.progress")
+
 BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 LOOK_UP_S = 1.0  # for all questions about a model; a server that needs longer is not healthy
 LOOK_EVERY_S = 30.0
 CONNECT_S = 0.5
 RETRY_PAUSE_S = 0.3
+THOUGHT_TOKENS = (
+    1024  # for the thoughts of a model that cannot be told not to think; the least level takes some hundred
+)
+THINKING_LEVELS = ("none", "minimal", "low", "medium", "high", "max")  # from the least on
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +61,32 @@ class ModelInfo:
     is_loaded: bool  # with the context window that is asked for: for another one it is loaded anew
     can_chat: bool  # embedding models cannot
     context_length: int | None  # how many tokens the model can read at most; None: the server does not say
+    think: bool | str = False  # the least that the model can be told to think: not at all, or a level
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     text: str  # all of it; its thoughts, when it wrote nothing else
+    is_thoughts: bool  # whether it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
     first_token_s: float  # from the request to the first piece of the answer
+    measured: Measured  # how long the server says that it took
+
+
+class Thinking(BaseModel):
+    """What a model can be told about thinking, in `/api/show`."""
+
+    values: list[bool | str] = []
+
+
+class ShownModel(BaseModel):
+    """What is read of `/api/show`; Ollama's own client leaves out `thinking`."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    model_info: dict[str, Any] | None = None
+    capabilities: list[str] | None = None
+    thinking: Thinking | None = None
 
 
 class CircuitBreaker:
@@ -95,15 +123,30 @@ class OllamaServer:
             self.url = ollama_url(settings.url, allow_remote=settings.allow_remote)
         except ValueError as error:
             raise NoGeneratorError(f"{'llm.url' if settings.url else 'OLLAMA_HOST'}: {error}") from error
-        self._think: bool | None = False  # None once the model has refused to be told not to think
+        self.think: bool | str | None = False  # None once the model has refused to be told how much to think
+        self.has_begun = False  # whether the last answer began
+        self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
 
     def version(self) -> str:
-        options = client_options(Timeouts(CONNECT_S, LOOK_UP_S), self.url)  # Ollama's own client does not ask for it
-        with self._as_unhealthy(), httpx.Client(**options) as client:
+        with self._as_unhealthy():
             try:
-                return str(client.get(f"{self.url}/api/version").raise_for_status().json()["version"])
-            except (ValueError, TypeError, LookupError, httpx.HTTPStatusError) as error:
+                return str(self._ask("/api/version", LOOK_UP_S)["version"])
+            except (LookupError, RefusedError) as error:
                 raise StrangeAnswerError(str(error)) from error
+
+    def _ask(self, path: str, seconds: float, **body: str) -> Mapping[str, Any]:
+        """What Ollama's own client does not ask for, or does not give back whole."""
+        with httpx.Client(**client_options(Timeouts(CONNECT_S, seconds), self.url)) as client:
+            response = client.request("POST" if body else "GET", f"{self.url}{path}", json=body or None)
+        try:
+            content = response.json()
+        except ValueError:
+            content = {} if response.is_error else None
+        if not isinstance(content, dict):
+            raise StrangeAnswerError(f"{path}: {one_line(response.text)}")
+        if not response.is_success:
+            raise RefusedError(response.status_code, str(content.get("error", response.text)))
+        return content
 
     def look_up(self, seconds: float = LOOK_UP_S) -> ModelInfo:
         """What the server says of the model, without running it; waits for LOOK_UP_S, or fewer `seconds`."""
@@ -114,15 +157,16 @@ class OllamaServer:
                 others = f"; it has {', '.join(present)} (llm.model)" if present else ""
                 raise NoModelError(self._pull_advice() + others)
             windows = {model.model: model.context_length for model in client.ps().models}
-            details = client.show(name)
-        lengths = (value for key, value in (details.modelinfo or {}).items() if key.endswith(".context_length"))
+            details = ShownModel.model_validate(self._ask("/api/show", seconds, model=name))
+        lengths = (value for key, value in (details.model_info or {}).items() if key.endswith(".context_length"))
         context_length = next((length for length in lengths if isinstance(length, int)), None)
-        window = min(self._settings.num_ctx, context_length or self._settings.num_ctx)
+        window = served_window(context_length, self._settings)
         return ModelInfo(
             name=name,
             is_loaded=name in windows and windows[name] in {None, window},
             can_chat=details.capabilities is None or "completion" in details.capabilities,
             context_length=context_length,
+            think=choose_thinking(name, details.thinking),
         )
 
     def chat(self, task: Task[Any], seconds: float, *, is_second_try: bool = False) -> Reply:
@@ -134,8 +178,8 @@ class OllamaServer:
             except (httpx.HTTPError, RefusedError) as error:
                 pause = RETRY_PAUSE_S
                 status = error.status if isinstance(error, RefusedError) else 0
-                if status == 400 and self._think is not None and "think" in str(error):
-                    self._think, pause = None, 0.0
+                if status == 400 and self.think is not None and "think" in str(error):
+                    self.think, pause = None, 0.0
                 elif not _may_pass(error):
                     raise
                 if time.monotonic() + pause >= deadline:
@@ -145,8 +189,8 @@ class OllamaServer:
 
     def _chat(self, task: Task[Any], seconds: float, *, is_second_try: bool) -> Reply:
         settings, schema = self._settings, task.answer.model_json_schema()
-        instructions = task.instructions
-        if is_second_try:  # where a server or model ignores the schema, words may help
+        instructions, max_tokens = task.instructions, task.max_tokens + self.thought_tokens
+        if is_second_try or not self.has_schema:  # where a server or model ignores the schema, words may help
             shape = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
             instructions += (
                 "\n\nWrite one JSON object and nothing else: no thoughts, no words before or after it, "
@@ -159,19 +203,19 @@ class OllamaServer:
         ]
         options = {
             "num_ctx": settings.num_ctx,
-            "num_predict": task.max_tokens,
+            "num_predict": max_tokens,
             "temperature": task.temperature,
             "seed": 7,
         }
         # Each token comes as a line of JSON of some 130 bytes.
-        timeouts = Timeouts(CONNECT_S, seconds, idle_s=settings.idle_seconds, max_bytes=2**15 + 512 * task.max_tokens)
+        timeouts = Timeouts(CONNECT_S, seconds, idle_s=settings.idle_seconds, max_bytes=2**15 + 512 * max_tokens)
         with ollama_client(self.url, timeouts) as client:
             stream = client.chat(
                 self.model,
                 messages,
                 stream=True,
-                think=self._think,
-                format=schema,
+                think=cast("Any", self.think),  # the client's own type does not know every level that a server has
+                format=schema if self.has_schema else None,
                 options=options,
                 keep_alive=settings.keep_alive_seconds,
             )
@@ -181,18 +225,29 @@ class OllamaServer:
     def _read(self, parts: "Iterator[ChatResponse]") -> Reply:
         started, first = time.monotonic(), None
         text, thoughts = [], []
+        self.has_begun = False
         for part in parts:
             first = first if first is not None else time.monotonic() - started
+            self.has_begun = True
             text.append(part.message.content or "")
             thoughts.append(part.message.thinking or "")
             if part.done and part.done_reason == "stop":
-                return Reply("".join(text).strip() or "".join(thoughts), part.prompt_eval_count, first)
+                written = "".join(text).strip()
+                return Reply(written or "".join(thoughts), not written, part.prompt_eval_count, first, _measured(part))
+            if part.done and part.done_reason == "length" and not "".join(text).strip() and thoughts:
+                what = f"{self.model} at {self.url} thought aloud until it was stopped, and wrote no answer"
+                raise CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
             if part.done and part.done_reason == "length":
                 raise CutAnswerError(f"{self.model} at {self.url} wrote more than it may, and was stopped")
             if part.done:
                 reason = part.done_reason
                 raise CutAnswerError(f"{self.model} at {self.url} stopped before its answer was complete ({reason})")
         raise CutAnswerError(f"{self.model} at {self.url} ended its answer in the middle")
+
+    @property
+    def thought_tokens(self) -> int:
+        """How many tokens are added to an answer for thoughts that cannot be switched off."""
+        return THOUGHT_TOKENS if self.think else 0
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -257,6 +312,16 @@ class OllamaServer:
         return NoModelError(f"{self.model} at {self.url} cannot chat, {advice}")
 
 
+def choose_thinking(name: str, thinking: "Thinking | None") -> bool | str:
+    """The least that a model can be told to think."""
+    if thinking is None:  # an older server: it says whether a model thinks, and not how it is told
+        return "low" if "gpt-oss" in name.lower() else False
+    if not thinking.values or False in thinking.values:
+        return False
+    known = [level for level in THINKING_LEVELS if level in thinking.values]
+    return next(iter([*known, *thinking.values]))
+
+
 def _may_pass(error: Exception) -> bool:
     """Whether a second try may help: a connection that failed or broke, or a busy server."""
     if isinstance(error, RefusedError):
@@ -274,31 +339,63 @@ class OllamaGenerator:
         self._settings = settings
         self._breaker = CircuitBreaker()
         self._model: ModelInfo | None = None
+        self._window: int | None = None  # what the model reads, as the server said last
         self._looked_up_at = 0.0
         self.answers = 0  # how many tasks were answered; those that failed do not count
+        self.reply: Reply | None = None  # the last one
+        self.stage_s = settings.stage_seconds
+        self._speeds = SpeedFile.of_user()
 
     @property
     def name(self) -> str:
         return self._settings.model
 
-    def room(self, instructions: str, max_tokens: int) -> int:
-        """How much material fits, in bytes as `retriever.llm.task.size` counts."""
-        return max(0, _prompt_tokens(self._settings.num_ctx, max_tokens) * BYTES_PER_TOKEN - size(instructions))
+    @cached_property
+    def speed(self) -> Speed | None:
+        """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
+        return self._speeds.read(self._speed_key)
+
+    def _learn(self, measured: Measured) -> None:
+        if (speed := measured.joined(self.speed)) is not None and speed != self.speed:
+            self.__dict__["speed"] = speed
+            self._speeds.write(self._speed_key, speed)
+
+    @cached_property
+    def _speed_key(self) -> str:
+        return f"{self._server.url} {self.name}"
+
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
+        """As `Generator.room`; the window is the served model's, which the server is asked for once."""
+        if self._window is None:
+            with self._guarded(seconds):
+                self._look_up(min(LOOK_UP_S, seconds or LOOK_UP_S))
+        window = self._window or self._settings.num_ctx
+        tokens = _prompt_tokens(window, max_tokens + self._server.thought_tokens)
+        return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
         self._check_length(task, self._settings.num_ctx)
+        with self._guarded(task.seconds):
+            written = self._write(task)
+        self._breaker.record_success()
+        self.answers += 1
+        return written
+
+    @contextmanager
+    def _guarded(self, seconds: float | None) -> Iterator[None]:
+        """What asks the server in so many seconds; nothing is asked while the breaker is open."""
         self._breaker.check()
         try:
-            written = self._write(task)
+            yield
         except (WrongAnswerError, TaskTooLongError):
             self._breaker.record_success()
             raise
         except LanguageModelError as error:
             model, self._model = self._model, None  # look it up again before the next task
             is_late = isinstance(error, LanguageModelTimeoutError)
-            if is_late and task.seconds is not None and task.seconds < self._settings.seconds:
+            if is_late and seconds is not None and seconds < self._settings.seconds:
                 # The task had no time: that says nothing of the server.
-                time_given = f"in the {task.seconds:.1f} s that it had"
+                time_given = f"in the {seconds:.1f} s that it had"
                 if model is not None and not model.is_loaded:
                     advice = f"was not loaded {time_given}: `ollama run {self.name}` loads it"
                 else:
@@ -306,19 +403,16 @@ class OllamaGenerator:
                 raise LanguageModelTimeoutError(f"{self.name} {advice}") from error
             self._breaker.record_failure(error)
             raise
-        self._breaker.record_success()
-        self.answers += 1
-        return written
 
     def _write(self, task: Task[Written]) -> Written:
         started = time.monotonic()
         model = self._look_up(min(LOOK_UP_S, task.seconds or LOOK_UP_S))
-        window = min(self._settings.num_ctx, model.context_length or self._settings.num_ctx)
+        window = served_window(model.context_length, self._settings)
         self._check_length(task, window)
         deadline = started + longest_wait(task, model, self._settings)
         problem = ""
         for is_second_try in (False, True):
-            reply = self._server.chat(task, deadline - time.monotonic(), is_second_try=is_second_try)
+            self.reply = reply = self._chat(task, model, deadline, is_second_try=is_second_try)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
             self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
@@ -326,7 +420,32 @@ class OllamaGenerator:
                 return read_answer(reply.text, task.answer)
             except WrongAnswerError as error:
                 problem = str(error)
+                if reply.is_thoughts and self._server.has_schema:
+                    # Some thinking models write nothing under a schema; what they write without one is read as well.
+                    self._server.has_schema, problem = False, "nothing under a JSON schema"
+        self._server.has_schema = True
         raise WrongAnswerError(f"{self.name} wrote {problem}, and so it did when asked again: try another llm.model")
+
+    def _chat(self, task: Task[Any], model: ModelInfo, deadline: float, *, is_second_try: bool) -> Reply:
+        """The answer, by which the speed is learned; nothing is asked where reading alone would take too long."""
+        left = deadline - time.monotonic()
+        prompt, speed = task.instructions + task.material, self.speed
+        if speed is not None and (needed := speed.seconds(prompt, 1)) > left:
+            self.__dict__["speed"] = replace(speed, reads=1.25 * speed.reads)  # so that it is tried again some time
+            what = f"{self.name} would read for {needed:.0f} s ({speed})"
+            raise LanguageModelTimeoutError(f"{what}, and has {left:.0f} s")
+        # A third of what may be written is usual. A terminal shows this line, for the wait is long.
+        about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
+        progress.info("asking %s%s%s", self.name, "" if model.is_loaded else ", which has to be loaded", about)
+        try:
+            reply = self._server.chat(task, left, is_second_try=is_second_try)
+        except LanguageModelTimeoutError:
+            if model.is_loaded and not self._server.has_begun:  # it read until the end: it is slower than that
+                tokens = max(LEAST_READ, size(prompt) // BYTES_PER_TOKEN)
+                self._learn(Measured(tokens, max(left, tokens / speed.reads if speed else 0.0), 0, 0.0))
+            raise
+        self._learn(reply.measured)
+        return reply
 
     @cached_property
     def _server(self) -> OllamaServer:
@@ -337,13 +456,23 @@ class OllamaGenerator:
         max_age_s = min(LOOK_EVERY_S, self._settings.keep_alive_seconds)
         if self._model is None or time.monotonic() - self._looked_up_at >= max_age_s:
             self._model, self._looked_up_at = self._server.look_up(seconds), time.monotonic()
+            self._window = served_window(self._model.context_length, self._settings)
         if not self._model.can_chat:
             raise self._server.cannot_chat()
+        if self._server.think is not None:  # it has not refused
+            self._server.think = self._model.think
         return self._model
+
+    @property
+    def manner(self) -> str:
+        """How the model is asked, where that is not as usual: how much it thinks, and whether it follows a schema."""
+        server = self._server
+        thinks = f"it cannot be told not to think (think: {server.think})" if server.think else ""
+        return ", ".join(filter(None, (thinks, "" if server.has_schema else "it writes JSON only without a schema")))
 
     def _check_length(self, task: Task[Written], window: int) -> None:
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
-        room = _prompt_tokens(window, task.max_tokens)
+        room = _prompt_tokens(window, task.max_tokens + self._server.thought_tokens)
         if needed > room:
             raise TaskTooLongError(
                 f"the task has up to {needed} tokens, and {self.name} reads {room} beside its answer: see llm.num_ctx"
@@ -354,6 +483,16 @@ def longest_wait(task: Task[Any], model: ModelInfo, settings: LlmSettings) -> fl
     """Seconds for a task; a model that is not loaded gets longer, but a task's own limit always holds."""
     seconds = settings.seconds + (0 if model.is_loaded else settings.load_seconds)
     return seconds if task.seconds is None else min(seconds, task.seconds)
+
+
+def served_window(context_length: int | None, settings: LlmSettings) -> int:
+    """How many tokens the model reads: as many as are asked for, unless it was made for fewer."""
+    return min(settings.num_ctx, context_length or settings.num_ctx)
+
+
+def _measured(part: "ChatResponse") -> Measured:
+    read_ns, written_ns = part.prompt_eval_duration or 0, part.eval_duration or 0
+    return Measured(part.prompt_eval_count or 0, read_ns / 1e9, part.eval_count or 0, written_ns / 1e9)
 
 
 def _prompt_tokens(window: int, max_tokens: int) -> int:

@@ -9,11 +9,14 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from retriever.errors import WrongAnswerError
+
+if TYPE_CHECKING:
+    from retriever.llm.speed import Speed
 
 Written = TypeVar("Written", bound=BaseModel)
 
@@ -38,6 +41,14 @@ class Generator(Protocol):
     def name(self) -> str:
         """The model, as its server names it; part of the key of a cache."""
 
+    @property
+    def speed(self) -> "Speed | None":
+        """How fast the model reads and writes, as far as is known."""
+
+    @property
+    def stage_s(self) -> float:
+        """How many seconds a stage should take, where the speed is known."""
+
     def write(self, task: Task[Written]) -> Written:
         """The object that the model wrote.
 
@@ -45,8 +56,11 @@ class Generator(Protocol):
         the middle, wrote something else, or the task is longer than it can read.
         """
 
-    def room(self, instructions: str, max_tokens: int) -> int:
-        """How much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0."""
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
+        """How much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
+
+        Its server may have to be asked what the model reads, for at most so many seconds: LanguageModelError.
+        """
 
 
 def size(text: str) -> int:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,6 +121,17 @@ class CrossEncoderReranker:
         if not any(str(name).endswith("ForSequenceClassification") for name in architectures) or len(labels) != 1:
             raise RerankerError(f"{self._settings.model} is no reranker: it gives no single score for two texts")
         return folder
+
+
+def find_problem(settings: RerankSettings) -> tuple[str, str]:
+    """Why the cross-encoder cannot be used, and what to do about it; both empty where all is there. Loads nothing."""
+    if find_spec("sentence_transformers") is None:
+        return "rerank.kind cross-encoder needs the extra `models`", "uv sync --extra models"
+    try:
+        find_model_folder(settings.model, owner="cross-encoder")
+    except EncoderError as error:
+        return error.message, str(error.hint or "")
+    return "", ""
 
 
 def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:

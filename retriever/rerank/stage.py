@@ -29,14 +29,14 @@ class RerankInput:
     """What a reranker reads of a candidate: words of the documents alone, none that a model made up."""
 
     titles: str  # the breadcrumb and its own title, outermost first, with ` > ` between
-    summary: str  # at most `final_summary_chars` characters
-    text: str  # the passage that matched with the text around it, at most `final_text_chars` characters of the section
+    text: str  # the passage that matched with the text around it, a limited number of characters of the section
 
 
 @dataclass(frozen=True, slots=True)
 class RerankOutput:
     scores: tuple[float, ...]  # 0 to 1, one for each input, in their order; higher is better
     note: str  # what that took, in a few words
+    cut_short: str = ""  # why not all was read; what was read counts
 
 
 class Reranker(Protocol):
@@ -72,7 +72,7 @@ def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Ge
 class RerankRequest:
     question: str
     words: tuple[str, ...]  # the question's, as BM25 reads them
-    entities: tuple[str, ...] = ()  # names that an answer speaks of, from the question's expansion
+    entities: tuple[str, ...] = ()  # names that the question speaks of
 
 
 def rerank(
@@ -124,6 +124,8 @@ def rerank(
             scores.append(RerankScore(candidate, score, boost, remark))
         blend = settings.rerank.blend
         note.text = output.note
+        if output.cut_short:
+            recorder.degrade(StageName.RERANK, f"{output.cut_short}; what was read by then counts")
         best = blend_orders(scores, blend, reranker.scale)
         return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
 
@@ -142,12 +144,14 @@ def build_inputs(
     for candidate in candidates:
         node = view.tree.node(candidate.node_id)
         matched = find_matched_chunk(candidate, chunks[node.id], words)
-        text = cut_passage(node, matched, settings.final_text_chars)
-        if settings.rerank.kind == "cross-encoder" and len(node.body) < settings.rerank.short_chars:
+        is_cross_encoder = settings.rerank.kind == "cross-encoder"
+        max_chars = settings.final_text_chars if is_cross_encoder else settings.rerank.passage_chars
+        text = cut_passage(node, matched, max_chars)
+        if is_cross_encoder and len(node.body) < settings.rerank.short_chars:
             sections = view.tree.sections(view.tree.document_key(node.id))
             text = add_context(text, sections, sections.index(node), settings.rerank.context_sentences)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
-        inputs.append(RerankInput(titles, cut(node.summary, settings.final_summary_chars), text))
+        inputs.append(RerankInput(titles, text))
     return inputs
 
 

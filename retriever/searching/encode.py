@@ -13,7 +13,7 @@ from retriever.indexing.request import IndexRequest
 from retriever.query import Query
 from retriever.searching.open_index import View
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading
+from retriever.store import reading, text_vectors
 from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, StageName, TokenBits, as_token_encoder
 
@@ -32,6 +32,7 @@ class OpenModels:
     def __init__(self, request: IndexRequest) -> None:
         self._request = request
         self._own: Encoder | None = None
+        self._dimension: int | None = None  # of the vectors for which it was opened
         self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
         self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
 
@@ -44,7 +45,11 @@ class OpenModels:
         Raises:
             EncoderError: the caller's own model does not exist.
         """
-        self._own = own = self._own or self._request.encoder or open_encoder(self._request.profile.encoder)
+        dimension = text_vectors.dimension(view.connection, view.fingerprint)
+        if self._own is None or dimension != self._dimension:
+            self._dimension = dimension
+            self._own = self._request.encoder or open_encoder(self._request.profile.encoder, dimension)
+        own = self._own
         if own is None:
             return None  # the caller wants words alone
         if not view.fingerprint:
@@ -62,7 +67,7 @@ class OpenModels:
         if self._has_matched and view.fingerprint not in self._remembered:
             settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
             try:
-                encoder = open_encoder(settings.profile().encoder)
+                encoder = open_encoder(settings.profile().encoder, dimension)
                 is_right = encoder is not None and encoder.fingerprint == view.fingerprint
             except RetrieverError:
                 encoder, is_right = None, False

@@ -299,7 +299,12 @@ def reply_status(status: "Status", profile: str) -> Reply:
     """The state of an index, and the profile that is meant when none is named; the first files of long lists."""
     whole = StatusJson.dump(status)
     index = whole.pop("index")
-    for key in ("remarks", "forgotten", "details"):  # for people: they cost an agent tokens and help it in nothing
+    for key in (
+        "remarks",
+        "forgotten",
+        "details",
+        "prefixes",
+    ):  # for people: they cost an agent tokens and help it in nothing
         del whole[key]
     values = {key: index[key] for key in INDEX_KEYS} | whole
     values |= {

@@ -1,6 +1,8 @@
-"""A time with its unit, as people write it: `800ms`, `2s`."""
+"""Texts with a form of their own: a time with its unit, as people write it (`800ms`, `2s`), a regular expression."""
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 if TYPE_CHECKING:
@@ -24,8 +26,19 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-class DurationSchema:
-    """Tells pydantic how to check a `Duration`."""
+def compile_pattern(text: str) -> "re.Pattern[str]":
+    """The regular expression; ValueError says what is wrong with it."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression ({error})") from error
+
+
+@dataclass(frozen=True, slots=True)
+class TextSchema:
+    """Tells pydantic how a text is checked: by a function that raises ValueError. An empty one is always right."""
+
+    parse: Callable[[str], object] = field(repr=False)
 
     def __get_pydantic_core_schema__(self, source: type, handler: "GetCoreSchemaHandler") -> "CoreSchema":
         from pydantic_core import PydanticCustomError, core_schema  # 70 ms, needed only where a profile is checked
@@ -33,13 +46,15 @@ class DurationSchema:
         def check(value: object) -> str:
             try:
                 if value != "":
-                    parse_duration(str(value))
+                    self.parse(str(value))
             except ValueError as error:
-                raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from error
+                raise PydanticCustomError("text", "{why}", {"why": str(error)}) from error
             return str(value)
 
         return core_schema.no_info_plain_validator_function(check)
 
 
 # `800ms`, `2s`, or empty for no limit.
-Duration = Annotated[str, DurationSchema()]
+Duration = Annotated[str, TextSchema(parse_duration)]
+# A regular expression of Python, such as `^TICKET-[0-9]+`.
+Pattern = Annotated[str, TextSchema(compile_pattern)]

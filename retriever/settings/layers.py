@@ -58,8 +58,29 @@ def collect_settings(
 ) -> GivenSettings:
     """The layers of a profile, by its name in configs/ or its file; ProfileError when one of them cannot be read."""
     variables = environment_layers(os.environ if environment is None else environment)
-    layers = (("index", index_settings or {}), profile_layer(name), *variables, ("settings", flags or {}))
-    return GivenSettings(layers)
+    given = (profile_layer(name), *variables, ("settings", flags or {}))
+    return GivenSettings((("index", index_settings or {}), *switch_on(given), *given))
+
+
+def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
+    """What asking for texts or an order of the language model means besides: that it takes part.
+
+    Where `use_llm` is set, that is what counts.
+    """
+    content: Mapping[str, Any] = {}
+    for _, layer in given:
+        content = merge(content, layer)
+    if "use_llm" in content:
+        return
+    hyde, rerank = (value if isinstance(value := content.get(key), Mapping) else {} for key in ("hyde", "rerank"))
+    counts = ((key, content.get(key)) for key in ("rewordings", "hyde_variants"))
+    asked = [key for key, count in counts if isinstance(count, int) and count > 0]
+    asked += ["hyde.mode"] if "mode" in hyde else []
+    asked += ["hyde.gate"] if hyde.get("gate") == "always" else []
+    if asked:
+        yield f"because {asked[0]} is set", {"use_llm": True}
+    elif rerank.get("kind") == "llm":  # it is to rerank, and nobody spoke of other texts
+        yield "because rerank.kind is set", {"use_llm": True, "rewordings": 0, "hyde_variants": 0}
 
 
 def load_profile(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pageindex.files import DOCUMENT_SUFFIXES, MAX_FILE_BYTES
-from retriever.settings.duration import Duration
+from retriever.settings.duration import Duration, Pattern
 
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
@@ -66,6 +66,8 @@ class LlmSettings:
     """Which language model is asked, and for how long."""
 
     model: str = setting("llama3.2", "The language model, as Ollama names it.")
+    expansion_model: str = setting("", "Another model for the expansion of questions; empty: llm.model.")
+    rerank_model: str = setting("", "Another model for the reranking; empty: llm.model.")
     url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.", "--ollama-url")
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
     num_ctx: Annotated[int, Bounds(1024)] = setting(8192, "The context window that the model is given, in tokens.")
@@ -73,6 +75,9 @@ class LlmSettings:
         600, "How long Ollama keeps the model loaded after a question."
     )
     seconds: Seconds = setting(30.0, "The longest wait for one answer of the model.")
+    stage_seconds: Seconds = setting(
+        8.0, "What a stage should take: it asks for as much as the model can do in this time, by its measured speed."
+    )
     load_seconds: Seconds = setting(60.0, "The longest wait, besides, for a model that is not loaded yet.")
     idle_seconds: Seconds = setting(10.0, "The longest silence in the middle of an answer.")
 
@@ -109,6 +114,15 @@ class HydeSettings:
     gate: Literal["auto", "always", "never"] = setting(
         "auto", "auto: questions that an expansion does not help are searched as they are.", "--hyde"
     )
+    question_max_words: CountOrNone = setting(
+        2, "Questions with a question word or mark are expanded from more words than this on: `how does caching work?`."
+    )
+    skip_patterns: tuple[Pattern, ...] = setting(
+        (), "Regular expressions: a question that one matches is not expanded."
+    )
+    factual_intents: tuple[str, ...] = setting(
+        ("STUDY_DETAIL",), "Intents without passages, for an invented fact is a wrong one."
+    )
     cache_entries: Annotated[int, Bounds(0)] = setting(
         1000, "How many expansions are kept in your cache folder; 0: none, and no figures for `status --metrics`."
     )
@@ -125,6 +139,7 @@ class ExpansionSettings:
     hyde_max_chars: int
     hyde_skip_max_words: int
     min_query_length: int
+    entity_boost: float
     hyde: HydeSettings
 
 
@@ -146,13 +161,16 @@ class RerankSettings:
         "none", "llm: the language model; cross-encoder: a model of the extra `models`."
     )
     model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
+    passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
     order: Literal["fused", "shuffled"] = setting(
         "fused",
         "How the language model is shown the candidates; shuffled (always alike for a question): for a model that "
         "prefers what stands first.",
     )
-    window: Annotated[int, Bounds(2, 99)] = setting(20, "How many candidates the language model compares at once.")
+    window: Annotated[int, Bounds(2, 99)] = setting(
+        30, "How many candidates the language model compares at once, where its context window has room for them."
+    )
     blend: Share = setting(
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )
@@ -170,7 +188,6 @@ class RerankStageSettings:
 
     use_llm: bool
     candidate_cap: int
-    final_summary_chars: int
     final_text_chars: int
     entity_boost: float
     rerank: RerankSettings
@@ -208,13 +225,20 @@ class EncoderSettings:
     )
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     api_key_env: str = setting("OPENAI_API_KEY", "The environment variable that holds the key of the kind openai.")
-    query_prefix: str = setting("", "Put before each question; empty: what the model itself asks for.")
-    document_prefix: str = setting("", "Put before each document; empty: what the model itself asks for.")
+    query_prefix: str = setting(
+        "",
+        "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "
+        "sentence-transformers, and of the usual models on a server (`doctor` shows it).",
+    )
+    document_prefix: str = setting("", "Put before each document, likewise.")
     max_tokens: Annotated[int, Bounds(16)] = setting(
         256, "How many tokens of a text are read at most; the model's own limit where that is less."
     )
     threads: Annotated[int, Bounds(0)] = setting(0, "Threads of the kind onnx; 0: one for each core.")
     batch_size: Annotated[int, Bounds(1)] = setting(16, "Texts in a request of the kinds ollama and openai.")
+    parallel: Annotated[int, Bounds(0, 64)] = setting(
+        0, "Requests at once while indexing with a server; 0: one for ollama, four for openai."
+    )
     batch_seconds: Annotated[float, Bounds(above=0)] = setting(
         120, "The longest wait for such a request while indexing."
     )
@@ -317,9 +341,13 @@ class Profile:
     passage_keyword_weight: Share = setting(0.5, "The same in keyword search, where a passage has many words.")
     hyde_temperature: Annotated[float, Bounds(0, 2)] = setting(0.3, "The temperature at which passages are written.")
     hyde_max_chars: Count = setting(420, "Passages are cut at a sentence before this length.")
-    hyde_skip_max_words: CountOrNone = setting(5, "Questions of at most this many words are not expanded.")
+    hyde_skip_max_words: CountOrNone = setting(
+        5, "Look-ups of at most this many words are not expanded; for questions proper: hyde.question_max_words."
+    )
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
-    entity_boost: Weight = setting(0.0, "What a candidate gains after the reranking for each entity of the question.")
+    entity_boost: Weight = setting(
+        0.0, "What a candidate gains after the reranking for each name that the question speaks of."
+    )
     record: bool = setting(False, "Whether questions and their answers are kept in the index, for `history`.")
     encoder: EncoderSettings = field(default_factory=EncoderSettings)
     chunks: ChunkSettings = field(default_factory=ChunkSettings)

@@ -98,6 +98,14 @@ def count_pending(connection: sqlite3.Connection, node_ids: Iterable[str]) -> tu
     return int(chunks), int(pending)
 
 
+def dimension(connection: sqlite3.Connection, fingerprint: str) -> int | None:
+    """The length of the vectors; None where there is none."""
+    row = connection.execute(
+        "SELECT length(vector) FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)
+    ).fetchone()
+    return int(row[0]) - CHECKSUM if row else None
+
+
 def embedded_share(connection: sqlite3.Connection) -> float:
     """The share of the texts of all chunks that have a vector, 0 to 1; 1 for an index without vectors.
 

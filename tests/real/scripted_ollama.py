@@ -104,6 +104,8 @@ Answer = Callable[[Asked], object]
 class Model:
     capabilities: tuple[str, ...] = ("completion", "tools")
     context_length: int = 131_072
+    thinking: tuple[bool | str, ...] | None = None
+    """What `think` may be; None: the server has nothing to say of it."""
 
 
 @dataclass
@@ -119,6 +121,11 @@ class ScriptedOllama:
     )
     loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
     version: str = "0.13.5"
+    reads: float = 0.0
+    """Tokens a second, as it says of its answers; 0: it says nothing of its speed."""
+    writes: float = 0.0
+    waits: bool = False
+    """Whether it takes as long as it says."""
     health: Fault | None = None
     """What happens to every request that is not for text; None: it is answered."""
     requests: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = field(default_factory=list)
@@ -156,7 +163,7 @@ HELPFUL = {
     "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
     "hyde_answer": "The stamp pays for the journey.",
     "intent": "MECHANISM",
-    "entities": ["stamp", "letter"],
+    "entities": ["red box", "Royal Mail"],
 }
 
 
@@ -212,7 +219,10 @@ class OllamaHandler(LoopbackHandler):
 
     def _show(self, model: Model) -> None:
         info = {"general.architecture": "llama", "llama.context_length": model.context_length}
-        self.reply(200, {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}})
+        shown = {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}}
+        if model.thinking is not None:
+            shown["thinking"] = {"values": model.thinking, "default": model.thinking[-1]}
+        self.reply(200, shown)
 
     def _embed(self, asked: Asked) -> None:
         texts = asked.body["input"]
@@ -233,14 +243,22 @@ class OllamaHandler(LoopbackHandler):
 
     def write(self, asked: Asked, text: str, *, thinking: str = "", reason: str = "") -> None:
         """The model writes the text, as far as its num_predict reaches."""
+        if self.script.waits:
+            self.script.ended.wait(asked.prompt_tokens / self.script.reads)
         self.begin()
         pieces = _pieces(text)[: asked.num_predict] if asked.num_predict >= 0 else _pieces(text)
         for piece in _pieces(thinking):
             self.line(_part(asked, "", thinking=piece))
         for piece in pieces:
+            if self.script.waits:
+                self.script.ended.wait(1 / self.script.writes)
             self.line(_part(asked, piece))
         reason = reason or ("stop" if "".join(pieces) == text else "length")
-        self.line(last_line(asked, reason, len(pieces)))
+        last = last_line(asked, reason, len(pieces))
+        if self.script.reads:
+            last |= {"prompt_eval_duration": int(1e9 * last["prompt_eval_count"] / self.script.reads)}
+            last |= {"eval_duration": int(1e9 * len(pieces) / self.script.writes)}
+        self.line(last)
         self.end()
 
     def begin(self) -> None:

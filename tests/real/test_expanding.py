@@ -1,5 +1,6 @@
 """Questions expanded by a scripted Ollama over HTTP: what it writes is used; whatever it does, there is an answer."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from retriever.doctor import examine_models
 from retriever.expansion.cache import FILE_NAME
+from retriever.history import QuestionLog
 from retriever.query import Expansion, ExpansionReport
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
-from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, ScriptedOllama, status
-from tests.shelf import NEVER_REFRESH, Shelf, found
+from tests.program import Cli
+from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, Model, ScriptedOllama, help_and_reverse, status
+from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
 
 pytestmark = pytest.mark.shared_index
 
@@ -44,7 +48,7 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOl
     assert (report.used, report.used_hyde, report.cached) == (True, True, False)
     assert report.rewordings == tuple(HELPFUL["queries"])
     assert report.passages == tuple(HELPFUL["hyde"])
-    assert report.entities == ("stamp", "letter")
+    assert report.entities == ("red box",), "the other one does not stand in the question"
     assert report.milliseconds is not None
     assert [stage.name for stage in answer.trace.stages].count("expand") == 2
     plain = shelf.ask(QUESTION)
@@ -58,7 +62,7 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
     with shelf.open(**settings(ollama)) as retriever:
         retriever.search(QUESTION, recent_context="We spoke of stamps.", focus=["prices"])
     (asked,) = ollama.asked
-    assert asked.properties == {"queries", "hyde", "hyde_answer", "intent", "entities"}
+    assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
     for text in (QUESTION, "Tomatoes", "We spoke of stamps.", "prices"):
         assert text in asked.material
         assert text not in asked.instructions
@@ -133,16 +137,69 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
     assert ollama.asked == []
     assert answer.degraded == ()
     assert report_of(answer).note == "not needed: the question has 4 words"
+    asked_of(shelf, ollama, "how does posting work?", hyde={"gate": "auto"})
+    assert len(ollama.asked) == 1, "a short question is no look-up"
+    ollama.requests.clear()
+    for patterns, question in ((("^who",), QUESTION), (("box", "x"), QUESTION)):
+        skipped = asked_of(shelf, ollama, question, hyde={"gate": "auto", "skip_patterns": patterns})
+        assert report_of(skipped).note == f"not needed: it matches {patterns[0]}"
+    assert ollama.asked == []
     never = asked_of(shelf, ollama, hyde={"gate": "never"})
     assert ollama.asked == []
     assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
 
 
-def test_a_wish_for_expansion_without_a_model_says_what_to_add(shelf: Shelf) -> None:
-    answer = shelf.ask(QUESTION, hyde={"gate": "always"}, **NEVER_REFRESH)
-    (sentence,) = map(str, answer.degraded)
-    assert sentence.startswith("expand: ")
-    assert "--use-llm" in sentence
+def test_a_wish_for_expansion_that_cannot_be_met_says_why_not(shelf: Shelf) -> None:
+    off = shelf.ask(QUESTION, use_llm=False, hyde={"gate": "always"}, **NEVER_REFRESH)
+    assert list(map(str, off.degraded)) == ["expand: the language model is switched off (use_llm)"]
+    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde={"gate": "always"}, **NEVER_REFRESH)
+    assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]
+
+
+ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "passages": ({"hyde_variants": 2}, ["queries"]),
+    "rewordings": ({"rewordings": 1, "hyde_variants": 0}, ["queries"]),
+    "a mode": ({"hyde": {"mode": "answer"}}, ["queries"]),
+    "always": ({"hyde": {"gate": "always"}}, ["queries"]),
+    "a reranking": ({"rerank": {"kind": "llm"}}, ["best_first"]),
+    "both": ({"hyde_variants": 1, "rerank": {"kind": "llm"}}, ["queries", "best_first"]),
+}
+
+
+@pytest.mark.parametrize(("wishes", "stages"), ASKING.values(), ids=ASKING)
+def test_asking_for_a_stage_switches_it_on(
+    shelf: Shelf, ollama: ScriptedOllama, wishes: dict[str, Any], stages: list[str]
+) -> None:
+    ollama.answer = help_and_reverse
+    answer = shelf.ask(QUESTION, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
+    assert [stage for asked in ollama.asked for stage in stages if stage in asked.properties] == stages
+    assert len(ollama.asked) == len(stages)
+    assert answer.degraded == ()
+    ollama.requests.clear()
+    shelf.ask(QUESTION, use_llm=False, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
+    assert ollama.requests == [], "what is said outright goes before"
+
+
+def test_asking_on_the_command_line_and_in_a_variable(
+    shelf: Shelf, ollama: ScriptedOllama, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url)
+    cli("ask", "--hyde-variants", "2", QUESTION, *given)
+    assert len(ollama.asked) == 1
+    refused = cli("ask", "--hyde-variants", "2", "red stamps", *given).err
+    assert "searched as it is: not needed: the question has 2 words; --hyde always expands it all the same" in refused
+    monkeypatch.setenv("HYBRID_RETRIEVE_HYDE_VARIANTS", "1")
+    cli("ask", QUESTION, *given)
+    assert len(ollama.asked) == 2
+    assert "because hyde_variants is set" in cli("profiles", "balanced").out
+    monkeypatch.setenv("HYBRID_RETRIEVE_USE_LLM", "false")
+    cli("ask", f"{QUESTION} once more", *given)
+    assert len(ollama.asked) == 2
+
+
+def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = asked_of(shelf, ollama, rewordings=0, hyde_variants=0, hyde={"gate": "always", "mode": "answer"})
+    assert report_of(answer).passages == (HELPFUL["hyde_answer"],)
 
 
 def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: Shelf, ollama: ScriptedOllama) -> None:
@@ -179,6 +236,40 @@ def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllam
     assert max(count for source, count in sources if source == "semantic") <= 3
     assert max(count for source, count in sources if source == "keyword") <= 2
     assert answer.hits[0].node_id == STAMPS
+
+
+def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+    assert json.loads(cli("cache", "--json").out)["expansions"] == 0
+    asked_of(shelf, ollama)
+    assert "keeps 1 expansion, 1 question counted" in cli("cache").out
+    assert json.loads(cli("cache", "--clear", "--json").out)["cleared"] is True
+    assert json.loads(cli("cache", "--json").out)["expansions"] == 0
+    asked_of(shelf, ollama)
+    assert len(ollama.asked) == 2
+
+
+def test_expansion_and_reranking_may_have_models_of_their_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ollama.answer = help_and_reverse
+    ollama.models |= {"small:1b": Model(), "judge:7b": Model()}
+    llm = {"url": ollama.url, "expansion_model": "small:1b", "rerank_model": "judge:7b"}
+    with shelf.open(**settings(ollama, llm=llm, rerank={"kind": "llm"})) as retriever:
+        assert retriever.search(QUESTION).degraded == ()
+        assert retriever.llm_calls == 2
+    assert [asked.model for asked in ollama.asked] == ["small:1b", "judge:7b"]
+    assert {item.name: item.says for item in examine_models(retriever.profile)}["model"].startswith("judge:7b")
+
+
+def test_a_recorded_question_keeps_intent_and_entities(
+    shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path, cli: Cli
+) -> None:
+    own = Shelf(tmp_path / "own", PAGES)
+    own.update()
+    asked_of(own, ollama, record=True)
+    record = QuestionLog(own.index).record(1)
+    assert (record["intent"], record["entities"]) == ("MECHANISM", ["red box"])
+    printed = cli("history", "1", "--index", own.index).out
+    assert "intent      MECHANISM" in printed
+    assert "entities    red box" in printed
 
 
 def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path) -> None:

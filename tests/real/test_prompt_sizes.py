@@ -52,7 +52,7 @@ def sizes(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]
             limits = {"num_ctx": chance.choice(WINDOWS), "url": ollama.url}
             answer = shelf.ask(
                 question, use_llm=True, llm=limits, hyde={"gate": "always", "cache_entries": 0},
-                rerank={"kind": "llm"}, final_text_chars=LONGEST, **NEVER_REFRESH,
+                rerank={"kind": "llm", "passage_chars": LONGEST}, **NEVER_REFRESH,
             )  # fmt: skip
         most = max((asked.prompt_tokens for asked in ollama.asked), default=0)
         yield f"{pluralize(len(ollama.asked), 'prompt')}, at most {most} tokens", wrong_of(answer, ollama)

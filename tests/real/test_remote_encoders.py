@@ -121,7 +121,8 @@ def encoder(request: pytest.FixtureRequest, server: Script) -> Opener:
 
 
 def opened(kind: str, server: Script, pauses: list[float] | None = None, **changes: object) -> RemoteEncoder:
-    settings = EncoderSettings(**{"kind": kind, "model": "good", "url": server.url, "batch_size": 4, **changes})  # type: ignore[arg-type] # the tests' own names
+    usual = {"kind": kind, "model": "good", "url": server.url, "batch_size": 4, "parallel": 1}
+    settings = EncoderSettings(**{**usual, **changes})  # type: ignore[arg-type] # the tests' own names
     noted: list[float] = [] if pauses is None else pauses
     if kind == "ollama":
         return RemoteEncoder(OllamaServer("good", server.url), settings, 0.5, noted.append)

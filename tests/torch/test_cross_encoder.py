@@ -15,7 +15,7 @@ from tests.shelf import Shelf
 from tests.torch.conftest import make_bert
 
 QUESTION = "tomatoes in a wet summer"
-SHOWN = [RerankInput("A > B", "not read", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
+SHOWN = [RerankInput("A > B", text) for text in ("one", "another, rather longer text on boats", "x " * 20)]
 
 
 def opened(model: Path | str, **settings: int) -> CrossEncoderReranker:
@@ -43,7 +43,7 @@ def test_what_was_read_is_cached(tiny_model: Path) -> None:
 
 
 def test_a_long_candidate_is_cut_at_max_length(tiny_model: Path) -> None:
-    long = [RerankInput("A", "", "word " * 1000), RerankInput("A", "", "word " * 2000)]
+    long = [RerankInput("A", "word " * 1000), RerankInput("A", "word " * 2000)]
     one, other = opened(tiny_model, max_length=64).score(QUESTION, long).scores
     assert one == pytest.approx(other, abs=1e-5)
     whole = opened(tiny_model, max_length=64).score("word " * 3000, long[:1]).scores
@@ -64,7 +64,7 @@ def test_the_batch_is_halved_when_the_memory_is_not_enough(tiny_model: Path, mon
         return predict(pairs, batch_size=batch_size, **more)
 
     monkeypatch.setattr(reranker._model, "predict", small)
-    many = [RerankInput("A", "", f"text {place}") for place in range(10)]
+    many = [RerankInput("A", f"text {place}") for place in range(10)]
     scores = reranker.score(QUESTION, many).scores
     assert sizes[:3] == [8, 4, 2]
     assert set(sizes[3:]) == {2}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from retriever.api import open_retriever
 from retriever.indexing import background
-from retriever.indexing.background import UNRELATED_QUESTIONS, Background, measure_background
+from retriever.indexing.background import UNRELATED_QUESTIONS, Background, encode_unrelated, measure_background
 from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess, measure_agreement, probability
 from retriever.types import FloatMatrix, Ranked, Ranking, Signals, Source
 from tests.fake_encoder import FakeEncoder
@@ -167,6 +167,10 @@ class Flat(FakeEncoder):
         return np.tile(np.eye(1, self.dimension, dtype=np.float32), (len(texts), 1))
 
 
+def measured(encoder: FakeEncoder, chunks: FloatMatrix) -> Background | None:
+    return measure_background(encode_unrelated(encoder), chunks, encoder.fingerprint)
+
+
 @pytest.fixture
 def chunks() -> FloatMatrix:
     return FakeEncoder().encode_documents([f"page {number} of the harbour" for number in range(20)])
@@ -174,7 +178,7 @@ def chunks() -> FloatMatrix:
 
 def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatrix) -> None:
     cosines = FakeEncoder().encode_documents(UNRELATED_QUESTIONS).astype(float) @ chunks.T.astype(float)
-    found = measure_background(FakeEncoder(), chunks)
+    found = measured(FakeEncoder(), chunks)
     assert found is not None
     assert found.best == pytest.approx(np.median(cosines.max(axis=1)), abs=1e-6)
     assert found.deviation == pytest.approx(cosines.std(), abs=1e-6)
@@ -182,9 +186,9 @@ def test_it_is_the_median_of_the_best_and_the_deviation_of_all(chunks: FloatMatr
 
 
 def test_a_part_at_a_time_gives_the_same(chunks: FloatMatrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measure_background(FakeEncoder(), chunks)
+    whole = measured(FakeEncoder(), chunks)
     monkeypatch.setattr(background, "CHUNKS_AT_ONCE", 7)
-    assert measure_background(FakeEncoder(), chunks) == whole
+    assert measured(FakeEncoder(), chunks) == whole
 
 
 def test_a_margin_does_not_depend_on_the_models_scale() -> None:
@@ -193,8 +197,8 @@ def test_a_margin_does_not_depend_on_the_models_scale() -> None:
 
 
 def test_without_chunks_or_differences_there_is_no_scale(chunks: FloatMatrix) -> None:
-    assert measure_background(FakeEncoder(), chunks[:0]) is None
-    assert measure_background(Flat(), Flat().encode_documents(["one", "other"])) is None
+    assert measured(FakeEncoder(), chunks[:0]) is None
+    assert measured(Flat(), Flat().encode_documents(["one", "other"])) is None
 
 
 def kept(shelf: Shelf) -> Any:  # noqa: ANN401 - JSON

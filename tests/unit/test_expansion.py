@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from retriever.expansion.cache import MAX_EVENTS, CachedExpansion, CacheFile, ExpansionCache, cache_key
-from retriever.expansion.gate import find_exact_names, reason_too_short
+from retriever.expansion.gate import find_entities, find_exact_names, reason_too_short
 from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
@@ -49,8 +49,20 @@ def test_what_is_meant_as_it_is_written(question: str, names: tuple[str, ...]) -
     assert len(find_exact_names(question)) == len(names)
 
 
+def test_entities_are_those_of_the_question() -> None:
+    question = "Does Postgres keep `try_recv` after the Big Migration of the letter box?"
+    assert find_entities(question) == ("try_recv", "Postgres", "Big Migration")
+    named = ("postgres", "MySQL", "letter boxes", "", "box of matches")
+    assert find_entities(question, named) == ("try_recv", "Postgres", "Big Migration", "letter boxes")
+    assert find_entities("how do I send an email?") == ()
+
+
 def test_short_questions_are_searched_as_they_are() -> None:
     assert reason_too_short("send an email", SETTINGS) == "the question has 3 words"
+    assert reason_too_short("caching?", SETTINGS) == "the question has 1 word"
+    assert reason_too_short("how caching", SETTINGS) == "the question has 2 words"
+    for question in ("how does caching work?", "Wie geht das Backen?", "caching and its limits?", "pourquoi tout cela"):
+        assert reason_too_short(question, SETTINGS) == ""
     assert reason_too_short(QUESTION, SETTINGS) == ""
     assert reason_too_short("\u5982\u4f55\u5728\u54cd\u5e94\u4e4b\u540e\u53d1\u9001\u90ae\u4ef6\u5462", SETTINGS) == ""
 
@@ -123,7 +135,8 @@ def test_a_text_that_lost_a_name_of_the_question_is_dropped() -> None:
 
 def test_no_passage_is_made_up_for_a_single_fact() -> None:
     expansion = Expansion(("which port does it use?",), (PASSAGE,), intent="STUDY_DETAIL")
-    kept, dropped = screen("what is the port by default?", expansion, 420)
+    intents = SETTINGS.hyde.factual_intents
+    kept, dropped = screen("what is the port by default?", expansion, 420, factual_intents=intents)
     assert kept.rewordings == expansion.rewordings
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
 

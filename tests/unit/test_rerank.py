@@ -218,7 +218,7 @@ def test_a_short_section_is_read_with_the_sentences_around_it() -> None:
     assert add_context("Me.", sections, 2, 0) == "Me."
 
 
-SHOWN = [RerankInput("A", "", "text")]
+SHOWN = [RerankInput("A", "text")]
 
 
 def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

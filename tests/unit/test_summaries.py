@@ -28,6 +28,8 @@ GOOD = "Stamps pay for the journey of a letter; large letters need two stamps."
 class FakeGenerator:
     answer: str = GOOD
     name: str = "fake"
+    speed: None = None
+    stage_s: float = 8.0
     space: int = 10_000
     tasks: list[Task] = field(default_factory=list)  # type: ignore[type-arg]  # of any kind
 
@@ -35,7 +37,7 @@ class FakeGenerator:
         self.tasks.append(task)
         return task.answer.model_validate({"summary": self.answer})
 
-    def room(self, instructions: str, max_tokens: int) -> int:
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         return self.space
 
 

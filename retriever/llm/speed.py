@@ -1,0 +1,114 @@
+"""How fast a model reads and writes on this machine, and what of a stage it can finish in time.
+
+A laptop's processor reads 60 to 500 tokens a second and writes 10 to 50: the same task takes 5 seconds on one and a
+minute on another. The server says with each answer how long it took, so the next task is cut to what the model can do.
+"""
+
+import contextlib
+import json
+import logging
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from retriever.files import make_private_folder
+from retriever.llm.task import size
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "speeds.json"
+BYTES_PER_TOKEN = 3.6  # of prose and some code; a window is planned with fewer, for there nothing may be too long
+LEAST_READ, LEAST_WRITTEN = 100, 8  # tokens that say something about a speed
+NEW_SHARE = 0.4  # of what was measured last in what is kept
+MAX_AGE_S = 30 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Tokens a second, above 0."""
+
+    reads: float
+    writes: float
+
+    def seconds(self, read: str | int, written: int) -> float:
+        """About how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
+        bytes_read = size(read) if isinstance(read, str) else read
+        return bytes_read / BYTES_PER_TOKEN / self.reads + written / self.writes
+
+    def bytes_in(self, seconds: float, written: int) -> int:
+        """How much can be read in the seconds beside writing so many tokens; at least 0."""
+        return max(0, int((seconds - written / self.writes) * self.reads * BYTES_PER_TOKEN))
+
+    def __str__(self) -> str:
+        """`150 tokens a second read, 20 written`."""
+        return f"{self.reads:,.0f} tokens a second read, {self.writes:,.0f} written"
+
+
+USUAL = Speed(150, 20)  # of a laptop without a graphics card and a model of 3 to 4 billion weights
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a server says of one answer; 0 where it does not say."""
+
+    read: int  # tokens of the prompt
+    read_s: float
+    written: int
+    written_s: float
+
+    def joined(self, before: Speed | None) -> Speed | None:
+        """The speed by this answer and what was known before; None where neither says anything."""
+        reads = self.read / self.read_s if self.read >= LEAST_READ and self.read_s > 0 else 0.0
+        writes = self.written / self.written_s if self.written >= LEAST_WRITTEN and self.written_s > 0 else 0.0
+        if before is None:
+            return Speed(reads, writes or reads / 8) if reads else None
+        return Speed(
+            NEW_SHARE * (reads or before.reads) + (1 - NEW_SHARE) * before.reads,
+            NEW_SHARE * (writes or before.writes) + (1 - NEW_SHARE) * before.writes,
+        )
+
+
+class SpeedFile:
+    """The speeds of models by server and name, in the user's cache folder; dispensable, and never a reason to fail."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    @classmethod
+    def of_user(cls) -> "SpeedFile":
+        from platformdirs import user_cache_path
+
+        try:
+            folder = user_cache_path("hybrid-retrieve", appauthor=False)
+        except RuntimeError:
+            return cls(None)
+        return cls(folder / FILE_NAME if folder.is_absolute() else None)
+
+    def read(self, key: str) -> Speed | None:
+        entry = self._content().get(key)
+        if not isinstance(entry, list) or not all(isinstance(number, int | float) for number in entry):
+            return None
+        reads, writes, measured_at = (*entry, 0, 0, 0)[:3]
+        is_young = time.time() - measured_at < MAX_AGE_S
+        return Speed(reads, writes) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
+
+    def write(self, key: str, speed: Speed) -> None:
+        if self._path is None:
+            return
+        entries = dict(list(self._content().items())[-50:]) | {
+            key: [round(speed.reads, 1), round(speed.writes, 1), round(time.time())]
+        }
+        draft = self._path.with_suffix(".new")
+        try:
+            make_private_folder(self._path.parent)
+            draft.write_text(json.dumps(entries), encoding="utf-8")
+            draft.replace(self._path)
+        except OSError as error:
+            log.info("%s: %s", self._path, error)
+
+    def _content(self) -> dict[str, object]:
+        content: object = None
+        if self._path is not None:
+            with contextlib.suppress(OSError, ValueError):
+                content = json.loads(self._path.read_text(encoding="utf-8"))
+        return content if isinstance(content, dict) else {}

@@ -1,0 +1,149 @@
+"""The speed of a model: measured by what its server says, kept, and what a stage asks of a slow one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from retriever.api import open_retriever
+from retriever.errors import LanguageModelTimeoutError
+from retriever.llm import open_generator
+from retriever.llm.ollama import OllamaGenerator
+from retriever.llm.speed import FILE_NAME, Measured, Speed, SpeedFile
+from retriever.llm.task import Task
+from retriever.settings.schema import LlmSettings
+from retriever.types import Answer
+from tests.program import Cli
+from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, help_and_reverse, silence
+from tests.shelf import Shelf
+
+QUESTION = "which of all these ships sails with the wind when the harbour is closed for the night?"
+
+
+class Written(BaseModel):
+    numbers: list[int]
+
+
+TASK = Task("Write numbers.", "Text of some length. " * 60, Written, 64)
+NUMBERS = {"numbers": list(range(30))}
+
+
+def answered(asked: Asked) -> object:
+    if "ready" in asked.properties:
+        return {"ready": "yes"}
+    return NUMBERS if "numbers" in asked.properties else help_and_reverse(asked)
+
+
+def opened(ollama: ScriptedOllama, **settings: Any) -> OllamaGenerator:  # noqa: ANN401 - as the settings have them
+    return open_generator(LlmSettings(url=ollama.url, **settings))
+
+
+@pytest.fixture(scope="module")
+def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    text = "A ship sails with the wind when the harbour is closed, and waits for the night. " * 25
+    shelf = Shelf(
+        tmp_path_factory.mktemp("ships"), {f"ship{number}.md": f"# Ship {number}\n\n{text}\n" for number in range(40)}
+    )
+    shelf.update()
+    return shelf
+
+
+def ask(ships: Shelf, ollama: ScriptedOllama, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
+    settings = {"llm": {"url": ollama.url, **llm}, "hyde": {"gate": "always", "cache_entries": 0}}
+    with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
+        return retriever.search(QUESTION)
+
+
+def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedOllama, tmp_path: Path) -> None:
+    ollama.reads, ollama.writes = 60.0, 12.0
+    assert opened(ollama).speed is None
+    generator = opened(ollama)
+    generator.write(TASK)
+    assert generator.speed
+    assert (generator.speed.reads, generator.speed.writes) == pytest.approx((60, 12))
+    (file,) = (tmp_path / "cache").rglob(FILE_NAME)
+    assert opened(ollama).speed == Speed(60.0, 12.0)
+    assert opened(ollama, model="other").speed is None
+    ollama.reads = 160.0
+    generator.write(TASK)
+    assert generator.speed.reads == pytest.approx(100), "a part of what is new"
+    for content in ("[]", "no JSON", json.dumps({f"{ollama.url} llama3.2": [0, "x"]}), '{"x": 5}'):
+        file.write_text(content)
+        assert opened(ollama).speed is None
+
+
+def test_a_server_that_says_nothing_of_it_teaches_nothing(ollama: ScriptedOllama) -> None:
+    generator = opened(ollama)
+    generator.write(TASK)
+    assert generator.speed is None
+    assert Measured(50, 1.0, 100, 1.0).joined(None) is None, "too little to tell"
+
+
+def test_what_cannot_be_read_in_time_is_not_asked_and_is_tried_again_some_time(ollama: ScriptedOllama) -> None:
+    ollama.reads, ollama.writes = 2.0, 12.0
+    generator = opened(ollama)
+    generator.write(TASK)
+    with pytest.raises(LanguageModelTimeoutError, match=r"would read for 1\d\d s \(2 tokens a second read"):
+        generator.write(TASK)
+    assert len(ollama.asked) == 1
+    assert generator.speed
+    assert generator.speed.reads == 2.5
+
+
+def test_a_model_that_read_until_the_end_is_slower_than_that(ollama: ScriptedOllama) -> None:
+    ollama.once.append(silence())
+    generator = opened(ollama, seconds=0.5)
+    with pytest.raises(LanguageModelTimeoutError):
+        generator.write(TASK)
+    assert generator.speed
+    assert generator.speed.reads < 2000
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "most_s", "passages", "least"),
+    [(60, 12, 45, 0, 6), (150, 20, 16, 0, 6), (500, 45, 16, 1, 15), (2000, 80, 16, 3, 30)],
+)
+def test_a_stage_asks_for_what_the_model_can_do(
+    ships: Shelf, ollama: ScriptedOllama, reads: float, writes: float, most_s: float, passages: int, least: int
+) -> None:
+    """The time is what the server would take by its own speed: by its tokens, which are shorter than most models'."""
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(reads, writes))
+    ollama.reads, ollama.writes = reads, writes
+    answer = ask(ships, ollama)
+    assert answer.degraded == ()
+    expansion, rerank = ollama.asked
+    assert ("hyde" in expansion.properties) == bool(passages)
+    assert f"{passages} passages" in expansion.instructions or not passages
+    assert least <= len(rerank.candidates) <= 30
+    seconds = sum(asked.prompt_tokens for asked in ollama.asked) / reads + (3 * 22 + 30 + 4 * least) / writes
+    assert seconds <= most_s
+    if least < 30:
+        assert f"the first {len(rerank.candidates)} candidates" in " ".join(stage.note for stage in answer.trace.stages)
+        assert len(answer.trace.order) == 30, "the others stay behind them"
+
+
+def test_what_was_read_of_a_cut_reranking_counts(ships: Shelf, ollama: ScriptedOllama) -> None:
+    """The first window is turned round among its own places; the second one takes too long."""
+    plain = ships.ask(QUESTION, top_k=30)
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))
+    ollama.answer = lambda asked: delayed(5.0, {}) if len(ollama.asked) > 1 else help_and_reverse(asked)
+    settings = {"llm": {"url": ollama.url, "seconds": 1.0}, "rerank": {"window": 10, "blend": 0.0}, "top_k": 30}
+    with open_retriever((), ships.index, "precision", settings, encoder=ships.encoder) as retriever:
+        answer = retriever.search(QUESTION)
+    (reason,) = map(str, answer.degraded)
+    assert reason.startswith("rerank: ")
+    assert reason.endswith("; what was read by then counts")
+    order = list(answer.trace.order)
+    assert order != list(plain.trace.order)
+    moved = [place for place, (new, old) in enumerate(zip(order, plain.trace.order, strict=True)) if new != old]
+    assert all(place % 3 == 0 for place in moved), "windows are dealt like cards"
+    assert [order[place] for place in range(0, 30, 3)] == [plain.trace.order[place] for place in range(27, -1, -3)]
+
+
+def test_doctor_measures_the_speed_once_for_all(ollama: ScriptedOllama, cli: Cli) -> None:
+    ollama.reads, ollama.writes = 150.0, 20.0
+    printed = cli("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url)
+    assert "150 tokens a second read, 20 written" in printed.out
+    assert opened(ollama).speed == Speed(150.0, 20.0)
