@@ -160,7 +160,7 @@ class Console:
         """What a long operation reports to: bars on a terminal, which are gone afterwards, else a log line a stage.
 
         Args:
-            first: what is shown until the first stage begins, as loading what is needed takes some time.
+            first: what is shown while no stage has a bar, as loading what is needed takes some time.
         """
         if self.quiet:
             yield None
@@ -199,17 +199,16 @@ class Bars:
     """A bar for each stage, with its rate and the time left, on standard error."""
 
     def __init__(self, first: str = "") -> None:
-        self._is_first_shown = bool(first) and os.environ.get("TERM") != "dumb"
-        if self._is_first_shown:
-            sys.stderr.write(f"{click.style(sanitize_line(first), dim=True)}\r")
-            sys.stderr.flush()
+        self._waiting = first if os.environ.get("TERM") != "dumb" else ""  # shown while no bar is
+        self._is_waiting = False
+        self._wait()
         self._display: Display | None = None  # nothing is loaded or drawn before a stage starts: most runs have none
         self._tasks: dict[str, TaskID] = {}
 
     def start(self, stage: str, total: int, unit: str) -> None:
         from retriever.display.phrases import STAGES
 
-        self._remove_first()
+        self.clear()
         if self._display is None:
             self._display = make_progress_display()
         self._display.start()
@@ -222,19 +221,27 @@ class Bars:
     def finish(self, stage: str) -> None:
         if self._display is not None:
             self._display.remove_task(self._tasks.pop(stage))
-            if not self._tasks:  # who prints between two stages has the terminal to itself
+            if not self._tasks:
                 self._display.stop()
+                self._wait()
 
     def close(self) -> None:
-        self._remove_first()
+        self.clear()
         if self._display is not None:
             self._display.stop()
 
-    def _remove_first(self) -> None:
-        if self._is_first_shown:
+    def clear(self) -> None:
+        """Leaves the terminal to who prints between two stages."""
+        if self._is_waiting:
             sys.stderr.write("\x1b[2K")
             sys.stderr.flush()
-        self._is_first_shown = False
+        self._is_waiting = False
+
+    def _wait(self) -> None:
+        if self._waiting:
+            sys.stderr.write(f"{click.style(sanitize_line(self._waiting), dim=True)}\r")
+            sys.stderr.flush()
+            self._is_waiting = True
 
 
 def make_progress_display() -> "Display":

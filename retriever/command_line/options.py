@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from retriever.command_line import COMMANDS
-from retriever.command_line.console import Console
+from retriever.command_line.console import Bars, Console
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import NotIndexedError, QuestionError, RetrieverError
 from retriever.query import Scope
@@ -291,11 +291,19 @@ class Opening:
 
         opener: Opener = click.get_current_context().obj or open_retriever
         with console.show_progress("looking at the documents" if self.docs else "") as progress:
+
+            def show_words(retriever: "Retriever") -> Sequence[str]:
+                assert on_words is not None
+                if isinstance(progress, Bars):
+                    progress.clear()
+                return on_words(retriever)
+
+            early = show_words if on_words else None
             try:
-                opened = opener(*self.arguments, progress, on_words=on_words)
+                opened = opener(*self.arguments, progress, on_words=early)
             except NotIndexedError as error:
                 docs = [offer_index(error, console)]
-                opened = opener(*replace(self, docs=docs).arguments, progress, on_words=on_words)
+                opened = opener(*replace(self, docs=docs).arguments, progress, on_words=early)
         with opened as retriever:
             yield retriever
 

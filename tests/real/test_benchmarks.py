@@ -39,6 +39,15 @@ def test_speed(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="it watches a terminal of POSIX")
+def test_first_answer() -> None:
+    rows = printed("first_answer.py", LARDER)
+    assert [row[0] for row in rows] == [
+        "first sign of progress", "longest time without a sign, before the answer", "first answer",
+        "everything embedded, and the end",
+    ]  # fmt: skip
+
+
 @WAIT4
 def test_limits() -> None:
     rows = printed("limits.py", "--scale", "0.0001")
