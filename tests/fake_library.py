@@ -103,7 +103,8 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     library = FakeLibrary()
     retriever = library.retriever
     retriever.__enter__.return_value = retriever
-    retriever.profile, retriever.llm_calls = Profile(), 0
+    retriever.profile, retriever.llm_calls, retriever.path = Profile(), 0, Path("/index")
+    retriever.view.return_value.__enter__.return_value = MagicMock(embedded_share=1.0)
     retriever.search.side_effect = library.search
     retriever.context.side_effect = library.context
     retriever.tree.return_value = "/\n  guide/mail.md"
