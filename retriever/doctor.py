@@ -122,9 +122,15 @@ def examine_software() -> Iterator[Finding]:
 
 def examine_models(profile: Profile) -> Iterator[Finding]:
     """The language model, whether it has room for what the profile asks of it, and the profile's cross-encoder."""
-    from retriever.expansion.prompt import build_instructions, count_answer_tokens
+    from retriever.expansion.prompt import (
+        build_instructions,
+        count_answer_tokens,
+        count_usual_tokens,
+        plan_expansion,
+    )
     from retriever.llm import open_generator
     from retriever.llm.check import check_llm
+    from retriever.llm.speed import USUAL
     from retriever.rerank.cross_encoder import find_problem
     from retriever.rerank.llm import estimate_windows
 
@@ -144,9 +150,15 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     expander, reranker = (open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted)
     cure = "a model that reads more, or a larger llm.num_ctx"
     if is_well and expands:
-        settings = profile.part(ExpansionSettings)
+        speed = expander.speed or USUAL
+        settings, _ = plan_expansion(profile.part(ExpansionSettings), "", speed, expander.stage_s)
         room = expander.room(build_instructions(settings), count_answer_tokens(settings))
-        says = f"{settings.rewordings} rewordings and {settings.hyde_variants} passages are asked for in one call"
+        texts = (
+            pluralize(settings.rewordings, "rewording"),
+            pluralize(settings.hyde_variants, "passage"),
+        )
+        seconds = speed.seconds(build_instructions(settings), count_usual_tokens(settings))
+        says = f"{' and '.join(texts)} of a question, in about {seconds:.0f} s"
         problem = f"{says}, and no room is left for a question" if room < LEAST_ROOM else ""
         yield judge(area, "expansion", problem or says, cure if problem else "")
     if is_well and reranks:

@@ -27,6 +27,7 @@ from retriever.expansion.prompt import (
     read_vocabulary,
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
+from retriever.llm.speed import USUAL
 from retriever.llm.task import Generator
 from retriever.query import Dropped, Expansion, ExpansionReport, Query, Scope
 from retriever.searching.open_index import View
@@ -162,10 +163,10 @@ class Expander:
             started = perf_counter()
             with deadline.allow(StageName.EXPAND) as seconds:
                 target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
-                planned, readable = plan_expansion(self._settings, question, generator.speed, target)
+                planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
                 task = build_task(question, grounding, planned)
                 room = generator.room(task.instructions, task.max_tokens, seconds)
-                material = build_material(question, grounding, room if readable is None else min(room, readable))
+                material = build_material(question, grounding, min(room, readable))
                 written = generator.write(replace(task, material=material, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)

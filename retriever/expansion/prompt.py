@@ -199,14 +199,9 @@ def build_instructions(settings: ExpansionSettings) -> str:
 
 
 def plan_expansion(
-    settings: ExpansionSettings, question: str, speed: Speed | None, seconds: float
-) -> tuple[ExpansionSettings, int | None]:
-    """The settings with as many texts as the model can write in so many seconds, and how many bytes it can read beside.
-
-    None where nothing is known of its speed: then all of the texts are asked for.
-    """
-    if speed is None:
-        return settings, None
+    settings: ExpansionSettings, question: str, speed: Speed, seconds: float
+) -> tuple[ExpansionSettings, int]:
+    """The settings with as many texts as the model writes in so many seconds, and the bytes that it reads beside."""
     needs_passages = settings.hyde.mode in {"average", "keywords"}
     for rewordings, passages in PASSAGES_PLANS if needs_passages else PLANS:
         planned = replace(

@@ -3,6 +3,7 @@
 task    what a model is asked to write, and how its answer is read
 client  HTTP to a model server, within a time and a size; Ollama's own client on top of it
 ollama  the generator: looks at the model, asks it, tries again where that may help, rests after failures
+speed   how fast the model is, so that a stage asks for what it can do in time
 check   whether the language model can be used, for `doctor` and `eval`
 """
 

@@ -55,9 +55,9 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
     ("refresh: ", QUESTION, {}, without_documents),
     ("token_match: skipped", QUESTION, {"budget": "1ms"}, none),
     ("expand: ", QUESTION, {**NOBODY, "hyde": {"gate": "always"}}, none),
-    ("expand: the language model is switched off", QUESTION, {"hyde": {"gate": "always"}}, none),
+    ("expand: the language model is switched off", QUESTION, {"use_llm": False, "hyde": {"gate": "always"}}, none),
     ("rerank: ", QUESTION, {**NOBODY, "rerank": {"kind": "llm"}}, none),
-    ("rerank: the language model is switched off", QUESTION, {"rerank": {"kind": "llm"}}, none),
+    ("rerank: the language model is switched off", QUESTION, {"use_llm": False, "rerank": {"kind": "llm"}}, none),
     ("index: ", QUESTION, {}, a_damaged_file),
     ("record: ", QUESTION, {"record": True}, another_writer),
 )

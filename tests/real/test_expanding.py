@@ -11,6 +11,7 @@ import pytest
 from retriever.doctor import examine_models
 from retriever.expansion.cache import FILE_NAME
 from retriever.history import QuestionLog
+from retriever.llm.speed import Speed, SpeedFile
 from retriever.query import Expansion, ExpansionReport
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
@@ -59,6 +60,7 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOl
 def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
     shelf: Shelf, ollama: ScriptedOllama
 ) -> None:
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 80))
     with shelf.open(**settings(ollama)) as retriever:
         retriever.search(QUESTION, recent_context="We spoke of stamps.", focus=["prices"])
     (asked,) = ollama.asked

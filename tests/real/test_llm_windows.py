@@ -61,8 +61,10 @@ def findings(
 def test_doctor_checks_what_a_profile_needs(ollama: ScriptedOllama, cli: Cli, tmp_path: Path) -> None:
     ollama.models["small:1b"] = Model(context_length=2048)
     ollama.loaded.add("small:1b")
+    assert findings(cli, ollama, "--profile", "full")["expansion"][1].startswith("3 rewordings and 0 passages")
+    SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 100))
     full = findings(cli, ollama, "--profile", "full")
-    assert full["expansion"] == ("well", "3 rewordings and 3 passages are asked for in one call")
+    assert full["expansion"] == ("well", "3 rewordings and 3 passages of a question, in about 4 s")
     assert full["reranking"] == ("well", "30 candidates in 1 window of the model's context")
     small = findings(cli, ollama, "--profile", "precision", "--llm-model", "small:1b")
     assert "expansion" not in small, "precision does not expand"

@@ -40,7 +40,7 @@ def test_classic_is_what_was_published() -> None:
 
 def test_recall_says_only_what_differs() -> None:
     recall = load_profile("recall", environment={})
-    assert (recall.vector_top_n, recall.candidate_cap, recall.neighbor_depth) == (60, 50, 2)
+    assert (recall.vector_top_n, recall.candidate_cap, recall.neighbor_depth) == (100, 50, 2)
     assert recall.rrf_k == Profile().rrf_k
 
 
