@@ -37,6 +37,7 @@ from time import monotonic
 import click
 import numpy as np
 import torch  # noqa: TID253 - the script is of no use without it
+import yaml
 from torch import Tensor  # noqa: TID253
 from torch.nn import functional as F  # noqa: TID253
 from transformers import AutoModel
@@ -49,6 +50,7 @@ from retriever.types import FloatMatrix
 from scripts.export_model import write_folder
 
 QUESTIONS = Path(__file__).parent / "training" / "questions"
+CORPORA = Path(__file__).parent / "training" / "corpora.yaml"
 CHUNK_TOKENS = 160
 """Of a chunk are read at most so many: almost none is longer, and a step is as slow as its longest text."""
 OTHERS = 150
@@ -137,7 +139,13 @@ class Step:
 @click.option("--base", required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--data", required=True, multiple=True, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--questions", type=click.Path(exists=True, file_okay=False, path_type=Path), default=QUESTIONS)
-@click.option("--hold-out", "held_out", multiple=True, help="A corpus whose questions are not learned.")
+@click.option(
+    "--hold-out",
+    "held_out",
+    multiple=True,
+    default=lambda: [one["name"] for one in yaml.safe_load(CORPORA.read_text("utf-8")) if one.get("held_out")],
+    help="A corpus whose questions are not learned.  [those that corpora.yaml holds out]",
+)
 @click.option("--steps", default=1500, show_default=True)
 @click.option("--minutes", default=170.0, show_default=True, help="The run is shortened to fit.")
 @click.option("--seed", default=1, show_default=True)
