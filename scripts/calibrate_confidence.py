@@ -177,12 +177,15 @@ def draw_titles(retriever: Retriever) -> list[str]:
 
 
 def build_features(items: Sequence[Asked]) -> Floats:
-    """(n, 4): coverage, known, ln(1 + margin), agreement; (n, 2), the first two, where there are no vectors."""
+    """(n, 4): coverage, known, ln(1 + margin), agreement; (n, 2), the first two, where there are no vectors.
+
+    A question in a language that the model does not know has no margin even where there are vectors.
+    """
     signals = [item.signals for item in items]
     words = np.array([(each.coverage, each.known) for each in signals])
-    if signals[0].margin is None:
+    if all(each.margin is None for each in signals):
         return words
-    meaning = np.array([(np.log1p(max(0.0, each.margin or 0.0)), each.agreement) for each in signals])
+    meaning = np.array([(np.log1p(max(0.0, each.margin or 0.0)), each.agreement or 0.0) for each in signals])
     return np.column_stack([words, meaning])
 
 

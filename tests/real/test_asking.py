@@ -15,6 +15,7 @@ from retriever.errors import EncoderError, NoIndexError, QuestionError
 from retriever.retriever import Retriever
 from retriever.searching.fusion import Fusion, fuse
 from retriever.store import queries
+from retriever.store.text_vectors import unpack_vectors
 from retriever.types import FloatMatrix, Source
 from tests.shelf import (
     LONG_AGO_NS,
@@ -100,10 +101,10 @@ def test_the_cosines_are_those_of_the_stored_vectors(shelf: Shelf) -> None:
         (dense,) = [ranking for ranking in answer.trace.rankings if ranking.source == "semantic"]
         asked = shelf.encoder.encode_queries([question])[0].astype(np.float64)
         for item in dense.items:
-            vector = np.frombuffer(stored[item.node_id], dtype="<f4").astype(np.float64)
+            vector = unpack_vectors([stored[item.node_id]])[0].astype(np.float64)
             assert item.score == pytest.approx(float(vector @ asked), abs=1e-12)
         assert [item.node_id for item in dense.items] == sorted(
-            stored, key=lambda node_id: -float(np.frombuffer(stored[node_id], "<f4").astype(np.float64) @ asked)
+            stored, key=lambda node_id: -float(unpack_vectors([stored[node_id]])[0].astype(np.float64) @ asked)
         )
 
 
