@@ -309,8 +309,9 @@ def show_verdicts(results: Sequence[Asked], documents: str) -> None:
 
 @click.command()
 @click.argument("evaluation", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--model", default="", help="Another encoder than the default, by its name or folder.")
 @click.option("--indexes", type=click.Path(file_okay=False, path_type=Path), help="Where indexes are, or are kept.")
-def main(evaluation: Path, indexes: Path | None) -> None:
+def main(evaluation: Path, model: str, indexes: Path | None) -> None:
     """Calibrate on the sets fastapi and rustbook in the folder EVALUATION."""
     with TemporaryDirectory(prefix="calibrate-") as folder:
         place = indexes or Path(folder)
@@ -318,7 +319,7 @@ def main(evaluation: Path, indexes: Path | None) -> None:
             print(f"\nencoder {kind}; now {now}")
             results = {}
             for name in (*SETS, OWN):
-                settings = {"top_k": FIRST, "refresh_max_files": 0, "encoder": {"kind": kind}}
+                settings = {"top_k": FIRST, "refresh_max_files": 0, "encoder": {"kind": kind, "model": model}}
                 docs = [ROOT / "docs" if name == OWN else evaluation / "corpora" / name]
                 with closing(open_retriever(docs, place / f"{name}-{kind}", settings=settings)) as retriever:
                     results[name] = ask_made(retriever) if name == OWN else ask_all(retriever, evaluation, name)
