@@ -346,7 +346,7 @@ def by_the_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retriever
     ("verdict", "questions"),
     [
         ("answered", ["what pays for a letter?", "bread over night", "weigh a parcel before the train", "stamps"]),
-        ("weak", ["how long does dough need to rise?", "which disease makes leaves brown?"]),
+        ("weak", ["how long does dough need to rise?", "what is sent by mail?"]),
         ("none", ["how do I install the printer driver?", "what is the capital of France", "who repairs bicycles?"]),
         ("none", ["what is the zorblax letter?", "how do I configure tomatoes frobnicate zorblax?", "zorblax bread"]),
     ],

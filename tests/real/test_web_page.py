@@ -103,7 +103,9 @@ def test_a_question_is_answered_with_its_section(seen: Seen) -> None:
     assert first.locator(".crumbs").inner_text().split() == ["mail.md", "Mail"]
     assert "stamp.pay(letter)" in first.locator(".code").inner_text()
     assert {word.lower() for word in first.locator("mark").all_inner_texts()} >= {"pays", "journey", "letter"}
-    assert page.locator("#said").inner_text() == "Answered. 4 sections."
+    count = page.locator(".hits article").count()
+    assert count > 2
+    assert page.locator("#said").inner_text() == f"Answered. {count} sections."
     assert page.locator(".verdict").inner_text().startswith("Answered")
     assert "up to date" in page.locator(".facts").inner_text()
     assert f"question={QUESTION.split()[0]}" in page.url
