@@ -40,6 +40,17 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(exist_ok=True)  # an error when it is a file
 
 
+def find_cache_file(name: str) -> Path | None:
+    """The program's file of this name in the user's cache folder; None for a user without one."""
+    from platformdirs import user_cache_path
+
+    try:
+        folder = user_cache_path("hybrid-retrieve", appauthor=False)
+    except RuntimeError:
+        return None
+    return folder / name if folder.is_absolute() else None
+
+
 def is_folder(path: str | Path) -> bool:
     """Whether a folder is there that this user may look at."""
     return os.path.isdir(path)  # noqa: PTH112 - Path's raises where a folder above may not be entered

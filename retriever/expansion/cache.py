@@ -22,7 +22,7 @@ from cachetools import TTLCache
 
 from retriever.errors import StorageError
 from retriever.expansion.prompt import WrittenExpansion
-from retriever.files import make_private_folder
+from retriever.files import find_cache_file, make_private_folder
 from retriever.llm.task import Task
 from retriever.query import ExpansionReport
 
@@ -89,13 +89,7 @@ class CacheFile:
     @classmethod
     def of_user(cls) -> "CacheFile":
         """The file in the user's cache folder; none for a user without one."""
-        from platformdirs import user_cache_path
-
-        try:
-            folder = user_cache_path("hybrid-retrieve", appauthor=False)
-        except RuntimeError:
-            return cls(None)
-        return cls(folder / FILE_NAME if folder.is_absolute() else None)
+        return cls(find_cache_file(FILE_NAME))
 
     def expansion(self, key: str) -> str | None:
         rows = self._read("SELECT content FROM expansions WHERE key = ?", key)

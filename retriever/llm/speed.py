@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from retriever.files import make_private_folder
+from retriever.files import find_cache_file, make_private_folder
 from retriever.llm.task import size
 
 log = logging.getLogger(__name__)
@@ -76,13 +76,8 @@ class SpeedFile:
 
     @classmethod
     def of_user(cls) -> "SpeedFile":
-        from platformdirs import user_cache_path
-
-        try:
-            folder = user_cache_path("hybrid-retrieve", appauthor=False)
-        except RuntimeError:
-            return cls(None)
-        return cls(folder / FILE_NAME if folder.is_absolute() else None)
+        """The file in the user's cache folder; none for a user without one."""
+        return cls(find_cache_file(FILE_NAME))
 
     def read(self, key: str) -> Speed | None:
         entry = self._content().get(key)

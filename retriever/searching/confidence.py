@@ -34,7 +34,7 @@ class Coefficients:
     answered_from: float = 1.0  # the confidence from which it is `answered`
 
 
-# `none` takes 2 % of the questions whose answer is among the first five hits; nine in ten of the `answered` are right.
+# `none` takes 1 % of the questions whose answer is among the first five hits; nine in ten of the `answered` are right.
 MEANING_AND_WORDS = Coefficients(-6.30, 3.60, 1.30, 1.80, 1.30, none_below=0.04, answered_from=0.5)
 # For a search without vectors; `none` takes 1 % of the same.
 WORDS_ALONE = Coefficients(-6.32, 7.89, 1.31, none_below=0.025, answered_from=0.5)

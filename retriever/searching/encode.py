@@ -18,8 +18,6 @@ from retriever.trace import Recorder
 from retriever.types import Encoder, FloatMatrix, StageName, TokenBits, as_token_encoder
 
 LEAST_KNOWN = 0.1  # of a question: with less, its vector says nothing
-
-
 UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answer
 # Of the share that is known. nDCG@10 with 0 (no weighing), 1, 1.5 and 2: German .592, .629, .652, .666; French .640,
 # .658, .663, .663; Spanish .550, .574, .576, .566.

@@ -283,7 +283,8 @@ class IndexingThread(threading.Thread):
     def stop(self) -> None:
         """Ends it after what is being embedded now, or leaves it behind."""
         self._is_stopped = True
-        self.join(STOP_SECONDS)
+        if self.is_alive():  # not yet, where the server ends while the first caller is starting it
+            self.join(STOP_SECONDS)
 
     def _find_likely(self) -> tuple[str, ...]:
         if self._is_stopped:
