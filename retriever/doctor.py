@@ -36,7 +36,7 @@ from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankStageSettings
+from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankSettings, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
@@ -131,7 +131,6 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     from retriever.llm import open_generator
     from retriever.llm.check import check_llm
     from retriever.llm.speed import USUAL
-    from retriever.rerank.cross_encoder import find_problem
     from retriever.rerank.llm import estimate_windows
 
     area: Area = "language model"
@@ -146,7 +145,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
             yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
     if not (expands or reranks or profile.summaries.kind == "llm"):
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
-        yield Finding(area, "stages", "well" if profile.rerank.kind == "cross-encoder" else "note", says)
+        yield Finding(area, "stages", "note" if profile.rerank.kind == "none" else "well", says)
     expander, reranker = (open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted)
     cure = "a model that reads more, or a larger llm.num_ctx"
     if is_well and expands:
@@ -165,9 +164,23 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
         windows = estimate_windows(reranker, profile.part(RerankStageSettings))
         says = f"{profile.candidate_cap} candidates in {pluralize(windows, 'window')} of the model's context"
         yield judge(area, "reranking", says if windows else "no two candidates fit", "" if windows else cure)
-    if profile.rerank.kind == "cross-encoder":
-        problem, cure = find_problem(profile.rerank)
-        yield judge(area, "cross-encoder", problem or f"{profile.rerank.model} is on this machine", cure)
+    yield from examine_reranker(profile.rerank)
+
+
+def examine_reranker(settings: RerankSettings) -> Iterator[Finding]:
+    """The model that scores the candidates one after another, if the profile has one; a server is asked about two."""
+    from retriever.rerank import cross_encoder, endpoint, onnx
+
+    area: Area = "language model"
+    match settings.kind:
+        case "cross-encoder":
+            problem, cure = cross_encoder.find_problem(settings)
+            yield judge(area, "cross-encoder", problem or f"{settings.model} is on this machine", cure)
+        case "onnx" | "endpoint":
+            problem = (onnx if settings.kind == "onnx" else endpoint).find_problem(settings)
+            well = f"{settings.model} is there and has its checksums"
+            well = well if settings.kind == "onnx" else f"{settings.url} reranks"
+            yield Finding(area, "reranker", "problem" if problem else "well", problem or well)
 
 
 def examine_disk(index: Path) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── CutAnswerError          its answer ended in the middle
 │   ├── WrongAnswerError        it wrote something else than was asked for, twice
 │   └── TaskTooLongError        the task is longer than the model reads
-├── RerankerError               the cross-encoder cannot be loaded or believed
+├── RerankerError               the cross-encoder cannot be loaded, reached or believed
 ├── OutOfTimeError              the budget of a question has no time for a stage, which is skipped
 ├── ServingError                nothing can be served: the port is taken, or the address is not this machine's
 └── NotReadyError               the documents are still being indexed
@@ -229,7 +229,7 @@ class TaskTooLongError(LanguageModelError):
 
 
 class RerankerError(RetrieverError):
-    """The cross-encoder cannot be loaded or believed."""
+    """The cross-encoder cannot be loaded, reached or believed."""
 
 
 class OutOfTimeError(RetrieverError):

@@ -1,7 +1,7 @@
 """HTTP to a model server: never through a proxy, never to another host, never for longer or more than was agreed.
 
-Ollama's own client is used here and nowhere else. OLLAMA_API_KEY and the proxies of the environment are never used,
-and no redirect is followed.
+The clients of Ollama and of OpenAI are used here and nowhere else. What they would take from the environment by
+themselves (OLLAMA_API_KEY, OPENAI_BASE_URL, proxies) is never used, and no redirect is followed.
 """
 
 import ipaddress
@@ -10,8 +10,9 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import httpcore
@@ -19,6 +20,7 @@ import httpx
 
 if TYPE_CHECKING:
     from ollama import Client
+    from openai import OpenAI
 
 DEFAULT_URL = "http://127.0.0.1:11434"
 
@@ -163,11 +165,84 @@ def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
         raise StrangeAnswerError(str(error)) from error
 
 
+# The headers of OpenAI's client that are sent: not those of the environment, nor what it tells of this machine.
+_SENT_HEADERS = frozenset({"host", "accept", "accept-encoding", "connection", "content-type", "content-length"})
+
+
+@contextmanager
+def openai_client(url: str, timeouts: Timeouts, key: str) -> "Iterator[OpenAI]":
+    """As `ollama_client`, for a server that speaks OpenAI's API; the key is sent to it alone, empty: none."""
+    import openai  # 1 s
+
+    def settle_headers(request: httpx.Request) -> None:
+        for name in request.headers.keys() - _SENT_HEADERS:
+            del request.headers[name]
+        if key:
+            request.headers["authorization"] = f"Bearer {key}"
+
+    def hide_key(message: object) -> str:  # some servers repeat it
+        return str(message).replace(key, "(the key)") if key else str(message)
+
+    try:
+        with (
+            httpx.Client(event_hooks={"request": [settle_headers]}, **client_options(timeouts, url)) as http,
+            openai.OpenAI(base_url=url, api_key="none", max_retries=0, http_client=cast("Any", http)) as client,
+        ):
+            yield client
+    except openai.APIStatusError as error:
+        body = error.body.get("message", error.body) if isinstance(error.body, dict) else error.body
+        raise RefusedError(error.status_code, hide_key(body)) from None
+    except openai.APIConnectionError as error:
+        cause = error.__cause__
+        raise cause if isinstance(cause, httpx.HTTPError) else httpx.ConnectError(str(error)) from None
+    except openai.APIError as error:
+        raise RefusedError(-1, hide_key(error.message)) from None
+    # It does not check what it gives: anything may stand where a text or an object belongs.
+    except (openai.OpenAIError, ValueError, TypeError, AttributeError, LookupError, RecursionError) as error:
+        raise StrangeAnswerError(hide_key(error)) from None
+
+
+KEYRING = "hybrid-retrieve"  # under which the system's keyring has our keys
+
+
+def find_key(name: str, url: str) -> str:
+    """The key for a server: of the variable of that name, else of that entry in the system's keyring; may be empty.
+
+    Raises:
+        ValueError: it cannot be sent, or would travel to another machine unencrypted. No message has the key.
+    """
+    key = os.environ.get(name, "").strip() if name else ""
+    if name and not key and find_spec("keyring"):
+        import keyring
+        from keyring.errors import KeyringError
+
+        with suppress(KeyringError):  # there is none on this machine, or it stays locked
+            key = (keyring.get_password(KEYRING, name) or "").strip()
+    if not key.isascii() or any(letter.isspace() or not letter.isprintable() for letter in key):
+        raise ValueError(f"{name} holds no key: it has blanks, or letters that none has")
+    if key and url.startswith("http:") and not is_this_machine(url):
+        how = "name an address with https, make a tunnel (ssh -L), or set api_key_env to the name of an empty variable"
+        raise ValueError(f"the key {name} would travel to {url} unencrypted: {how}")
+    return key
+
+
+def keyring_command(name: str) -> str:
+    """What puts a key into the system's keyring; it asks for the key, which then stands in no history of commands."""
+    return f"uv run --extra openai keyring set {KEYRING} {name}"
+
+
 def ollama_url(setting: str, *, allow_remote: bool) -> str:
     """The server to ask: the one of the setting, else of OLLAMA_HOST, else the usual one on this machine."""
-    url = server_url(_complete_url(setting or os.environ.get("OLLAMA_HOST", "")) or DEFAULT_URL)
+    url = _complete_url(setting or os.environ.get("OLLAMA_HOST", "")) or DEFAULT_URL
+    return allowed_url(url, allow_remote=allow_remote, section="llm")
+
+
+def allowed_url(url: str, *, allow_remote: bool, section: str) -> str:
+    """As `server_url`; ValueError also where the settings of that section do not allow another machine."""
+    url = server_url(url)
     if not allow_remote and not is_this_machine(url):
-        raise ValueError(f"{url} is another machine, which would read questions and documents: set llm.allow_remote")
+        what = "is another machine, which would read questions and documents"
+        raise ValueError(f"{url} {what}: set {section}.allow_remote")
     return url
 
 
@@ -192,8 +267,8 @@ def _complete_url(address: str) -> str:
 
 def server_url(url: str) -> str:
     """The URL without a closing slash; ValueError without a host or with a password, which would end up in logs."""
-    if "@" in url:
-        raise ValueError("a name or password in the address would end up in logs: leave it out")
+    if "@" in url or "?" in url:
+        raise ValueError("a key, name or password in the address would end up in logs: leave it out")
     try:
         parts = urlsplit(url)
         is_server = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

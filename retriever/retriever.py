@@ -38,7 +38,7 @@ from retriever.types import Answer, Hit, Likely, Progress, SimilarSections, Stag
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
-    from retriever.llm.ollama import OllamaGenerator
+    from retriever.llm.generator import ServedGenerator
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
@@ -70,7 +70,7 @@ class Retriever(Closing):
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
-        self._generators: dict[str, OllamaGenerator] = {}  # by the model's name
+        self._generators: dict[str, ServedGenerator] = {}  # by the model's name
         self._unusable: Unusable | None = None
         self._stage_times = StageTimes()
         self._lock = threading.RLock()
@@ -403,7 +403,7 @@ class Retriever(Closing):
 
     # What is opened when a question needs it.
 
-    def _open_generator(self, model: str) -> "OllamaGenerator":
+    def _open_generator(self, model: str) -> "ServedGenerator":
         """One for each model; the stages that ask the same one share its circuit breaker. Empty: llm.model."""
         settings = replace(self.profile.llm, model=model or self.profile.llm.model)
         if settings.model not in self._generators:

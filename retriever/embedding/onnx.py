@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
@@ -32,13 +32,54 @@ POOLINGS = ("mean", "cls")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCard:
-    """The content of `encoder.json`, which `scripts/export_model.py` writes."""
+class FilesCard:
+    """What every card says; `scripts/export_model.py` writes them."""
+
+    file_name: ClassVar[str]
 
     model_sha256: str
     """Of model.onnx, 64 hex digits."""
     tokenizer_sha256: str
     """Of tokenizer.json."""
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """The card of a model folder.
+
+        Raises:
+            EncoderError: there is none, or it is not what it should be.
+        """
+        path = folder / cls.file_name
+        try:
+            content = json.loads(read_file(path, MAX_CARD_BYTES, follow_link=True))
+        except OSError as error:
+            how = "make one with `uv run --extra models scripts/export_model.py MODEL FOLDER`"
+            raise EncoderError(f"{folder} is no model folder ({path.name}: {error.strerror}): {how}") from error
+        except ValueError as error:
+            raise EncoderError(f"{path} is not JSON: {error}") from error
+        if mistakes := _mistakes(content, cls):
+            raise EncoderError(f"{path}: {'; '.join(mistakes)}")
+        return cls(**content)
+
+    def verify(self, folder: Path) -> None:
+        """Compare the folder's files with the hashes.
+
+        Raises:
+            EncoderError: a file is not the one that the card describes.
+        """
+        for name, expected in ((MODEL_NAME, self.model_sha256), (TOKENIZER_NAME, self.tokenizer_sha256)):
+            if file_sha256(folder / name) != expected:
+                raise EncoderError(
+                    f"{folder / name} is not the file that {self.file_name} beside it describes: copy it again"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard(FilesCard):
+    """The content of `encoder.json`."""
+
+    file_name = CARD_NAME
+
     dimension: int
     """The length of a vector."""
     max_tokens: int
@@ -50,41 +91,25 @@ class ModelCard:
     document_prefix: str
     """What the model wants before a document."""
 
-    def verify(self, folder: Path) -> None:
-        """Compare the folder's files with the hashes.
 
-        Raises:
-            EncoderError: a file is not the one that the card describes.
-        """
-        for name, expected in ((MODEL_NAME, self.model_sha256), (TOKENIZER_NAME, self.tokenizer_sha256)):
-            if file_sha256(folder / name) != expected:
-                raise EncoderError(
-                    f"{folder / name} is not the file that {CARD_NAME} beside it describes: copy it again"
-                )
+@dataclass(frozen=True, slots=True)
+class RerankerCard(FilesCard):
+    """The content of `reranker.json`, for a model that gives one number (a logit) for two texts."""
+
+    file_name = "reranker.json"
+
+    max_tokens: int
+    """How many tokens of both texts the model reads, special ones included."""
 
 
 def read_card(folder: Path) -> ModelCard:
-    """The card of a model folder.
-
-    Raises:
-        EncoderError: there is none, or it is not what it should be.
-    """
-    path = folder / CARD_NAME
-    try:
-        content = json.loads(read_file(path, MAX_CARD_BYTES, follow_link=True))
-    except OSError as error:
-        how = "make one with `uv run --extra models scripts/export_model.py MODEL FOLDER`"
-        raise EncoderError(f"{folder} is no model folder ({CARD_NAME}: {error.strerror}): {how}") from error
-    except ValueError as error:
-        raise EncoderError(f"{path} is not JSON: {error}") from error
-    if mistakes := _mistakes(content):
-        raise EncoderError(f"{path}: {'; '.join(mistakes)}")
-    return ModelCard(**content)
+    """The card of an encoder's folder; EncoderError as `FilesCard.read`."""
+    return ModelCard.read(folder)
 
 
-def write_card(card: ModelCard, folder: Path) -> None:
-    """Write `encoder.json`."""
-    (folder / CARD_NAME).write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
+def write_card(card: FilesCard, folder: Path) -> None:
+    """Write `encoder.json` or `reranker.json`."""
+    (folder / card.file_name).write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
 
 
 def file_sha256(path: Path) -> str:
@@ -99,13 +124,14 @@ def file_sha256(path: Path) -> str:
         raise EncoderError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _mistakes(content: object) -> list[str]:
+def _mistakes(content: object, kind: type[FilesCard]) -> list[str]:
     if not isinstance(content, dict):
         return ["must be an object"]
-    expected = {field.name: field.type for field in fields(ModelCard)}
-    wrong = [name for name, kind in expected.items() if type(content.get(name)) is not kind]
+    expected = {field.name: field.type for field in fields(kind)}
+    wrong = [name for name, type_ in expected.items() if type(content.get(name)) is not type_]
     unknown = sorted(content.keys() - expected.keys())
-    pooling = [] if content.get("pooling") in POOLINGS else [f"pooling must be one of {', '.join(POOLINGS)}"]
+    is_known = kind is not ModelCard or content.get("pooling") in POOLINGS
+    pooling = [] if is_known else [f"pooling must be one of {', '.join(POOLINGS)}"]
     return [
         *(f"{name} is missing or of the wrong type" for name in wrong),
         *(f"unknown: {n}" for n in unknown),
@@ -209,25 +235,14 @@ class OnnxEncoder:
     @cached_property
     def _session(self) -> "InferenceSession":
         """One thread inside ONNX Runtime: several texts at once keep the cores busier than one text on all of them."""
-        # Otherwise it reports to its maker 8 s after its import; disable_telemetry_events() does not prevent that.
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-        import onnxruntime  # 150 ms: not needed where nothing is encoded
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        path = self._folder / MODEL_NAME
-        try:
-            return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        except _onnx_errors() as error:
-            raise EncoderError(f"{path} cannot be loaded: {error}") from error
+        return open_session(self._folder / MODEL_NAME, threads=1)
 
     def _vectors(self, ids: Sequence[Sequence[int]]) -> tuple[FloatMatrix, list[TokenBits]]:
         if not ids:
             return np.empty((0, self.dimension), dtype=np.float32), []
         try:
             read = self._each(ids)
-        except _onnx_errors() as error:
+        except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         return unit_rows([row for row, _ in read], len(ids), str(self._folder)), [bits for _, bits in read]
 
@@ -255,13 +270,32 @@ class OnnxEncoder:
         return pooled, sign_bits((projected[0] if projected else hidden)[is_said])
 
 
+def open_session(path: Path, threads: int) -> "InferenceSession":
+    """The model of that file, on the CPU.
+
+    Raises:
+        EncoderError: it cannot be loaded.
+    """
+    # Otherwise it reports to its maker 8 s after its import; disable_telemetry_events() does not prevent that.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime  # 150 ms: not needed where nothing is encoded
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except onnx_errors() as error:
+        raise EncoderError(f"{path} cannot be loaded: {error}") from error
+
+
 def usable_cores() -> int:
     """How many cores this process may run on."""
     affinity = getattr(os, "sched_getaffinity", None)  # Linux alone
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
-def _onnx_errors() -> tuple[type[Exception], ...]:
+def onnx_errors() -> tuple[type[Exception], ...]:
     """ONNX Runtime's errors, which have no common base but Exception."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 

@@ -1,6 +1,5 @@
 """What the encoders behind a server share: batches, tries, and what is believed of an answer."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from retriever.http_client import (
     StrangeAnswerError,
     Timeouts,
     client_options,
+    find_key,
     ollama_client,
     one_line,
     server_url,
@@ -305,8 +305,11 @@ def open_openai(settings: EncoderSettings, dimension: int | None = None) -> Remo
         raise EncoderError("encoder.model: name the embedding model that the server is to use")
     if not settings.url:
         raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
-    key = os.environ.get(settings.api_key_env, "")
-    server = OpenAIServer(settings.model, checked_url(settings.url), key)
+    url = checked_url(settings.url)
+    try:
+        server = OpenAIServer(settings.model, url, find_key(settings.api_key_env, url))
+    except ValueError as error:
+        raise EncoderError(f"encoder.api_key_env: {error}") from error
     return RemoteEncoder(server, settings, connect_s=5, dimension=dimension)
 
 

@@ -108,7 +108,7 @@ class Tokens:
         foreign = {place for run in runs for place in range(*run.span())}
         counts_cuts = not in_english and self._scripts == {"LATIN"}
         known = unknown = 0
-        encoding = self._tokenizer.encode(_readable(text))  # the fast way has no offsets
+        encoding = self._tokenizer.encode(readable(text))  # the fast way has no offsets
         last_word = None
         for piece, word, (start, end) in zip(encoding.tokens, encoding.word_ids, encoding.offsets, strict=True):
             letters = sum(text[place].isalnum() for place in range(start, end))
@@ -157,7 +157,7 @@ class Tokens:
             raise ValueError(f"no text fits into {max_tokens} tokens")
         while len(encoding) > max_tokens:
             # A word that was cut inside may need more tokens than its whole did: rare, and one less each time.
-            pairs = zip(self._tokenizer.encode(_readable(text)).offsets, encoding.special_tokens_mask, strict=True)
+            pairs = zip(self._tokenizer.encode(readable(text)).offsets, encoding.special_tokens_mask, strict=True)
             ends: list[int] = [end for (_, end), is_special in pairs if not is_special]
             text = text[: ends[room - 1]]
             (encoding,) = self._encodings([text])
@@ -167,7 +167,7 @@ class Tokens:
     def _encodings(self, texts: Sequence[str]) -> "Iterator[Encoding]":
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             yield from self._tokenizer.encode_batch_fast(
-                [_readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
+                [readable(text) for text in texts[start : start + _TEXTS_AT_ONCE]]
             )
 
 
@@ -184,7 +184,7 @@ def _content_of(file: Path) -> str:
         raise EncoderError(f"the tokenizer cannot be read: {file}: {error}") from error
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Half of a surrogate pair is no character and cannot be tokenised (a file name may hold one): U+FFFD instead."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 

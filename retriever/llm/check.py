@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel
 
 from retriever.errors import LanguageModelError, WrongAnswerError
-from retriever.llm.ollama import OllamaGenerator, OllamaServer
+from retriever.llm.generator import ServedGenerator
 from retriever.llm.task import Task, new_nonce
 from retriever.settings.schema import LlmSettings
 
@@ -52,19 +52,20 @@ def check_llm(settings: LlmSettings, *, measures: bool = False) -> tuple[LlmFind
 def _findings(settings: LlmSettings, *, measures: bool) -> Iterator[LlmFinding]:
     what: Literal["server", "model", "answer", "speed"] = "server"
     try:
-        server = OllamaServer(settings)
-        yield LlmFinding(what, True, f"Ollama {server.version()} at {server.url}")
+        generator = ServedGenerator(settings)
+        server = generator.server
+        yield LlmFinding(what, True, server.describe())
 
         what = "model"
-        model = server.look_up()
+        model = server.look_up(server.look_up_s)
         if not model.can_chat:
             raise server.cannot_chat()
-        loaded = "loaded" if model.is_loaded else "and not loaded yet: its first answer takes longer"
-        yield LlmFinding(what, True, f"{model.name} is there, {loaded}")
+        loaded = ", loaded" if model.is_loaded else ", and not loaded yet: its first answer takes longer"
+        yield LlmFinding(what, True, f"{model.name} is there{'' if model.is_loaded is None else loaded}")
         longest, wanted = model.context_length, settings.num_ctx
         window = f"{wanted} of the {longest} tokens that {model.name} can read"
         if longest is None:
-            window = f"{wanted} tokens; the server does not say how many {model.name} reads"
+            window = f"{wanted} tokens (llm.num_ctx); the server does not say how many {model.name} reads"
         elif longest < wanted:
             window = (
                 f"{model.name} reads {longest} tokens, fewer than llm.num_ctx ({wanted}): every task is cut to that"
@@ -73,12 +74,11 @@ def _findings(settings: LlmSettings, *, measures: bool) -> Iterator[LlmFinding]:
 
         what = "answer"
         started = time.monotonic()
-        generator = OllamaGenerator(settings)
         generator.write(_TASK)
         took = f"all after {time.monotonic() - started:.1f} s"
         if generator.reply is not None:
             took = f"first word after {generator.reply.first_token_s:.1f} s, {took}"
-        says = "; ".join(filter(None, ("JSON of the shape that was asked for", generator.manner, took)))
+        says = "; ".join(filter(None, ("JSON of the shape that was asked for", server.manner, took)))
         yield LlmFinding(what, True, says)
         if measures:
             what = "speed"

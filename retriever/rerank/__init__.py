@@ -2,5 +2,8 @@
 
 stage          which candidates it reads and what of them, and its order joined with that of the fusion
 llm            a language model, which orders many candidates at once
-cross_encoder  a cross-encoder, which scores one candidate after another; needs the extra `models`
+pairs          what the cross-encoders share, which score one candidate after another
+cross_encoder  one of the extra `models`
+onnx           one as int8 ONNX, without PyTorch
+endpoint       one behind a server's /rerank
 """

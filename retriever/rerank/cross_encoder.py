@@ -4,22 +4,15 @@ Nogueira and Cho, "Passage Re-ranking with BERT", 2019.
 """
 
 import json
-import time
 from collections.abc import Sequence
 from functools import cached_property
-from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-from cachetools import LRUCache
-
-from retriever.display.phrases import pluralize
 from retriever.embedding.sentence_transformers import find_model_folder
 from retriever.errors import EncoderError, RerankerError
-from retriever.rerank.stage import RerankInput, RerankOutput
+from retriever.rerank.pairs import PairReranker, check_scores
 from retriever.settings.schema import RerankSettings
 
 if TYPE_CHECKING:
@@ -28,40 +21,12 @@ if TYPE_CHECKING:
 LOAD_SECONDS = 10.0  # PyTorch and sentence-transformers take 5 s to import, a model of 1 to 2 GB some more
 
 
-class CrossEncoderReranker:
+class CrossEncoderReranker(PairReranker):
     """Scores from PyTorch, on a GPU in half precision where there is one. Nothing is downloaded."""
 
-    scale = "cross-encoder, 0 to 1"
+    start_s = LOAD_SECONDS  # 0 once the model is loaded
 
-    def __init__(self, settings: RerankSettings) -> None:
-        """The model is looked for, and loaded, when it is first needed."""
-        self._settings = settings
-        self._batch_size = settings.batch_size
-        self.start_s = LOAD_SECONDS  # 0 once the model is loaded
-        self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
-
-    def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
-        """As `Reranker.score`; of each pair of texts, the first `max_length` tokens are read. RerankerError."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        # The titles come first, because the passage may be cut at `max_length`.
-        texts = [f"{candidate.titles}\n{candidate.text}" for candidate in candidates]
-        keys = [sha256(json.dumps([question, text]).encode()).digest() for text in texts]
-        scores = {key: self._scores[key] for key in keys if key in self._scores}
-        cached = len(scores)
-        # Longest first: a batch takes as long as its longest text, and the first shows whether the memory is enough.
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in scores}
-        to_read = sorted(missing, key=lambda key: -len(missing[key]))
-        note = f"{pluralize(len(candidates), 'candidate')}, {len(to_read)} read, {cached} cached"
-        while to_read:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise RerankerError("the time for reranking is over")
-            batch, to_read = to_read[: self._batch_size], to_read[self._batch_size :]
-            new = zip(batch, self._predict(question, [missing[key] for key in batch]), strict=True)
-            for key, score in new:
-                scores[key] = self._scores[key] = score
-        return RerankOutput(tuple(scores[key] for key in keys), note)
-
-    def _predict(self, question: str, texts: Sequence[str]) -> list[float]:
+    def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:
         """One score for each text; the batches are halved, and stay so, when the memory is not enough."""
         model = self._model
         import torch  # after the model, which says what to do where it is missing
@@ -132,10 +97,3 @@ def find_problem(settings: RerankSettings) -> tuple[str, str]:
     except EncoderError as error:
         return error.message, str(error.hint or "")
     return "", ""
-
-
-def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:
-    scores = np.asarray(rows, dtype=np.float64)
-    if scores.shape != (count,) or not np.all((scores >= 0) & (scores <= 1)):
-        raise RerankerError(f"{model} gave no score from 0 to 1 for each of {count} texts")
-    return [float(score) for score in scores]

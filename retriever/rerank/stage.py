@@ -65,6 +65,14 @@ def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Ge
         from retriever.rerank.cross_encoder import CrossEncoderReranker
 
         return CrossEncoderReranker(settings.rerank)
+    if settings.rerank.kind == "onnx":
+        from retriever.rerank.onnx import OnnxReranker
+
+        return OnnxReranker(settings.rerank)
+    if settings.rerank.kind == "endpoint":
+        from retriever.rerank.endpoint import EndpointReranker
+
+        return EndpointReranker(settings.rerank)
     return None
 
 
@@ -144,7 +152,7 @@ def build_inputs(
     for candidate in candidates:
         node = view.tree.node(candidate.node_id)
         matched = find_matched_chunk(candidate, chunks[node.id], words)
-        is_cross_encoder = settings.rerank.kind == "cross-encoder"
+        is_cross_encoder = settings.rerank.kind != "llm"
         max_chars = settings.final_text_chars if is_cross_encoder else settings.rerank.passage_chars
         text = cut_passage(node, matched, max_chars)
         if is_cross_encoder and len(node.body) < settings.rerank.short_chars:

@@ -7,6 +7,7 @@ of all layers are reported at once, each with its place.
 import errno
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -167,6 +168,7 @@ def validate(layers: Sequence[Layer]) -> Profile:
     for _, layer in layers:
         content = merge(content, layer)
     mistakes = [mistake for place, layer in layers for mistake in find_unknown_keys(place, layer)]
+    mistakes += [mistake for place, layer in layers for mistake in find_secrets(place, layer)]
     try:
         # JSON mode is strict about types ("5" is no number) and yet takes a list for a tuple.
         profile = TypeAdapter(Profile).validate_json(json.dumps(content, default=str, allow_nan=True), strict=True)
@@ -175,7 +177,8 @@ def validate(layers: Sequence[Layer]) -> Profile:
             path = tuple(str(part) for part in item["loc"])
             place = next((name for name, layer in reversed(layers) if sets_key(layer, path)), "settings")
             message = f"{item['msg'][0].lower()}{item['msg'][1:]}"
-            mistakes.append(f"{place}: {'.'.join(path)}: {message}, got {item['input']!r}")
+            got = "" if path[-1] == "api_key_env" else f", got {item['input']!r}"
+            mistakes.append(f"{place}: {'.'.join(path)}: {message}{got}")
         raise ProfileError(tuple(mistakes)) from error
     if mistakes:
         raise ProfileError(tuple(mistakes))
@@ -191,6 +194,16 @@ def find_unknown_keys(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
         for name in [f"{key}.{inner}" for inner in value] if is_section else [key]:
             if name not in known and name not in sections:
                 yield f"{place}: {name}: no such setting{suggest(name, known)}"
+
+
+def find_secrets(place: str, layer: Mapping[str, Any]) -> Iterator[str]:
+    """A mistake for each key of a server that stands in a layer, which is a file or a command line; without the key."""
+    how = "put it into an environment variable or the system's keyring, and only its name here: OPENAI_API_KEY"
+    for section, values in layer.items():
+        for name, value in values.items() if isinstance(values, Mapping) else [(section, values)]:
+            is_name = isinstance(value, str) and re.fullmatch(r"[A-Z_][A-Z0-9_]*|", value)
+            if re.search(r"api_?key$|password|secret", name) or (name == "api_key_env" and not is_name):
+                yield f"{place}: {name}: a key is never read from here: {how}"
 
 
 def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:

@@ -65,12 +65,26 @@ class ChunkSettings:
 class LlmSettings:
     """Which language model is asked, and for how long."""
 
-    model: str = setting("llama3.2", "The language model, as Ollama names it.")
+    kind: Literal["ollama", "openai"] = setting(
+        "ollama",
+        "openai: a server that speaks OpenAI's API, such as LM Studio, llama.cpp or vLLM (the extra `openai`).",
+    )
+    model: str = setting("llama3.2", "The language model, as its server names it.")
     expansion_model: str = setting("", "Another model for the expansion of questions; empty: llm.model.")
     rerank_model: str = setting("", "Another model for the reranking; empty: llm.model.")
-    url: str = setting("", "The Ollama server; empty: OLLAMA_HOST, else http://127.0.0.1:11434.", "--ollama-url")
+    url: str = setting(
+        "",
+        "The server; empty: OLLAMA_HOST, else http://127.0.0.1:11434. Of the kind openai its address, ending in /v1.",
+        "--ollama-url",
+    )
     allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
-    num_ctx: Annotated[int, Bounds(1024)] = setting(8192, "The context window that the model is given, in tokens.")
+    api_key_env: str = setting(
+        "OPENAI_API_KEY", "The environment variable, or the entry in the system's keyring, with the key of a server."
+    )
+    num_ctx: Annotated[int, Bounds(1024)] = setting(
+        8192,
+        "The context window, in tokens: Ollama gives it to the model; of other servers it is what they have at most.",
+    )
     keep_alive_seconds: Annotated[int, Bounds(0)] = setting(
         600, "How long Ollama keeps the model loaded after a question."
     )
@@ -157,10 +171,21 @@ class QueryWeights:
 class RerankSettings:
     """Who puts the candidates into their last order."""
 
-    kind: Literal["none", "llm", "cross-encoder"] = setting(
-        "none", "llm: the language model; cross-encoder: a model of the extra `models`."
+    kind: Literal["none", "llm", "cross-encoder", "onnx", "endpoint"] = setting(
+        "none",
+        "llm: the language model; cross-encoder: one of the extra `models`; onnx: one as int8 ONNX, without PyTorch; "
+        "endpoint: a server's /rerank.",
     )
-    model: str = setting("BAAI/bge-reranker-large", "The cross-encoder: its name, or the folder it lies in.")
+    model: str = setting(
+        "BAAI/bge-reranker-large",
+        "The cross-encoder: its name or folder; onnx: its folder; endpoint: the server's name.",
+    )
+    url: str = setting("", "The server of the kind endpoint, such as http://127.0.0.1:8080/v1.")
+    allow_remote: bool = setting(False, "Whether that server may be another machine: it reads questions and sections.")
+    api_key_env: str = setting(
+        "OPENAI_API_KEY", "The environment variable, or the entry in the system's keyring, with the key of that server."
+    )
+    seconds: Seconds = setting(10.0, "The longest wait for that server.")
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
     order: Literal["fused", "shuffled"] = setting(
@@ -175,11 +200,11 @@ class RerankSettings:
         0.3, "What the order before the reranking weighs beside it, the most at its first ranks (1 / log2(1 + rank))."
     )
     short_chars: Annotated[int, Bounds(0)] = setting(
-        350, "Around sections of fewer characters the cross-encoder reads sentences of their document."
+        350, "Around sections of fewer characters a cross-encoder, of any kind, reads sentences of their document."
     )
     context_sentences: Annotated[int, Bounds(0)] = setting(5, "How many of these before the section, and after it.")
-    batch_size: Count = setting(8, "Candidates that the cross-encoder reads at once.")
-    max_length: Annotated[int, Bounds(32)] = setting(512, "How many tokens of a candidate the cross-encoder reads.")
+    batch_size: Count = setting(8, "Candidates that a cross-encoder here reads at once.")
+    max_length: Annotated[int, Bounds(32)] = setting(512, "How many tokens of a candidate a cross-encoder here reads.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +249,10 @@ class EncoderSettings:
         "", "Its name or folder; with the program come sections-minilm-1, which empty means, and all-MiniLM-L6-v2."
     )
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
-    api_key_env: str = setting("OPENAI_API_KEY", "The environment variable that holds the key of the kind openai.")
+    api_key_env: str = setting(
+        "OPENAI_API_KEY",
+        "The environment variable, or the entry in the system's keyring, with the key of the kind openai.",
+    )
     query_prefix: str = setting(
         "",
         "Put before each question; none: nothing; empty: what the model asks for, which is known of an ONNX folder, of "

@@ -14,7 +14,8 @@ from retriever.errors import LanguageModelError, NoModelError
 from retriever.http_client import Timeouts, client_options
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
-from retriever.llm.ollama import OllamaServer
+from retriever.llm.ollama_server import OllamaServer
+from retriever.llm.server import LOOK_UP_S
 from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
 
@@ -28,7 +29,9 @@ def settings() -> LlmSettings:
         with httpx.Client(**client_options(Timeouts(0.5, 2), url)) as client:
             names = sorted(model["name"] for model in client.get(f"{url}/api/tags").json()["models"])
         names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
-        chatting = [name for name in names if OllamaServer(LlmSettings(model=name, num_ctx=4096)).look_up().can_chat]
+        chatting = [
+            name for name in names if OllamaServer(LlmSettings(model=name, num_ctx=4096)).look_up(LOOK_UP_S).can_chat
+        ]
     except (LanguageModelError, httpx.HTTPError, ValueError, LookupError) as error:
         pytest.skip(f"no Ollama to test with: {error}")
     if not chatting:

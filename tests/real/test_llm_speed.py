@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelTimeoutError
 from retriever.llm import open_generator
-from retriever.llm.ollama import OllamaGenerator
+from retriever.llm.generator import ServedGenerator
 from retriever.llm.speed import FILE_NAME, Measured, Speed, SpeedFile
 from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
@@ -36,7 +36,7 @@ def answered(asked: Asked) -> object:
     return NUMBERS if "numbers" in asked.properties else help_and_reverse(asked)
 
 
-def opened(ollama: ScriptedOllama, **settings: Any) -> OllamaGenerator:  # noqa: ANN401 - as the settings have them
+def opened(ollama: ScriptedOllama, **settings: Any) -> ServedGenerator:  # noqa: ANN401 - as the settings have them
     return open_generator(LlmSettings(url=ollama.url, **settings))
 
 

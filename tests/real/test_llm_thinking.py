@@ -9,7 +9,8 @@ from pydantic import BaseModel
 from retriever.errors import CutAnswerError, WrongAnswerError
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
-from retriever.llm.ollama import THOUGHT_TOKENS, OllamaGenerator
+from retriever.llm.generator import ServedGenerator
+from retriever.llm.server import THOUGHT_TOKENS
 from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
 from tests.real.scripted_ollama import Asked, Model, ScriptedOllama, status, written
@@ -29,7 +30,7 @@ def answered(asked: Asked) -> object:
     return GOOD
 
 
-def opened(ollama: ScriptedOllama, name: str, model: Model) -> OllamaGenerator:
+def opened(ollama: ScriptedOllama, name: str, model: Model) -> ServedGenerator:
     ollama.models[name] = model
     ollama.loaded.add(name)
     return open_generator(LlmSettings(model=name, url=ollama.url))
@@ -82,7 +83,9 @@ def test_what_is_empty_under_a_schema_is_asked_for_without_one_and_so_are_the_ta
     assert generator.write(TASK).queries == ("a boat is",)
     assert ["format" in asked.body and bool(asked.body["format"]) for asked in ollama.asked] == [True, False, False]
     assert all('"queries"' in asked.instructions for asked in ollama.asked[1:]), "the schema stands in the words"
-    assert generator.manner == "it cannot be told not to think (think: low), it writes JSON only without a schema"
+    assert (
+        generator.server.manner == "it cannot be told not to think (think: low), it writes JSON only without a schema"
+    )
 
 
 def test_a_level_that_is_refused_is_left_out(ollama: ScriptedOllama) -> None:

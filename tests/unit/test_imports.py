@@ -13,13 +13,15 @@ import pytest
 from tests.program import PROJECT, run_python
 
 HEAVY = (
-    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "rank_bm25", "pydantic", "rich", "tokenizers", "httpx",
-    "jinja2",
+    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "openai", "keyring", "rank_bm25", "pydantic", "rich",
+    "tokenizers", "httpx", "jinja2",
 )  # fmt: skip
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
     "ollama": "retriever/http_client.py",
+    "openai": "retriever/http_client.py",
+    "keyring": "retriever/http_client.py",
     "jinja2": "retriever/display/sanitize.py",
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",

@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
 from retriever.http_client import ollama_url
-from retriever.llm.ollama import CircuitBreaker
+from retriever.llm.generator import CircuitBreaker
 from retriever.llm.task import drop_thoughts, find_object, read_answer, size
 
 

@@ -162,3 +162,16 @@ def test_a_name_that_no_profile_can_have_is_refused(cli: Cli) -> None:
 def test_a_name_cannot_leave_its_comment(cli: Cli) -> None:
     cli("init", "a\ntop_k: 3\n.yaml")
     assert load_profile("a\ntop_k: 3\n.yaml", environment={}) == Profile()
+
+
+def test_a_key_in_a_profile_is_refused_and_never_repeated(tmp_path: Path) -> None:
+    text = "llm: {api_key: sk-one, api_key_env: sk-two}\nrerank: {api_key_env: 3}\nencoder: {apikey: sk-three}\n"
+    name = written(tmp_path, text)
+    text = "\n".join(mistakes_of(name, {"api_key": "sk-four"}))
+    assert text.count("a key is never read from here: put it into an environment variable or the system's keyring") == 5
+    assert "sk-" not in text
+    with pytest.raises(ProfileError) as caught:
+        collect_settings("balanced", None, None, {"HYBRID_RETRIEVE_LLM_API_KEY_ENV": "sk-five"}).profile()
+    assert "sk-five" not in str(caught.value)
+    assert load_profile("balanced", {"llm": {"api_key_env": "GROQ_API_KEY"}}, environment={}).llm.api_key_env
+    assert load_profile("balanced", {"llm": {"api_key_env": ""}}, environment={}).llm.api_key_env == ""

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from pageindex.node import Node, NodeKind, Span
 from retriever.errors import RerankerError
-from retriever.rerank.cross_encoder import CrossEncoderReranker, check_scores
+from retriever.rerank.cross_encoder import CrossEncoderReranker
 from retriever.rerank.llm import complete_order, merge_orders, rank_in_windows, split_into_windows
+from retriever.rerank.pairs import check_scores
 from retriever.rerank.stage import (
     RerankInput,
     RerankScore,

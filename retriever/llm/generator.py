@@ -1,0 +1,221 @@
+"""A generator whose model runs on a server: it looks at the model, asks it, tries again where that may help.
+
+docs/language-model.md says what it promises.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from retriever.errors import (
+    LanguageModelError,
+    LanguageModelTimeoutError,
+    RetrieverError,
+    TaskTooLongError,
+    WrongAnswerError,
+)
+from retriever.llm.server import LlmServer, ModelInfo, Reply, served_window
+from retriever.llm.speed import LEAST_READ, Measured, Speed, SpeedFile
+from retriever.llm.task import Task, Written, read_answer, size
+from retriever.settings.schema import LlmSettings
+
+progress = logging.getLogger("retriever.llm.progress")
+
+BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
+PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
+LOOK_EVERY_S = 30.0
+
+
+class CircuitBreaker:
+    """After two failures in a row, everything fails at once for a minute."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._reason: RetrieverError | None = None
+        self._open_until = 0.0
+
+    def check(self) -> None:
+        """Raises the last failure, of its own kind, while the breaker is open."""
+        left = self._open_until - self._clock()
+        if self._reason and left > 0:
+            raise type(self._reason)(f"{self._reason} (failed 2 times; asked again in {left:.0f} s)")
+
+    def record_failure(self, reason: RetrieverError) -> None:
+        """Opens the breaker at the second failure in a row, and at the first one after that minute."""
+        self._failures += 1
+        self._reason = reason
+        if self._failures >= 2:
+            self._open_until = self._clock() + 60.0
+
+    def record_success(self) -> None:
+        self._failures = 0
+
+
+def open_server(settings: LlmSettings) -> LlmServer:
+    """The server of the settings' kind, which is not asked yet; NoGeneratorError where it may not be."""
+    # Each kind is imported when it is asked for.
+    if settings.kind == "openai":
+        from retriever.llm.openai_server import OpenAIServer
+
+        return OpenAIServer(settings)
+    from retriever.llm.ollama_server import OllamaServer
+
+    return OllamaServer(settings)
+
+
+class ServedGenerator:
+    """Writes with a model on a server."""
+
+    # After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
+    # works, nor is a task that allowed less time than the settings do.
+
+    def __init__(self, settings: LlmSettings) -> None:
+        self._settings = settings
+        self._breaker = CircuitBreaker()
+        self._model: ModelInfo | None = None
+        self._window: int | None = None  # what the model reads, as the server said last
+        self._looked_up_at = 0.0
+        self.answers = 0  # how many tasks were answered; those that failed do not count
+        self.reply: Reply | None = None  # the last one
+        self.stage_s = settings.stage_seconds
+        self._speeds = SpeedFile.of_user()
+
+    @property
+    def name(self) -> str:
+        return self._settings.model
+
+    @cached_property
+    def speed(self) -> Speed | None:
+        """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
+        return self._speeds.read(self._speed_key)
+
+    def _learn(self, measured: Measured) -> None:
+        if (speed := measured.joined(self.speed)) is not None and speed != self.speed:
+            self.__dict__["speed"] = speed
+            self._speeds.write(self._speed_key, speed)
+
+    @cached_property
+    def _speed_key(self) -> str:
+        return f"{self.server.url} {self.name}"
+
+    def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
+        """As `Generator.room`; the window is the served model's, which the server is asked for once."""
+        if self._window is None:
+            with self._guarded(seconds):
+                self._look_up(min(self.server.look_up_s, seconds or self.server.look_up_s))
+        window = self._window or self._settings.num_ctx
+        tokens = _prompt_tokens(window, max_tokens + self.server.thought_tokens)
+        return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
+
+    def write(self, task: Task[Written]) -> Written:
+        self._check_length(task, self._settings.num_ctx)
+        with self._guarded(task.seconds):
+            written = self._write(task)
+        self._breaker.record_success()
+        self.answers += 1
+        return written
+
+    @contextmanager
+    def _guarded(self, seconds: float | None) -> Iterator[None]:
+        """What asks the server in so many seconds; nothing is asked while the breaker is open."""
+        self._breaker.check()
+        try:
+            yield
+        except (WrongAnswerError, TaskTooLongError):
+            self._breaker.record_success()
+            raise
+        except LanguageModelError as error:
+            model, self._model = self._model, None  # look it up again before the next task
+            is_late = isinstance(error, LanguageModelTimeoutError)
+            if is_late and seconds is not None and seconds < self._settings.seconds:
+                # The task had no time: that says nothing of the server.
+                time_given = f"in the {seconds:.1f} s that it had"
+                if model is not None and model.is_loaded is False:
+                    advice = f"was not loaded {time_given}: `ollama run {self.name}` loads it"
+                else:
+                    advice = f"did not finish {time_given}: give it more, or choose a smaller llm.model"
+                raise LanguageModelTimeoutError(f"{self.name} {advice}") from error
+            self._breaker.record_failure(error)
+            raise
+
+    def _write(self, task: Task[Written]) -> Written:
+        started = time.monotonic()
+        model = self._look_up(min(self.server.look_up_s, task.seconds or self.server.look_up_s))
+        window = served_window(model.context_length, self._settings)
+        self._check_length(task, window)
+        deadline = started + longest_wait(task, model, self._settings)
+        problem = ""
+        for is_second_try in (False, True):
+            self.reply = reply = self._chat(task, model, deadline, is_second_try=is_second_try)
+            if (reply.prompt_tokens or 0) >= window:
+                raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
+            self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
+            try:
+                return read_answer(reply.text, task.answer)
+            except WrongAnswerError as error:
+                problem = str(error)
+                if reply.is_thoughts and self.server.has_schema:
+                    # Some thinking models write nothing under a schema; what they write without one is read as well.
+                    self.server.has_schema, problem = False, "nothing under a JSON schema"
+        self.server.has_schema = True
+        raise WrongAnswerError(f"{self.name} wrote {problem}, and so it did when asked again: try another llm.model")
+
+    def _chat(self, task: Task[Any], model: ModelInfo, deadline: float, *, is_second_try: bool) -> Reply:
+        """The answer, by which the speed is learned; nothing is asked where reading alone would take too long."""
+        left = deadline - time.monotonic()
+        prompt, speed = task.instructions + task.material, self.speed
+        if speed is not None and (needed := speed.seconds(prompt, 1)) > left:
+            self.__dict__["speed"] = replace(speed, reads=1.25 * speed.reads)  # so that it is tried again some time
+            what = f"{self.name} would read for {needed:.0f} s ({speed})"
+            raise LanguageModelTimeoutError(f"{what}, and has {left:.0f} s")
+        # A third of what may be written is usual. A terminal shows this line, for the wait is long.
+        about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
+        progress.info("asking %s%s%s", self.name, ", which has to be loaded" if model.is_loaded is False else "", about)
+        try:
+            reply = self.server.chat(task, left, is_second_try=is_second_try)
+        except LanguageModelTimeoutError:
+            if model.is_loaded and not self.server.has_begun:  # it read until the end: it is slower than that
+                tokens = max(LEAST_READ, size(prompt) // BYTES_PER_TOKEN)
+                self._learn(Measured(tokens, max(left, tokens / speed.reads if speed else 0.0), 0, 0.0))
+            raise
+        self._learn(reply.measured)
+        return reply
+
+    @cached_property
+    def server(self) -> LlmServer:
+        return open_server(self._settings)
+
+    def _look_up(self, seconds: float) -> ModelInfo:
+        """What the server says of the model; asked again when it is old."""
+        max_age_s = min(LOOK_EVERY_S, self._settings.keep_alive_seconds)
+        if self._model is None or time.monotonic() - self._looked_up_at >= max_age_s:
+            self._model, self._looked_up_at = self.server.look_up(seconds), time.monotonic()
+            self._window = served_window(self._model.context_length, self._settings)
+        if not self._model.can_chat:
+            raise self.server.cannot_chat()
+        return self._model
+
+    def _check_length(self, task: Task[Written], window: int) -> None:
+        needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
+        room = _prompt_tokens(window, task.max_tokens + self.server.thought_tokens)
+        if needed > room:
+            raise TaskTooLongError(
+                f"the task has up to {needed} tokens, and {self.name} reads {room} beside its answer: see llm.num_ctx"
+            )
+
+
+def longest_wait(task: Task[Any], model: ModelInfo, settings: LlmSettings) -> float:
+    """Seconds for a task; a model that is not loaded gets longer, but a task's own limit always holds."""
+    seconds = settings.seconds + (0 if model.is_loaded else settings.load_seconds)
+    return seconds if task.seconds is None else min(seconds, task.seconds)
+
+
+def _prompt_tokens(window: int, max_tokens: int) -> int:
+    """How many tokens of instructions and material fit into a context window."""
+    # 256 are for the model's own chat template, and for what a second try adds.
+    return min(int(window * PROMPT_SHARE), window - max_tokens) - 256

@@ -1,0 +1,161 @@
+"""A reranking model behind a server's /rerank: what is asked, what its scores are, and what follows a failure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from retriever.errors import RerankerError
+from retriever.rerank.endpoint import EndpointReranker
+from retriever.rerank.stage import RerankInput
+from retriever.settings.schema import RerankSettings
+from tests.program import Cli
+from tests.real.scripted_openai import Fault, ScriptedOpenAI, hang_up, scripted_openai, silence, status
+from tests.shelf import Shelf, found
+
+pytestmark = pytest.mark.shared_index
+QUESTION = "tomatoes in a wet summer"
+SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
+
+
+def by_words(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Best first, as servers answer; scores by the words that question and document share."""
+    words = set(body["query"].lower().split())
+    scores = [len(words & set(text.lower().split())) / 20 for text in body["documents"]]
+    order = sorted(range(len(scores)), key=lambda place: -scores[place])
+    return {"results": [{"index": place, "relevance_score": scores[place]} for place in order[: body["top_n"]]]}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOpenAI]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    with scripted_openai() as script:
+        script.rank = by_words
+        yield script
+
+
+def settings(server: ScriptedOpenAI, **changes: object) -> RerankSettings:
+    return RerankSettings(**{"kind": "endpoint", "model": "small", "url": server.url, **changes})  # type: ignore[arg-type] # the tests' own names
+
+
+def test_all_candidates_are_asked_in_one_request(server: ScriptedOpenAI) -> None:
+    many = [RerankInput("A", f"text {place}") for place in range(30)]
+    reranker = EndpointReranker(settings(server, batch_size=2))
+    output = reranker.score("text 7", many)
+    assert output.scores.index(max(output.scores)) == 7
+    ((path, body, headers),) = server.requests
+    assert path == "/v1/rerank"
+    assert (body["model"], body["query"], body["top_n"]) == ("small", "text 7", 30)
+    assert sorted(body["documents"]) == sorted(f"A\n{candidate.text}" for candidate in many)
+    assert "authorization" not in headers
+    assert reranker.score("text 7", many).note == "30 candidates, 0 read, 30 cached"
+    assert len(server.requests) == 1
+
+
+def test_an_address_may_hold_the_whole_path(server: ScriptedOpenAI) -> None:
+    EndpointReranker(settings(server, url=f"{server.url}/rerank")).score("a", SHOWN)
+    EndpointReranker(settings(server, url=server.url.removesuffix("/v1"))).score("a", SHOWN)
+    assert server.paths == ["/v1/rerank", "/rerank"]
+
+
+def test_logits_become_scores_and_stay_in_order(server: ScriptedOpenAI) -> None:
+    """As llama.cpp gives them for bge-reranker; of others it gives scores from 0 to 1."""
+    logits = iter([(7.7, -2.3, -11.0), (0.9, 0.2, 0.1)])
+    server.rank = lambda body: {
+        "results": [{"index": place, "relevance_score": score} for place, score in enumerate(next(logits))]
+    }
+    reranker = EndpointReranker(settings(server))
+    first, second = (reranker.score(question, SHOWN).scores for question in ("a", "b"))
+    assert first == pytest.approx((0.99955, 0.0911, 0.0000167), rel=1e-2)
+    assert second == pytest.approx((0.711, 0.550, 0.525), rel=1e-2), "logits as well, though none shows it"
+
+
+def rank(*pairs: tuple[object, object]) -> Fault:
+    return status(200, {"results": [{"index": place, "relevance_score": score} for place, score in pairs]})
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "one is missing": (rank((0, 0.1), (1, 0.2)), "gave 2 scores for 3 texts"),
+    "one comes twice": (rank((0, 0.1), (1, 0.2), (1, 0.3)), "gave 3 scores for 3 texts"),
+    "an unknown one": (rank((0, 0.1), (1, 0.2), (7, 0.3)), "gave 3 scores for 3 texts"),
+    "no number": (rank((0, "high"), (1, 0.2), (2, 0.3)), "speaks otherwise"),
+    "NaN": (status(200, '{"results": [{"index": 0, "relevance_score": NaN}]}'), "speaks otherwise"),
+    "HTML": (status(200, "<html></html>"), "speaks otherwise"),
+    "a list": (status(200, [0.1, 0.2, 0.3]), "speaks otherwise"),
+    "no such path": (status(404), "see rerank.url"),
+    "failing": (status(500, "input is too large to process"), "status 500: input is too large"),
+    "redirect": (status(307, "", location="http://192.0.2.1/"), "status 307"),
+    "hung up": (hang_up(), "is it running"),
+    "silent": (silence(), "took longer than 0.3 s: wait longer"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_every_fault_leaves_the_list_as_it_is_and_is_named(server: ScriptedOpenAI, shelf: Shelf, name: str) -> None:
+    fault, message = FAULTS[name]
+    server.once.extend([fault] * 2)
+    with pytest.raises(RerankerError, match=message):
+        EndpointReranker(settings(server, seconds=0.3)).score(QUESTION, SHOWN)
+    wishes = {"kind": "endpoint", "url": server.url, "seconds": 0.3}
+    answer = shelf.ask(QUESTION, rerank=wishes)
+    assert found(answer) == found(shelf.ask(QUESTION))
+    (reason,) = map(str, answer.degraded)
+    assert reason.startswith("rerank: http")
+
+
+def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedOpenAI) -> None:
+    server.once.extend([status(500)] * 9)
+    reranker = EndpointReranker(settings(server))
+    for _ in range(4):
+        with pytest.raises(RerankerError) as caught:
+            reranker.score("a", SHOWN)
+    assert "asked again in" in str(caught.value)
+    assert len(server.requests) == 2
+
+
+def test_a_budget_is_kept(server: ScriptedOpenAI, shelf: Shelf) -> None:
+    server.once.append(silence())
+    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": server.url}, budget="400ms")
+    assert found(answer) == found(shelf.ask(QUESTION))
+    assert "rerank" in {item.stage for item in answer.degraded}
+
+
+def test_a_search_in_the_order_of_the_server(server: ScriptedOpenAI, shelf: Shelf) -> None:
+    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": server.url, "blend": 0.0}, top_k=3)
+    assert answer.degraded == ()
+    assert answer.hits[0].title == "Bread"
+    assert {item.scale for hit in answer.hits for item in hit.evidence if item.source == "rerank"} == {
+        "the server's, 0 to 1"
+    }
+
+
+def test_a_key_is_sent_and_never_shown(server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RERANK_KEY", "sk-secret")
+    server.key = "sk-secret"
+    EndpointReranker(settings(server, api_key_env="RERANK_KEY")).score("a", SHOWN)
+    server.key = "another"
+    with pytest.raises(RerankerError, match=r"Incorrect API key provided: \(the key\)") as caught:
+        EndpointReranker(settings(server, api_key_env="RERANK_KEY")).score("a", SHOWN)
+    assert "sk-secret" not in str(caught.value)
+    remote = settings(server, url="http://192.0.2.1/v1", allow_remote=True, api_key_env="RERANK_KEY")
+    with pytest.raises(RerankerError, match="unencrypted"):
+        EndpointReranker(remote).score("a", SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"), [("", "rerank.url: name the server"), ("http://192.0.2.1", "set rerank.allow_remote")]
+)
+def test_an_address_that_may_not_be_asked_is_not_asked(url: str, message: str) -> None:
+    with pytest.raises(RerankerError, match=message):
+        EndpointReranker(RerankSettings(kind="endpoint", url=url)).score("a", SHOWN)
+
+
+def test_doctor_asks_the_server(
+    server: ScriptedOpenAI, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_KIND", "endpoint")
+    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_URL", server.url)
+    assert f"{server.url} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
+    server.once.append(status(404))
+    assert "see rerank.url" in cli("doctor", "--llm", "--index", shelf.index, code=1).out
