@@ -1,17 +1,20 @@
-"""Make the folder that the encoder kind `onnx` reads out of any sentence-transformers model.
+"""Make the folder that `encoder.kind: onnx` or `rerank.kind: onnx` reads, of a sentence-transformers model.
 
 Needs the extra: uv run --extra models scripts/export_model.py MODEL FOLDER --documents DOCS [--sha256 HEX]
+
+A model of a class `...ForSequenceClassification` with one output is a reranker (a cross-encoder), any other an encoder.
 
 The weights are quantised to int8 for each channel, the activations while the model runs. The folder appears only when
 the quantised model agrees with the original on real text.
 """
 
+import json
 import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -23,6 +26,7 @@ from retriever.embedding.onnx import (
     TOKENIZER_NAME,
     ModelCard,
     OnnxEncoder,
+    RerankerCard,
     file_sha256,
     write_card,
 )
@@ -30,7 +34,9 @@ from retriever.embedding.sentence_transformers import find_model_folder, own_pre
 from retriever.embedding.tokens import Prefixes
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.chunk import chunk_nodes
-from retriever.settings.schema import ChunkSettings
+from retriever.rerank.onnx import OnnxReranker
+from retriever.rerank.stage import RerankInput
+from retriever.settings.schema import ChunkSettings, RerankSettings
 
 if TYPE_CHECKING:
     import torch
@@ -40,6 +46,10 @@ MIN_MEAN_COSINE = 0.99
 MIN_COSINE = 0.97
 SAMPLE = 2000
 """Chunks that are compared."""
+MIN_CORRELATION = 0.98
+MAX_MEAN_DIFFERENCE = 0.02
+QUESTIONS, CANDIDATES = 10, 20
+"""Titles of sections that a reranker is asked, and how many sections it reads for each, its own among them."""
 OPSET = 17
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
@@ -62,6 +72,27 @@ class Agreement:
         return f"cosine of int8 with float32 over {self.chunks} chunks: mean {self.mean:.4f}, worst {self.worst:.4f}"
 
 
+@dataclass(frozen=True, slots=True)
+class PairAgreement:
+    """The int8 scores of titles beside sections, compared with the float32 ones of the same pairs."""
+
+    pairs: int
+    """How many were compared."""
+    correlation: float
+    """Pearson's, of the logits: it tells of the order."""
+    difference: float
+    """The mean absolute difference of the scores, 0 to 1."""
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the int8 model may stand for the original."""
+        return self.correlation >= MIN_CORRELATION and self.difference <= MAX_MEAN_DIFFERENCE
+
+    def __str__(self) -> str:
+        what = f"int8 beside float32 over {self.pairs} pairs of texts: correlation of the logits"
+        return f"{what} {self.correlation:.4f}, mean difference of the scores {self.difference:.4f}"
+
+
 @click.command()
 @click.argument("model")
 @click.argument("folder", type=click.Path(path_type=Path))
@@ -80,10 +111,15 @@ def main(model: str, folder: Path, documents: Path, sha256: str | None) -> None:
     try:
         with TemporaryDirectory(dir=folder.parent, prefix=".export-") as place:
             made = Path(place) / folder.name
-            agreement = export(model, made, documents, sha256)
+            if is_reranker(find_model_folder(model, owner="cross-encoder")):
+                least = f"the correlation must be {MIN_CORRELATION}, the difference at most {MAX_MEAN_DIFFERENCE}"
+                agreement: Agreement | PairAgreement = export_reranker(model, made, documents, sha256)
+            else:
+                least = f"the mean must be {MIN_MEAN_COSINE}, the worst {MIN_COSINE}"
+                agreement = export(model, made, documents, sha256)
             print(agreement)
             if not agreement.is_enough:
-                sys.exit(f"not enough: the mean must be {MIN_MEAN_COSINE}, the worst {MIN_COSINE}")
+                sys.exit(f"not enough: {least}")
             made.rename(folder)
     except RetrieverError as error:
         sys.exit(str(error))
@@ -108,7 +144,45 @@ def export(model: str, folder: Path, documents: Path, sha256: str | None = None)
         own_prefixes(original),
     )
     agreement = compare(original, OnnxEncoder(folder), documents)
-    (folder / "README.md").write_text(readme(model, weights, card, agreement), encoding="utf-8")
+    made_of = f"{card.dimension} dimensions, {card.max_tokens} tokens, {card.pooling} pooling, then L2 normalisation."
+    (folder / "README.md").write_text(readme(model, weights, card, made_of, agreement), encoding="utf-8")
+    return agreement
+
+
+def is_reranker(source: Path) -> bool:
+    """Whether a folder's model reads two texts and gives one number."""
+    try:
+        config = json.loads((source / "config.json").read_text(encoding="utf-8"))
+        architectures, labels = config.get("architectures") or [], config.get("id2label", {"0": ""})
+    except (OSError, ValueError, AttributeError):
+        return False
+    return any(str(name).endswith("ForSequenceClassification") for name in architectures) and len(labels) == 1
+
+
+def export_reranker(model: str, folder: Path, documents: Path, sha256: str | None = None) -> PairAgreement:
+    """As `export`, for a cross-encoder."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    source = find_model_folder(model, owner="cross-encoder")
+    weights = checked_weights(source, sha256)
+    try:  # code of the model's own, as some have it, is not run
+        tokenizer = AutoTokenizer.from_pretrained(str(source), local_files_only=True, trust_remote_code=False)
+        original = AutoModelForSequenceClassification.from_pretrained(
+            str(source), local_files_only=True, trust_remote_code=False
+        ).eval()
+    except (OSError, ValueError, KeyError) as error:
+        raise click.ClickException(f"{source} cannot be loaded: {error}") from error
+    config = original.config
+    most = config.max_position_embeddings
+    if "roberta" in config.model_type:  # its positions begin behind that of the filling
+        most -= config.pad_token_id + 1
+    write_files(folder, original, tokenizer.backend_tokenizer.to_str())
+    hashes = file_sha256(folder / MODEL_NAME), file_sha256(folder / TOKENIZER_NAME)
+    card = RerankerCard(*hashes, max_tokens=min(most, tokenizer.model_max_length))
+    write_card(card, folder)
+    agreement = compare_pairs(original, tokenizer, folder, documents)
+    made_of = f"A cross-encoder of {card.max_tokens} tokens, one logit for two texts."
+    (folder / "README.md").write_text(readme(model, weights, card, made_of, agreement), encoding="utf-8")
     return agreement
 
 
@@ -165,15 +239,7 @@ def write_folder(
         projection: makes of a token's hidden vector the one that late interaction compares; without it that is the
             hidden vector itself.
     """
-    from tokenizers import Tokenizer
-
-    folder.mkdir()
-    whole = Tokenizer.from_str(tokenizer)
-    whole.no_truncation()  # the encoder counts, and pads nothing
-    whole.no_padding()
-    whole.save(str(folder / TOKENIZER_NAME), pretty=False)
-    transformer.config.to_json_file(folder / "config.json")
-    write_quantised(transformer, projection, folder / MODEL_NAME)
+    write_files(folder, transformer, tokenizer, projection)
     card = ModelCard(
         model_sha256=file_sha256(folder / MODEL_NAME),
         tokenizer_sha256=file_sha256(folder / TOKENIZER_NAME),
@@ -185,6 +251,21 @@ def write_folder(
     )
     write_card(card, folder)
     return card
+
+
+def write_files(
+    folder: Path, transformer: "torch.nn.Module", tokenizer: str, projection: "torch.nn.Module | None" = None
+) -> None:
+    """Make `folder` with all but the card."""
+    from tokenizers import Tokenizer
+
+    folder.mkdir()
+    whole = Tokenizer.from_str(tokenizer)
+    whole.no_truncation()  # the encoder counts, and pads nothing
+    whole.no_padding()
+    whole.save(str(folder / TOKENIZER_NAME), pretty=False)
+    transformer.config.to_json_file(folder / "config.json")
+    write_quantised(transformer, projection, folder / MODEL_NAME)
 
 
 def write_quantised(transformer: "torch.nn.Module", projection: "torch.nn.Module | None", path: Path) -> None:
@@ -200,14 +281,17 @@ def write_quantised(transformer: "torch.nn.Module", projection: "torch.nn.Module
 def write_float32(transformer: "torch.nn.Module", projection: "torch.nn.Module | None", path: Path) -> None:
     """The transformer as ONNX: int64 (n, t) for each input in, `last_hidden_state` float32 (n, t, d) out.
 
-    With a projection there is a second output, `token_vectors` (n, t, k).
+    With a projection there is a second output, `token_vectors` (n, t, k). Of a model that classifies the one output is
+    `logits` (n, classes).
     """
     import torch
 
     names = ["input_ids", "attention_mask"]
     if getattr(transformer.config, "type_vocab_size", 0) > 1:
         names.append("token_type_ids")
+    classifies = type(transformer).__name__.endswith("ForSequenceClassification")
     outputs = ["last_hidden_state"] + (["token_vectors"] if projection is not None else [])
+    outputs = ["logits"] if classifies else outputs
 
     class Vectors(torch.nn.Module):  # type: ignore[misc] # its types come with the extra
         def __init__(self) -> None:
@@ -216,7 +300,10 @@ def write_float32(transformer: "torch.nn.Module", projection: "torch.nn.Module |
             self.projection = projection
 
         def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            state: torch.Tensor = self.transformer(**dict(zip(names, inputs, strict=True))).last_hidden_state
+            output = self.transformer(**dict(zip(names, inputs, strict=True)))
+            if classifies:
+                return (output.logits,)
+            state: torch.Tensor = output.last_hidden_state
             return (state,) if self.projection is None else (state, self.projection(state))
 
     example = torch.tensor([[1, 2, 3, 4], [1, 2, 0, 0]])
@@ -248,6 +335,41 @@ def compare(original: "SentenceTransformer", quantised: OnnxEncoder, documents: 
     return Agreement(len(texts), float(cosines.mean()), float(cosines.min()))
 
 
+def compare_pairs(
+    original: "torch.nn.Module",
+    tokenizer: Any,  # noqa: ANN401 - of transformers, which has no types
+    folder: Path,
+    documents: Path,
+) -> PairAgreement:
+    """Ask both for titles of sections, each beside its own section and others."""
+    import torch
+
+    sections = [
+        (placed.node.title, placed.node.body)
+        for path in sorted(documents.rglob("*.md"))
+        for placed in parse_document(path.name, path.read_text(encoding="utf-8", errors="replace")).nodes
+        if placed.node.title and placed.node.body.strip()
+    ]
+    if not sections:
+        raise click.ClickException(f"no Markdown with sections in {documents}")
+    settings = RerankSettings(kind="onnx", model=str(folder))
+    quantised, expected, found = OnnxReranker(settings), list[float](), list[float]()
+    for number in range(min(QUESTIONS, len(sections))):
+        place = number * len(sections) // QUESTIONS
+        title = sections[place][0]
+        texts = [sections[(place + 7 * step) % len(sections)][1] for step in range(min(CANDIDATES, len(sections)))]
+        found += quantised.score(title, [RerankInput(title, text) for text in texts]).scores
+        pairs = [(title, f"{title}\n{text}") for text in texts]
+        for pair in pairs:
+            read = tokenizer(*pair, truncation=True, max_length=settings.max_length, return_tensors="pt")
+            with torch.no_grad():
+                expected.append(float(original(**read).logits[0, 0].sigmoid()))
+    scores = np.clip(np.array([expected, found]), 1e-12, 1 - 1e-12)
+    logits = np.log(scores / (1 - scores))
+    correlation = float(np.corrcoef(logits)[0, 1])
+    return PairAgreement(len(expected), correlation, float(np.abs(scores[0] - scores[1]).mean()))
+
+
 def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
     """Up to `SAMPLE` different chunks, evenly from all of the folder's Markdown."""
     texts: dict[str, None] = {}
@@ -262,13 +384,15 @@ def sample_of_chunks(documents: Path, encoder: OnnxEncoder) -> list[str]:
     return list(texts)[:: -(-len(texts) // SAMPLE)]
 
 
-def readme(model: str, weights: str, card: ModelCard, agreement: Agreement) -> str:
-    """What the folder is and where it comes from."""
+def readme(
+    model: str, weights: str, card: ModelCard | RerankerCard, made_of: str, agreement: Agreement | PairAgreement
+) -> str:
+    """What the folder is and where it comes from; `made_of` says it of the model in a line."""
     name = Path(model).name if Path(model).is_dir() else model
     return f"""# {name}, int8 ONNX
 
 Made by scripts/export_model.py from the weights with SHA-256 {weights}; their licence applies.
-{card.dimension} dimensions, {card.max_tokens} tokens, {card.pooling} pooling, then L2 normalisation.
+{made_of}
 The {agreement}.
 
 SHA-256: {MODEL_NAME} {card.model_sha256}

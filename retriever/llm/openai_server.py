@@ -3,6 +3,7 @@
 Servers know different parts of this API: what one refuses is left out, once, and named.
 """
 
+import logging
 import re
 import time
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from retriever.settings.schema import LlmSettings
 if TYPE_CHECKING:
     from openai.types import Model
     from openai.types.chat import ChatCompletionChunk
+
+progress = logging.getLogger("retriever.llm.progress")
 
 FAR_S = 5.0  # for a connection to another machine, and for what is asked of it about a model
 # What a server may do without, and words by which it speaks of them; the last is left out where it names none.
@@ -179,8 +182,11 @@ class OpenAIServer(LlmServer):
         sent = [name for name in OPTIONAL if name not in self._left_out]
         named = {name for name in sent if re.search(rf"\b{name}\b|{HINTS.get(name, name)}", said)}
         self._is_guess = not named and "response_format" in sent
-        self._refused |= named or ({"response_format"} if self._is_guess else set())
-        return bool(named) or self._is_guess
+        named |= {"response_format"} if self._is_guess else set()
+        self._refused |= named
+        if named:
+            progress.info("%s refuses %s: asking without", self.url, ", ".join(sorted(named)))
+        return bool(named)
 
     @property
     def _left_out(self) -> set[str]:

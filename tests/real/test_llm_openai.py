@@ -1,12 +1,13 @@
 """The generator and the real `openai` client against a scripted server: what is asked, and what follows a failure."""
 
+import json
 import logging
 import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import keyring  # noqa: TID253 - no module of the program
 import keyring.backend  # noqa: TID253
@@ -27,6 +28,8 @@ from retriever.llm.check import check_llm
 from retriever.llm.generator import ServedGenerator
 from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
+from tests.program import Cli
+from tests.real.scripted_ollama import QUESTION, help_and_reverse
 from tests.real.scripted_openai import (
     Fault,
     ScriptedOpenAI,
@@ -99,10 +102,14 @@ def test_an_address_without_a_path_gets_the_usual_one(server: ScriptedOpenAI) ->
     assert server.paths == ["/v1/models", "/v1/chat/completions"]
 
 
-def test_what_a_server_refuses_is_left_out_once_and_said(server: ScriptedOpenAI) -> None:
+def test_what_a_server_refuses_is_left_out_once_and_said(
+    server: ScriptedOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
     server.refuses = ("response_format", "chat_template_kwargs", "seed")
     generator = opened(server)
-    assert generator.write(TASK).queries == ("a boat is",)
+    with caplog.at_level(logging.INFO, "retriever.llm.progress"):
+        assert generator.write(TASK).queries == ("a boat is",)
+    assert f"{server.url} refuses response_format: asking without" in caplog.text
     assert len(server.asked) == 4
     generator.write(TASK)
     assert len(server.asked) == 5, "remembered"
@@ -273,6 +280,38 @@ def test_the_speed_is_measured_by_the_server_or_else_by_the_clock(server: Script
     server.models = [{"id": "another"}]
     says = check_llm(settings(server, model="another"), measures=True)[-1].says
     assert "tokens a second read" in says
+
+
+# As people ask
+
+
+def test_a_question_with_both_stages_and_with_a_server_that_fails(
+    server: ScriptedOpenAI, index: Path, cli: Cli
+) -> None:
+    ask: list[str | Path] = [QUESTION, "--json", "--index", index, "--encoder-kind", "none"]
+    flags = ["--use-llm", "--llm-kind", "openai", "--llm-url", server.url, "--llm-model", "small"]
+    flags += ["--hyde-gate", "always", "--rerank-kind", "llm", "--hyde-cache-entries", "0"]
+    plain = json.loads(cli(*ask).out)
+    server.answer, server.refuses = lambda asked: help_and_reverse(cast("Any", asked)), ("response_format",)
+    helped = json.loads(cli(*ask, *flags).out)
+    assert helped["degraded"] == []
+    assert [hit["node_id"] for hit in helped["hits"]] != [hit["node_id"] for hit in plain["hits"]]
+    server.answer = lambda asked: status(500)
+    failed = json.loads(cli(*ask, *flags).out)
+    assert [(hit["node_id"], hit["score"]) for hit in failed["hits"]] == [
+        (hit["node_id"], hit["score"]) for hit in plain["hits"]
+    ]
+    assert {sentence.partition(":")[0] for sentence in failed["degraded"]} == {"expand", "rerank"}
+    assert "the server at" in failed["degraded"][0]
+
+
+def test_doctor_checks_what_a_profile_needs(server: ScriptedOpenAI, cli: Cli) -> None:
+    flags = ["--llm-kind", "openai", "--llm-url", server.url, "--llm-model", "small"]
+    said = cli("doctor", "--llm", "--profile", "full", *flags, code=(0, 1)).out
+    assert f"a server that speaks OpenAI's API at {server.url}" in said
+    assert "30 candidates in 1 window of the model's context" in said
+    server.key = "another"
+    assert "wants a key" in cli("doctor", "--llm", "--profile", "full", *flags, code=1).out
 
 
 # Keys, and where they go
