@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.embedding.sentence_transformers import find_model_folder
+from retriever.embedding.sentence_transformers import find_model_folder, silence_progress_bars
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.pairs import PairReranker, check_scores
 from retriever.settings.schema import RerankSettings
@@ -50,6 +50,7 @@ class CrossEncoderReranker(PairReranker):
 
     @cached_property
     def _model(self) -> "CrossEncoder":
+        silence_progress_bars()
         try:
             from sentence_transformers import CrossEncoder  # 5 s, with torch
         except ModuleNotFoundError as error:
