@@ -166,7 +166,9 @@ def ollama_client(url: str, timeouts: Timeouts) -> "Iterator[Client]":
 
 
 # The headers of OpenAI's client that are sent: not those of the environment, nor what it tells of this machine.
-_SENT_HEADERS = frozenset({"host", "accept", "accept-encoding", "connection", "content-type", "content-length"})
+_SENT_HEADERS = frozenset(
+    {"host", "user-agent", "accept", "accept-encoding", "connection", "content-type", "content-length"}
+)
 
 
 @contextmanager

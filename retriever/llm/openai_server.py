@@ -60,7 +60,7 @@ class OpenAIServer(LlmServer):
         self._refused: set[str] = set()  # of OPTIONAL
         self._is_guess = False  # whether the last of these is one of which the server did not speak
         self._has_answered = False
-        self._thinks = False  # whether the last answer had thoughts
+        self._thought_aloud = False  # whether the last answer was stopped although it had thoughts alone
         self._connect_s = CONNECT_S
         if not is_this_machine(url):
             self._connect_s = self.look_up_s = FAR_S
@@ -90,7 +90,7 @@ class OpenAIServer(LlmServer):
         with self._as_unhealthy(seconds):
             try:
                 with openai_client(self.url, Timeouts(self._connect_s, seconds), self._key) as client:
-                    return list(client.models.list().data)
+                    return [model for model in client.models.list().data if isinstance(model.id, str)]
             except RefusedError as error:
                 if error.status in {404, 405, 501}:
                     return []
@@ -101,7 +101,7 @@ class OpenAIServer(LlmServer):
         try:
             return self._ask(task, seconds, is_second_try=is_second_try)
         except CutAnswerError:
-            if not self._thinks or self.think:
+            if not self._thought_aloud or self.think:
                 raise
             self.think = True  # it thinks although it was told not to: it gets room for that
         return self._ask(task, deadline - time.monotonic(), is_second_try=is_second_try)
@@ -150,7 +150,7 @@ class OpenAIServer(LlmServer):
                 reason = choice.finish_reason or reason
                 if not self.has_begun and (text[-1] or thoughts[-1]):
                     self.has_begun, first = True, time.monotonic() - started
-        self._thinks = any(thoughts)
+        self._thought_aloud = reason == "length" and any(thoughts)
         if reason is None:
             raise self._ended_early()
         whole, is_thoughts = self._finish(reason, text, thoughts)

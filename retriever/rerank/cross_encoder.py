@@ -24,7 +24,9 @@ LOAD_SECONDS = 10.0  # PyTorch and sentence-transformers take 5 s to import, a m
 class CrossEncoderReranker(PairReranker):
     """Scores from PyTorch, on a GPU in half precision where there is one. Nothing is downloaded."""
 
-    start_s = LOAD_SECONDS  # 0 once the model is loaded
+    @property
+    def start_s(self) -> float:
+        return 0.0 if "_model" in self.__dict__ else LOAD_SECONDS
 
     def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:
         """One score for each text; the batches are halved, and stay so, when the memory is not enough."""
@@ -69,7 +71,6 @@ class CrossEncoderReranker(PairReranker):
             raise RerankerError(f"{folder} cannot be loaded: {error}") from error
         if model.device.type != "cpu":
             model.half()
-        self.start_s = 0.0
         return model
 
     @cached_property

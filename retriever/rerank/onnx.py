@@ -25,10 +25,22 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
+LOAD_S = 0.3  # ONNX Runtime
+LOADED_IN_A_SECOND = 4e8  # bytes, the checksums included; a little less than a laptop does
+
+
 class OnnxReranker(PairReranker):
     """Scores from a folder with model.onnx, tokenizer.json and reranker.json."""
 
     # Candidates of about one length are read together, so that little is filled up.
+
+    @property
+    def start_s(self) -> float:
+        try:
+            size = (self._folder / MODEL_NAME).stat().st_size
+        except OSError:  # said by `score`
+            return 0.0
+        return 0.0 if "_model" in self.__dict__ else LOAD_S + size / LOADED_IN_A_SECOND
 
     def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:
         session, tokenizer = self._model

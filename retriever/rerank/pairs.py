@@ -20,13 +20,17 @@ class PairReranker(ABC):
     """Scores from 0 to 1 for a question beside each text; those of before are remembered."""
 
     scale = "cross-encoder, 0 to 1"
-    start_s = 0.0  # once the model is loaded
 
     def __init__(self, settings: RerankSettings) -> None:
         """The model is looked for, and loaded, when it is first needed."""
         self._settings = settings
         self._batch_size = settings.batch_size
         self._scores: LRUCache[bytes, float] = LRUCache(maxsize=20_000)
+
+    @property
+    def start_s(self) -> float:
+        """As `Reranker.start_s`."""
+        return 0.0
 
     @abstractmethod
     def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:

@@ -268,6 +268,10 @@ def test_models_are_named_as_the_server_lists_them(server: ScriptedOpenAI) -> No
     server.models = [{"id": "/models/the-only-one.gguf"}]
     open_generator(LlmSettings(kind="openai", url=server.url)).write(TASK)
     assert server.asked[-1].body["model"] == "/models/the-only-one.gguf", "none was named"
+    server.models = [{"id": 7}]
+    opened(server).write(TASK)
+    server.models = ["small"]  # type: ignore[list-item] # no object
+    assert "no healthy server" in str(failure(opened(server)))
     server.models = None
     opened(server).write(TASK)
     assert server.asked[-1].body["model"] == "small", "a server without a list is asked for what is named"
@@ -383,7 +387,7 @@ def test_nothing_of_the_environment_leads_elsewhere_or_is_sent(
         opened(server, api_key_env="").write(TASK)
         assert not elsewhere.requests
     sent = {name for _, _, headers in server.requests for name in headers}
-    assert sent <= {"host", "accept", "accept-encoding", "connection", "content-type", "content-length"}
+    assert sent <= {"host", "user-agent", "accept", "accept-encoding", "connection", "content-type", "content-length"}
 
 
 @pytest.mark.parametrize(
