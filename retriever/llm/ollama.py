@@ -220,9 +220,9 @@ class OllamaServer:
                 keep_alive=settings.keep_alive_seconds,
             )
             with closing(cast("Stream[ChatResponse, None, None]", stream)) as parts:
-                return self._read(parts)
+                return self._read(parts, task.on_text)
 
-    def _read(self, parts: "Iterator[ChatResponse]") -> Reply:
+    def _read(self, parts: "Iterator[ChatResponse]", on_text: Callable[[str], None] | None) -> Reply:
         started, first = time.monotonic(), None
         text, thoughts = [], []
         self.has_begun = False
@@ -231,6 +231,8 @@ class OllamaServer:
             self.has_begun = True
             text.append(part.message.content or "")
             thoughts.append(part.message.thinking or "")
+            if on_text is not None and part.message.content:
+                on_text("".join(text))
             if part.done and part.done_reason == "stop":
                 written = "".join(text).strip()
                 return Reply(written or "".join(thoughts), not written, part.prompt_eval_count, first, _measured(part))

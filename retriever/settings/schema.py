@@ -83,6 +83,20 @@ class LlmSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    """Who writes the sentences of `answer`."""
+
+    kind: Literal["auto", "llm", "extractive"] = setting(
+        "auto",
+        "auto: the language model where its server runs, else the documents are quoted; llm: the same, and it is named "
+        "where there is none; extractive: the documents are quoted.",
+    )
+    seconds: Seconds = setting(
+        20.0, "The longest wait for the model's sentences: it reads and writes as much as it can in this time."
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SummarySettings:
     """Who writes the summaries of sections."""
 
@@ -354,6 +368,7 @@ class Profile:
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     summaries: SummarySettings = field(default_factory=SummarySettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
+    answer: AnswerSettings = field(default_factory=AnswerSettings)
     hyde: HydeSettings = field(default_factory=HydeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)
