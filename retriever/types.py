@@ -455,7 +455,7 @@ class CitedSentence:
     span: Span
     """The cited lines: the paragraph, item or row that holds the quote."""
     node_id: str
-    """Of the section that these lines are in, or begin in."""
+    """Of the section that these lines are in; where it is no hit, of the first section of the block that was read."""
     citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
     """As in `Hit`."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import from_json
 
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
@@ -20,7 +20,7 @@ from retriever.llm.speed import BYTES_PER_TOKEN, USUAL
 from retriever.llm.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import milliseconds_since
-from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, ShortAnswer, Stage, StageName
+from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, Hit, ShortAnswer, Stage, StageName
 
 if TYPE_CHECKING:
     from retriever.context.sections import Piece
@@ -116,39 +116,44 @@ class Checker:
     """Checks what a model writes while it writes, each sentence once it is whole."""
 
     question: str
-    blocks: "Sequence[Piece]"
+    hits: Sequence[Hit]
     languages: tuple[str, ...]
     on_sentence: Callable[[CitedSentence], None]
     most: int
+    blocks: "Sequence[Piece]" = ()  # that the model was given
     kept: list[CitedSentence] = field(default_factory=list)
     dropped: list[DroppedSentence] = field(default_factory=list)
-    seen: set[tuple[int, str, str]] = field(default_factory=set)
+    seen: list[WrittenSentence] = field(default_factory=list)
 
     def read(self, text: str) -> None:
         """All that was written so far: the last sentence may not be whole."""
         text = drop_thoughts(text)
         try:
             written = from_json(text[max(0, text.find("{")) :], allow_partial=True)
-            items = [WrittenSentence.model_validate(item) for item in written["sentences"][:-1]]
-        except (ValueError, ValidationError, LookupError, TypeError):
+            # Of an object that ends in the middle of a text, the parser leaves that text out.
+            is_closed = text.rstrip(" \n,").endswith(("}", "]"))
+            for item in written["sentences"][: None if is_closed else -1]:
+                self.check(WrittenSentence.model_validate(item))
+        except (ValueError, LookupError, TypeError):
             return  # the whole answer is read once more, and may be refused then
-        self.check(items)
 
-    def check(self, items: Sequence[WrittenSentence]) -> None:
-        """Sentences that are whole; those that were here before are passed over."""
-        for item in items:
-            key = item.block, item.quote, item.text
-            if key in self.seen or len(self.kept) >= self.most:
-                continue
-            self.seen.add(key)
-            found = check_sentence(item.text, item.block, item.quote, self.blocks, self.question, self.languages)
-            if isinstance(found, CitedSentence) and repeats(found.text, [kept.text for kept in self.kept]):
-                found = DroppedSentence(found.text, "it repeats another sentence")
-            if isinstance(found, DroppedSentence):
-                self.dropped.append(found)
-            else:
-                self.kept.append(found)
-                self.on_sentence(found)
+    def check(self, item: WrittenSentence) -> None:
+        """A sentence that is whole; one that was here before is passed over."""
+        if item in self.seen or len(self.kept) >= self.most:
+            return
+        self.seen.append(item)
+        found = check_sentence(item.text, item.block, item.quote, self.blocks, self.question, self.languages)
+        if isinstance(found, CitedSentence) and repeats(found.text, [kept.text for kept in self.kept]):
+            found = DroppedSentence(found.text, "it repeats another sentence")
+        if isinstance(found, DroppedSentence):
+            self.dropped.append(found)
+            return
+        # A block may hold several sections, one after another.
+        known = set(self.blocks[item.block - 1].node_ids)
+        sections = (hit.node_id for hit in self.hits if hit.node_id in known and hit.span.overlap(found.span))
+        found = replace(found, node_id=next(sections, found.node_id))
+        self.kept.append(found)
+        self.on_sentence(found)
 
 
 class AnswerWriter:
@@ -206,7 +211,7 @@ class AnswerWriter:
         """
         started, tell = perf_counter(), on_sentence or (lambda sentence: None)
         question = answer.scope.question if answer.scope else answer.question
-        checker = Checker(question, (), languages, tell, plan.sentences if plan else 0)
+        checker = Checker(question, answer.hits, languages, tell, plan.sentences if plan else 0)
         writer = ""
         if plan is not None and pieces and answer.verdict != "none":
             try:
@@ -235,7 +240,8 @@ class AnswerWriter:
             raise LanguageModelTimeoutError("skipped, the budget is used up")
         task, checker.blocks = build_task(checker.question, pieces, replace(plan, seconds=min(plan.seconds, left)))
         generator = self._open_generator()
-        checker.check(generator.write(replace(task, on_text=checker.read)).sentences)
+        for item in generator.write(replace(task, on_text=checker.read)).sentences:
+            checker.check(item)
         if not checker.kept:
             wrong = f" ({checker.dropped[0].reason})" if checker.dropped else ""
             raise WrongAnswerError(f"{generator.name} wrote nothing that stands in the lines that it cites{wrong}")
