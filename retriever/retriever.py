@@ -206,8 +206,9 @@ class Retriever(Closing):
         from retriever.answering.write import AnswerWriter
 
         budget_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
+        seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
         writer = AnswerWriter(
-            self.profile.answer,
+            replace(self.profile.answer, seconds=seconds),
             partial(self._open_generator, ""),
             is_asked_for=self.profile.use_llm,
             budget_s=budget_s,

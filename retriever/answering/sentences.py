@@ -29,6 +29,8 @@ _NUMBER_WORDS = {  # not `one`, which is more often no number
     "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
     "sixty": "60", "hundred": "100", "thousand": "1000",
 }  # fmt: skip
+# How answers begin; any other first word with a capital may be a name.
+_BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
 _MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
 _LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
 _SENTENCE_END = re.compile(
@@ -154,14 +156,14 @@ def find_numbers(text: str) -> dict[str, None]:
 
 def find_names(text: str) -> Iterator[str]:
     """The words of a sentence that may be names: with a capital, a sign or a digit inside. The first word too."""
-    for word in text.split():
+    for number, word in enumerate(text.split()):
         name = (
             word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
             .removesuffix("'s")
             .removesuffix("\u2019s")
         )
-        if not any(map(str.isalpha, name)):
-            continue  # a number alone, which may be written otherwise
+        if not any(map(str.isalpha, name)) or (not number and name.lower() in _BEGINNINGS):
+            continue  # a number alone may be written otherwise
         if any(sign.isupper() or sign.isdigit() for sign in name) or re.search(r"\w[_./\\:@#=]+\w", name):
             yield name
 

@@ -132,10 +132,12 @@ class Checker:
             written = from_json(text[max(0, text.find("{")) :], allow_partial=True)
             # Of an object that ends in the middle of a text, the parser leaves that text out.
             is_closed = text.rstrip(" \n,").endswith(("}", "]"))
-            for item in written["sentences"][: None if is_closed else -1]:
-                self.check(WrittenSentence.model_validate(item))
+            whole = written["sentences"][: None if is_closed else -1]
+            items = [WrittenSentence.model_validate(item) for item in whole]
         except (ValueError, LookupError, TypeError):
             return  # the whole answer is read once more, and may be refused then
+        for item in items:
+            self.check(item)
 
     def check(self, item: WrittenSentence) -> None:
         """A sentence that is whole; one that was here before is passed over."""

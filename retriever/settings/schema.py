@@ -92,7 +92,8 @@ class AnswerSettings:
         "where there is none; extractive: the documents are quoted.",
     )
     seconds: Seconds = setting(
-        20.0, "The longest wait for the model's sentences: it reads and writes as much as it can in this time."
+        20.0,
+        "The longest wait for the model's sentences, at most llm.seconds: it reads and writes as much as it can then.",
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from retriever.llm.speed import Measured
 from retriever.types import Answer, CitedSentence, ShortAnswer
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, ScriptedOllama
@@ -134,7 +135,11 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedOllama, fault: scripted.Fault) -> None:
     ollama.answer = lambda asked: fault
-    found = ask(shelf, ollama, llm={"seconds": 1.0, "idle_seconds": 0.5}, answer={"seconds": 30.0, "kind": "llm"})
+    llm = {"url": ollama.url, "seconds": 1.0, "idle_seconds": 0.5}
+    with shelf.open(llm=llm, answer={"kind": "llm"}) as retriever:
+        retriever._open_generator("")._learn(measured(5000.0, 1000.0))  # so that it is asked for a second's work
+        found = retriever.answer(QUESTION)
+    assert ollama.asked
     assert found.sentences[0].text == "A stamp pays for the journey of a letter."
     (reason,) = map(str, found.answer.degraded)
     assert reason.startswith("answer: the documents are quoted; ")
@@ -235,7 +240,7 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
         retriever.answer(QUESTION)  # which measures it
         before = len(ollama.asked)
         for _ in range(8):
-            retriever._generators["llama3.2"]._learn(scripted_speed(reads, writes))
+            retriever._generators["llama3.2"]._learn(measured(reads, writes))
         found = retriever.answer(QUESTION)
     asked = ollama.asked[before:]
     assert len(asked) == (1 if count else 0)
@@ -248,9 +253,7 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
     assert found.sentences
 
 
-def scripted_speed(reads: float, writes: float) -> Any:  # noqa: ANN401 - a Measured
-    from retriever.llm.speed import Measured
-
+def measured(reads: float, writes: float) -> Measured:
     return Measured(int(reads * 10), 10.0, int(writes * 10), 10.0)
 
 

@@ -55,6 +55,7 @@ def check(text: str, quote: str, number: int = 1, question: str = "") -> CitedSe
         ("Letters of up to 20 grams cost 85 cents.", "up to 20 grams cost 85 cents", "14-14"),
         ("Royal Mail delivers letters within 3 days.", "Royal Mail delivers them within three days", "15-15"),
         ("At 1000 grams the price is 290 cents.", "| 1,000 grams | 290 cents", "20-20"),
+        ("Yes, a stamp pays for the journey.", "A stamp pays for the journey", "12-12"),
         ("See the rules of the Post Office.", "See the rules of the Post Office", "22-22"),
         ("Mail needs a stamp: it pays for the journey.", "stamp pays for the journey", "12-12"),
         ("Letters up to 20 grams cost 85 cents, and Royal Mail delivers them.", "85 cents. - Royal Mail", "14-15"),
