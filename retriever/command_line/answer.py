@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 @options.command(
-    '"how are the two rankings fused?"',
-    '"where do the weights come from?" --no-llm',
-    '--json "what is a snapshot?"',
+    'answer "how are the two rankings fused?"',
+    'answer "where do the weights come from?" --no-llm',
+    'answer --json "what is a snapshot?"',
     settings=(),
     rare=("scope_since", "scope_until", "scope_where", "context_tokens", "fail_on_none", "editor", "record"),
     epilog=options.EXIT_CODES_HELP,

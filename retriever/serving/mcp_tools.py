@@ -256,7 +256,7 @@ class HydeSearchTool(Tool):
 
 
 TOOLS: Mapping[str, type[Tool]] = {
-    tool.name: tool for tool in (SearchTool, AnswerTool, OutlineTool, ReadTool, RelatedTool, StatusTool, HydeSearchTool)
+    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool, StatusTool, HydeSearchTool)
 }
 
 
