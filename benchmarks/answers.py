@@ -5,7 +5,8 @@ r"""How often a short answer that is quoted from the documents rests on the righ
 
 QUESTIONS:DOCS for each set; --index keeps the indexes in FOLDER. Prints for each set, and as the mean over the sets,
 the share of all questions with a sentence whose cited lines overlap a gold span, with the first sentence so, the same
-by the first hits' passages without a choice, and of all sentences the share that is so. No model is asked.
+by the first hits' passages without a choice, of all sentences the share that is so, and the share
+whose words stand in their lines one after another (others had markup in the middle). No model is asked.
 """
 
 import argparse
@@ -20,11 +21,20 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.quality import Benchmark
 from pageindex.node import Span
 from retriever import open_retriever
-from retriever.answering.sentences import MAX_EXTRACTED
+from retriever.answering.sentences import MAX_EXTRACTED, find_quote
 from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import Question
+from retriever.types import CitedSentence
 
-COLUMNS = ("a sentence", "the first", f"{MAX_EXTRACTED} passages", "of the sentences", "sentences each", "answered")
+COLUMNS = (
+    "a sentence",
+    "the first",
+    f"{MAX_EXTRACTED} passages",
+    "of the sentences",
+    "word for word",
+    "sentences each",
+    "answered",
+)
 
 
 def is_gold(question: Question, file: str, span: Span) -> bool:
@@ -32,10 +42,19 @@ def is_gold(question: Question, file: str, span: Span) -> bool:
     return any(gold.file == file and gold.span and gold.span.overlap(span) for gold in question.gold)
 
 
+def stands(sentence: CitedSentence) -> bool:
+    """Whether a sentence stands in the lines that it cites."""
+    lines = Path(sentence.folder, sentence.file).read_text(encoding="utf-8").split("\n")
+    cited = "\n".join(lines[sentence.span.first - 1 : sentence.span.last])
+    text = sentence.text.removesuffix("\u2026")
+    return text in cited or find_quote(text, cited) is not None
+
+
 def measure(benchmark: Benchmark, index: str) -> tuple[float, ...]:
     """One set, in the order of COLUMNS."""
     rows = []
     right: list[bool] = []
+    literal: list[bool] = []
     settings = {"answer": {"kind": "extractive"}, "refresh_seconds": 1e6}
     with open_retriever([benchmark.docs], index, settings=settings) as retriever:
         for question in read_questions(benchmark.questions).questions:
@@ -44,8 +63,9 @@ def measure(benchmark: Benchmark, index: str) -> tuple[float, ...]:
             passages = [is_gold(question, hit.file, hit.passage) for hit in found.answer.hits[:MAX_EXTRACTED]]
             rows.append((any(cited), any(cited[:1]), any(passages), len(cited), bool(cited)))
             right += cited
+            literal += map(stands, found.sentences)
     some, first, passage, count, answered = (mean(column) for column in zip(*rows, strict=True))
-    return some, first, passage, mean(right), count, answered
+    return some, first, passage, mean(right), mean(literal), count, answered
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

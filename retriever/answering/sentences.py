@@ -177,7 +177,8 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     """
     chosen: list[CitedSentence] = []
     for hit in hits:
-        text = hit.sentence or first_sentence(hit.snippet)
+        is_shown = not hit.sentence.startswith("<!--")  # no page shows a comment
+        text = (hit.sentence if is_shown else "") or first_sentence(hit.snippet)
         is_near = hit.score >= LEAST_SCORE * hits[0].score
         if text and is_near and not repeats(text, [item.text for item in chosen]):
             place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state

@@ -82,7 +82,7 @@ def plan_answer(question: str, generator: Generator, seconds: float) -> Plan:
         if readable >= least:
             return Plan(count, readable, seconds)
     raise LanguageModelTimeoutError(
-        f"{generator.name} could not finish in {seconds:.0f} s at {speed}: give it longer (answer.seconds)"
+        f"{generator.name} could not finish in {seconds:.3g} s at {speed}: give it longer (answer.seconds)"
     )
 
 
