@@ -1,5 +1,7 @@
 """Which sentences a short answer may have: those that hold in the lines that they cite."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from retriever.answering.sentences import (
     repeats,
     widen_to_sentence,
 )
+from retriever.answering.write import Checker
 from retriever.context.sections import Piece
 from retriever.types import CitedSentence, DroppedSentence
 from tests.answers import hit
@@ -232,3 +235,23 @@ def test_the_sentences_of_the_first_hits() -> None:
     assert choose_sentences([]) == ()
     others = ["oven", "flour", "butter", "yeast", "salt"]
     assert len(choose_sentences([hit(sentence=f"The {word} is here.", file=word) for word in others])) == 3
+
+
+@given(st.lists(st.sampled_from(["}", "{", '"', "\\", "]", ",", "\n"]), max_size=6).map("".join))
+def test_a_sentence_is_told_when_it_is_whole_and_never_a_part_of_it(signs: str) -> None:
+    """Whatever signs are in it, at every prefix of what the model writes, thoughts and talk around it too."""
+    quote = "A stamp pays for the journey of a letter"
+    sentences = [
+        {"block": 1, "quote": quote, "text": f"A stamp pays {signs} for the journey of a letter."},
+        {"block": 12, "quote": quote, "text": "The journey of a letter is paid by a stamp, which pays for it."},
+        {"block": 1, "quote": "Royal Mail delivers them within three days", "text": "Royal Mail delivers in 3 days."},
+    ]
+    written = f"<think>{signs}</think> So: {json.dumps({'sentences': sentences})}"
+    told: list[str] = []
+    checker = Checker("", (), (), lambda sentence: told.append(sentence.text), 4, BLOCKS)
+    for end in range(len(written) + 1):
+        checker.read(written[:end])
+    assert ["".join(filter(str.isalnum, text)) for text in told] == [
+        "".join(filter(str.isalnum, str(item["text"]))) for item in (sentences[0], sentences[2])
+    ]
+    assert [item.reason for item in checker.dropped] == ["there is no block 12"]
