@@ -33,11 +33,12 @@ from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, Hit, Likely, Progress, SimilarSections, StageName
+from retriever.types import Answer, CitedSentence, Hit, Likely, Progress, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
+    from retriever.context.sections import Piece
     from retriever.llm.generator import ServedGenerator
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
@@ -177,6 +178,61 @@ class Retriever(Closing):
         from retriever.context.gather import ask_for_context
 
         return ask_for_context(ask, self.view, most, self.access)
+
+    def answer(
+        self,
+        question: str,
+        expansion: Expansion | None = None,
+        *,
+        recent_context: str = "",
+        focus: Sequence[str] = (),
+        scope: Scope | None = None,
+        on_found: Callable[[Answer], None] | None = None,
+        on_sentence: Callable[[CitedSentence], None] | None = None,
+    ) -> ShortAnswer:
+        """A few sentences that answer the question, each checked against the lines that it cites, and the sections.
+
+        The language model writes them where it runs (`answer.kind`); otherwise they are the documents' own.
+
+        Args:
+            question: as in `search`, and so are the four below.
+            expansion: other wordings of the question.
+            recent_context: the conversation so far.
+            focus: kinds of things to write about.
+            scope: what may be found.
+            on_found: given the sections before any sentence is written.
+            on_sentence: given each sentence as soon as it is checked.
+
+        Raises:
+            RetrieverError: as `search`.
+        """
+        from retriever.answering.write import AnswerWriter
+
+        budget_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
+        seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
+        writer = AnswerWriter(
+            replace(self.profile.answer, seconds=seconds),
+            partial(self._open_generator, ""),
+            is_asked_for=self.profile.use_llm,
+            budget_s=budget_s,
+        )
+        plan = writer.prepare(question)
+        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus, scope=scope)
+        pieces: tuple[Piece, ...] = ()
+        if plan is None:
+            answer = ask()
+        else:
+            from retriever.context.gather import ask_for_context
+
+            most = min(self.profile.context_tokens, plan.context_tokens)
+            found = ask_for_context(ask, self.view, most, self.access)
+            answer, pieces = found.answer, found.context.pieces
+        if on_found is not None:
+            on_found(answer)
+        languages: tuple[str, ...] = ()
+        with contextlib.suppress(SnapshotError), self.view() as view:
+            languages = view.lexical.read_apart
+        return writer.write(answer, plan, pieces, languages, on_sentence)
 
     def embed_pending(self, progress: Progress | None = None, likely: Likely | None = None) -> None:
         """Goes on with a first indexing that was interrupted, so that answers are by meaning as well as by words.

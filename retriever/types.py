@@ -338,6 +338,7 @@ class StageName(StrEnum):
     TOKEN_MATCH = "token_match"
     RERANK = "rerank"
     HITS = "hits"
+    ANSWER = "answer"
     RECORD = "record"
 
 
@@ -437,6 +438,56 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"<Answer to {self.question!r}: {self.verdict}, {len(self.hits)} hits>"
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSentence:
+    """A sentence of a short answer, and the lines that it rests on."""
+
+    text: str
+    """One line: as the model wrote it, or as the document says it, without markup."""
+    quote: str
+    """The words of the lines that it rests on; of a sentence that is quoted itself, the same."""
+    folder: str
+    """The indexed folder, absolute."""
+    file: str
+    """Relative to `folder`."""
+    span: Span
+    """The cited lines: the paragraph, item or row that holds the quote."""
+    node_id: str
+    """Of the section that these lines are in; where it is no hit, of the first section of the block that was read."""
+    citation_state: Literal["exact", "moved", "stale", "gone", "unchecked"] = "exact"
+    """As in `Hit`."""
+
+    @property
+    def citation(self) -> str:
+        """`file:first-last`."""
+        return f"{self.file}:{self.span}"
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedSentence:
+    """A sentence of a model that is no part of the answer."""
+
+    text: str
+    reason: str
+    """What is wrong with it, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    """A few sentences that answer a question, each with its lines, and the sections as ever."""
+
+    answer: Answer
+    """What `Retriever.search` gives; `degraded` says as well why no model wrote the sentences."""
+    sentences: tuple[CitedSentence, ...] = ()
+    """None where the verdict is `none`, and where no sentence has a word of the question."""
+    dropped: tuple[DroppedSentence, ...] = ()
+    """What a model wrote that does not hold."""
+    writer: str = ""
+    """The model that wrote the sentences; empty where they are quoted from the documents."""
+    note: str = ""
+    """How they came about, in a few words: why no model wrote them, where one might have."""
 
 
 # Asked before each batch of texts is embedded: the ids of sections that come first, because somebody looks for them.

@@ -12,6 +12,7 @@ import pytest
 
 import retriever.api
 from pageindex.node import Node, NodeKind, Span
+from retriever.answering.sentences import choose_sentences
 from retriever.archive import Manifest
 from retriever.browse import Excerpt
 from retriever.context.budget import build_context
@@ -27,7 +28,15 @@ from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
 from retriever.status import Status
 from retriever.store.queries import StoredQuery
-from retriever.types import Answer, IndexReport, SimilarSection, SimilarSections
+from retriever.types import (
+    Answer,
+    CitedSentence,
+    DroppedSentence,
+    IndexReport,
+    ShortAnswer,
+    SimilarSection,
+    SimilarSections,
+)
 from retriever.watch import WatchEvent
 from tests.answers import HIT, STATE, answer
 
@@ -92,6 +101,15 @@ class FakeLibrary:
 
         monkeypatch.setattr(retriever.api, name, call)
 
+    def answer(
+        self, question: str, *_: object, on_sentence: Callable[[CitedSentence], None] | None = None, **__: object
+    ) -> ShortAnswer:
+        found = self.search(question)
+        sentences = choose_sentences(found.hits)
+        for sentence in sentences:
+            assert on_sentence is None or on_sentence(sentence) is None
+        return ShortAnswer(found, sentences, (DroppedSentence("It\x1b lies.", "it says other things"),), "", "quoted")
+
 
 def read_nodes(reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
     if reference.startswith(HIT.file):
@@ -107,6 +125,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     retriever.view.return_value.__enter__.return_value = MagicMock(embedded_share=1.0)
     retriever.search.side_effect = library.search
     retriever.context.side_effect = library.context
+    retriever.answer.side_effect = library.answer
     retriever.tree.return_value = "/\n  guide/mail.md"
     retriever.nodes.side_effect = read_nodes
     retriever.read.return_value = Excerpt(

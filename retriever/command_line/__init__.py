@@ -6,6 +6,7 @@ A command's module is imported when the command runs, so that `--help` answers a
 # The commands: where each is (module:function in this package), and its line of help.
 COMMANDS = {
     "ask": ("ask:ask", "Answer a question with sections (the default command)."),
+    "answer": ("answer:answer", "Answer a question in a few cited sentences, above its sections."),
     "index": ("index:index", "Index folders of documents, only what changed."),
     "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
@@ -31,7 +32,7 @@ COMMANDS = {
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
-    "Ask and read": ("ask", "read", "similar", "tree", "explain", "history", "cache"),
+    "Ask and read": ("ask", "answer", "read", "similar", "tree", "explain", "history", "cache"),
     "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor"),
     "For programs and browsers": ("serve", "mcp", "completion"),
     "Choose and measure": ("profiles", "init", "questions", "eval"),

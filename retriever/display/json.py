@@ -17,7 +17,7 @@ from retriever.types import RelationKind, Signals, Source, Verdict
 
 if TYPE_CHECKING:
     from retriever.query import ExpansionReport
-    from retriever.types import Answer, Hit
+    from retriever.types import Answer, Hit, ShortAnswer
 
 SCHEMA_VERSION = 2
 
@@ -472,6 +472,42 @@ class ContextJson(JsonObject):
     timings_ms: dict[str, float] = Field(default_factory=dict)
 
 
+class CitedSentenceJson(JsonObject):
+    """A sentence, the words that it rests on, and the lines that hold these."""
+
+    text: Text
+    quote: Text
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    citation: Text
+    citation_state: CitationState
+    node_id: Text
+
+
+class DroppedSentenceJson(JsonObject):
+    """A sentence of a model that does not hold in the lines that it cites."""
+
+    text: Text
+    reason: Text
+
+
+class SentencesJson(JsonObject):
+    """A short answer: who wrote it (empty: it is quoted from the documents), and how that came about."""
+
+    writer: Text
+    note: Text
+    sentences: list[CitedSentenceJson]
+    dropped: list[DroppedSentenceJson]
+
+
+class ShortAnswerJson(AnswerJson):
+    """The sections found for a question, and a few sentences that answer it."""
+
+    answer: SentencesJson
+
+
 # What a language model made up stays out where it is not asked for, so that nothing quotes it.
 MADE_UP: Mapping[str, Any] = {"passages": True, "dropped": {"__all__": {"text"}}}
 
@@ -486,6 +522,11 @@ def dump_answer(
     if not hypothetical:
         hidden["expansion"] = MADE_UP
     return AnswerJson.dump(answer, hidden) | {"timings_ms": sum_timings(answer, spent)}
+
+
+def dump_short_answer(short: "ShortAnswer", spent: Spent) -> dict[str, Any]:
+    """The answer as `dump_answer` has it, and its sentences."""
+    return dump_answer(short.answer, spent) | {"answer": SentencesJson.dump(short)}
 
 
 def dump_expansion(report: "ExpansionReport", *, hypothetical: bool) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A model of Ollama, asked by Ollama's own client; docs/language-model.md says what is promised."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, cast
 
@@ -122,9 +122,9 @@ class OllamaServer(LlmServer):
                 keep_alive=settings.keep_alive_seconds,
             )
             with closing(cast("Stream[ChatResponse, None, None]", stream)) as parts:
-                return self._read(parts)
+                return self._read(parts, task.on_text)
 
-    def _read(self, parts: "Iterator[ChatResponse]") -> Reply:
+    def _read(self, parts: "Iterator[ChatResponse]", on_text: Callable[[str], None] | None) -> Reply:
         started, first = time.monotonic(), None
         text, thoughts = [], []
         self.has_begun = False
@@ -133,6 +133,8 @@ class OllamaServer(LlmServer):
             self.has_begun = True
             text.append(part.message.content or "")
             thoughts.append(part.message.thinking or "")
+            if on_text is not None and part.message.content:
+                on_text("".join(text))
             if part.done:
                 whole, is_thoughts = self._finish(part.done_reason, text, thoughts)
                 return Reply(whole, is_thoughts, part.prompt_eval_count, first, _measured(part))

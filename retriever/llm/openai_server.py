@@ -6,7 +6,7 @@ Servers know different parts of this API: what one refuses is left out, once, an
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
@@ -133,9 +133,9 @@ class OpenAIServer(LlmServer):
                 extra_body=body,
             )
             with closing(stream) as chunks:
-                return self._read(chunks)
+                return self._read(chunks, task.on_text)
 
-    def _read(self, chunks: "Iterator[ChatCompletionChunk]") -> Reply:
+    def _read(self, chunks: "Iterator[ChatCompletionChunk]", on_text: Callable[[str], None] | None) -> Reply:
         started, first = time.monotonic(), 0.0
         text, thoughts, reason = [], [], None
         usage, timings = None, None
@@ -150,6 +150,8 @@ class OpenAIServer(LlmServer):
                 reason = choice.finish_reason or reason
                 if not self.has_begun and (text[-1] or thoughts[-1]):
                     self.has_begun, first = True, time.monotonic() - started
+                if on_text is not None and text[-1]:
+                    on_text("".join(text))
         self._thought_aloud = reason == "length" and any(thoughts)
         if reason is None:
             raise self._ended_early()

@@ -7,7 +7,7 @@ inside can end this fence: it does not know the nonce, it cannot begin a line, a
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -32,6 +32,7 @@ class Task(Generic[Written]):
     max_tokens: int  # the most that is written
     temperature: float = 0.0  # 0: the likeliest words; the same task then gives the same object from most models
     seconds: float | None = None  # the longest wait, where it is less than the generator's own
+    on_text: Callable[[str], None] | None = None  # given all that is written so far, whenever there is more
 
 
 class Generator(Protocol):

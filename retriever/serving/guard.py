@@ -68,6 +68,7 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+UNBUFFERED = (b"x-accel-buffering", b"no")  # of an answer that comes in pieces, as servers before this one know it too
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,32 +131,39 @@ class RequestGuard:
         body = await read_body(receive, self.limits)
         if body is None:
             return
-        answer = body if isinstance(body, Refusal) else await self._answer(scope, body, receive)
+        answer = body if isinstance(body, Refusal) else await self._answer(scope, body, receive, send)
         if isinstance(answer, Refusal):
             await answer.send(send)
             return
         for message in answer:
             await send(message)
 
-    async def _answer(self, scope: "Scope", body: bytes, receive: "Receive") -> "list[Message] | Refusal":
-        """What the application sends, whole, so that it can still be refused."""
+    async def _answer(self, scope: "Scope", body: bytes, receive: "Receive", send: "Send") -> "list[Message] | Refusal":
+        """What the application sends, whole, so that it can still be refused.
+
+        What the application marks to come in pieces is sent at once, and cut off where it would be refused.
+        """
         if self._at_work >= self.limits.at_once:
             return BUSY
         pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
         answer: list[Message] = []
-        size = 0
+        size, is_streamed = 0, False
 
         async def replay() -> "Message":
             return pending.pop() if pending else await receive()
 
         async def collect(message: "Message") -> None:
-            nonlocal size
+            nonlocal size, is_streamed
             if message["type"] == "http.response.start":
+                is_streamed = UNBUFFERED in message.get("headers", ())
                 message = {**message, "headers": _add_defaults(message.get("headers", ()))}
             size += len(message.get("body", b""))
             if size > self.limits.answer_bytes:
                 raise _LargeAnswerError
-            answer.append(message)
+            if is_streamed:
+                await send(message)
+            else:
+                answer.append(message)
 
         self._at_work += 1
         deadline = asyncio.timeout(self.limits.seconds)
@@ -164,14 +172,14 @@ class RequestGuard:
                 await self.app(scope, replay, collect)
                 return answer
         except _LargeAnswerError:
-            return LARGE_ANSWER
+            refusal = LARGE_ANSWER
         except Exception as error:
-            if isinstance(error, TimeoutError) and deadline.expired():
-                return LATE_ANSWER
-            log.exception("a request failed")
-            return FAILED
+            refusal = LATE_ANSWER if isinstance(error, TimeoutError) and deadline.expired() else FAILED
+            if refusal is FAILED:
+                log.exception("a request failed")
         finally:
             self._at_work -= 1
+        return [] if is_streamed else refusal
 
 
 class _LargeAnswerError(Exception):

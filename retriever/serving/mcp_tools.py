@@ -16,6 +16,7 @@ from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import (
     Pagination,
     Reply,
+    reply_answer,
     reply_excerpt,
     reply_hits,
     reply_outline,
@@ -131,6 +132,25 @@ class SearchTool(Tool):
         )
 
 
+class AnswerTool(Tool):
+    """Answer a question in a few sentences, each with the lines that hold it, and name the sections.
+
+    A local language model writes them where one runs: slow. Otherwise they are quoted.
+    """
+
+    name = "answer"
+    title = "Answer from the documents"
+
+    question: Question
+    path: str = Field(default="", description="Only from this file or folder.", max_length=4_000)
+    max_tokens: MaxTokens = 4_000
+
+    def answer(self, index: "ServedIndex") -> Reply:
+        with index.retriever() as retriever:
+            short = retriever.answer(self.question, scope=Scope((self.path,) if self.path else ()))
+        return reply_answer(short, self.max_tokens)
+
+
 class OutlineTool(Tool):
     """Show the tree of folders, files and headings, each with its lines."""
 
@@ -236,7 +256,7 @@ class HydeSearchTool(Tool):
 
 
 TOOLS: Mapping[str, type[Tool]] = {
-    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, RelatedTool, StatusTool, HydeSearchTool)
+    tool.name: tool for tool in (SearchTool, OutlineTool, ReadTool, AnswerTool, RelatedTool, StatusTool, HydeSearchTool)
 }
 
 

@@ -97,6 +97,21 @@ class LlmSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    """Who writes the sentences of `answer`."""
+
+    kind: Literal["auto", "llm", "extractive"] = setting(
+        "auto",
+        "auto: the language model where its server runs, else the documents are quoted; llm: the same, and it is named "
+        "where there is none; extractive: the documents are quoted.",
+    )
+    seconds: Seconds = setting(
+        20.0,
+        "The longest wait for the model's sentences, at most llm.seconds: it reads and writes as much as it can then.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class SummarySettings:
     """Who writes the summaries of sections."""
 
@@ -382,6 +397,7 @@ class Profile:
     documents: DocumentSettings = field(default_factory=DocumentSettings)
     summaries: SummarySettings = field(default_factory=SummarySettings)
     llm: LlmSettings = field(default_factory=LlmSettings)
+    answer: AnswerSettings = field(default_factory=AnswerSettings)
     hyde: HydeSettings = field(default_factory=HydeSettings)
     rerank: RerankSettings = field(default_factory=RerankSettings)
     fusion: FusionSettings = field(default_factory=FusionSettings)

@@ -21,7 +21,7 @@ from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
 from tests.program import Cli, slow
-from tests.real.scripted_ollama import ScriptedOllama
+from tests.real.scripted_ollama import Asked, ScriptedOllama
 from tests.real.served import indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 
@@ -107,7 +107,7 @@ def test_other_methods_are_refused(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
-@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/tree", "/api/node", "/api/similar"])])
+@pytest.mark.parametrize("path", ["/api/search", *slow(["/api/answer", "/api/tree", "/api/node", "/api/similar"])])
 @pytest.mark.filterwarnings("ignore")  # of schemathesis's own packages
 def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path: str, mode: GenerationMode) -> None:
     operation = schemathesis.openapi.from_dict(client.get("/openapi.json").json())[path]["GET"]
@@ -236,6 +236,37 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ol
 
 
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}
+
+
+def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedOllama) -> None:
+    """Through the guard, one by one, each escaped, and only what holds; the sections follow."""
+    quote = "A stamp pays for the journey"
+    texts = ["A stamp pays for the journey <b>.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]
+
+    def write(asked: Asked) -> object:
+        blocks = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"block"')]
+        number = next(block["block"] for block in blocks if "A stamp pays" in block["text"])
+        return {"sentences": [{"block": number, "quote": quote, "text": text} for text in texts]}
+
+    ollama.answer, ollama.reads, ollama.writes, ollama.waits = write, 1e6, 60.0, True
+    with served(index, "--web", "--llm-url", ollama.url) as server:
+        address, given = f"{server.url}/answer", {"question": "what pays for the journey of a letter?"}
+        with httpx.stream("GET", address, params=given, timeout=30) as response:
+            assert response.headers["content-security-policy"].startswith("default-src 'none'; ")
+            pieces = list(response.iter_text())
+        values = httpx.get(f"{server.url}/api/answer", params=given, timeout=30).json()
+        assert httpx.get(address, params={"question": " "}).status_code == 422
+    page = "".join(pieces)
+    assert len(pieces) > 2
+    assert "pays for the journey &lt;b&gt;." in page
+    assert page.index("&lt;b&gt;") < page.index("The Moon pays for it &lt;i&gt;") < page.index('<ol class="hits">')
+    assert "<s>The Moon" in page
+    assert "the name Moon does not stand in" in page
+    assert "<i>" not in page
+    assert values["answer"]["writer"] == "llama3.2"
+    assert [item["text"] for item in values["answer"]["sentences"]] == [texts[0], texts[2]]
+    assert [item["text"] for item in values["answer"]["dropped"]] == [texts[1]]
+    assert values["hits"]
 
 
 def test_without_a_language_model_the_page_says_so(index: Path) -> None:

@@ -171,6 +171,20 @@ def test_the_why_view_takes_the_answer_apart(seen: Seen) -> None:
 
 
 @pytest.mark.slow
+def test_the_short_answer_comes_above_its_sections(browser: Browser, server: Served) -> None:
+    """Without a model it is quoted; with and without a script."""
+    for scripts in (True, False):
+        with tab(browser, server, java_script_enabled=scripts) as seen:
+            page = seen.ask("what pays for a letter?")
+            page.get_by_role("link", name="Answer", exact=True).click()
+            page.wait_for_url("**/answer?**")
+            sentences = page.locator(".short li")
+            assert sentences.first.inner_text().startswith("A stamp pays for the journey of a letter.")
+            assert page.locator(".hits > li").count()
+            sentences.first.get_by_role("link").click()
+            assert "A stamp pays for" in page.locator("main").inner_text()
+
+
 def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     page = seen.ask(QUESTION)
     page.get_by_text("More", exact=True).click()

@@ -444,3 +444,29 @@ def test_the_choice_is_a_flag_or_a_variable(monkeypatch: pytest.MonkeyPatch, cli
     assert not library.asked
     monkeypatch.setenv("HYBRID_RETRIEVE_EDITOR", "emacs")
     assert "\x1b" not in cli("how?").out
+
+
+def test_a_short_answer_stands_above_its_sections(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    sentence = "Send an email after \u202ethe response\x1b[2J."
+    install(monkeypatch).answers = [answer(hit(sentence=sentence))]
+    out, err = cli("answer", "how to send an email?")
+    assert out.split("\n\n")[0].split("\n") == [
+        "Send an email after \ufffdthe response\ufffd[2J.  /docs/guide/mail.md:12-34",
+        "    dropped: It\ufffd lies. (it says other things)",
+    ]
+    assert out.split("\n\n")[1].startswith(" 1  /docs/guide/mail.md:12-34")
+    assert err.startswith("quoted\n")
+    said = json.loads(cli("answer", "how to send an email?", "--json").out)
+    assert said["verdict"] == "answered"
+    assert said["hits"][0]["citation"] == HIT.citation
+    assert (said["answer"]["writer"], said["answer"]["note"]) == ("", "quoted")
+    assert said["answer"]["sentences"][0]["text"] == sentence, "exact, for programs"
+    assert said["answer"]["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
+
+
+def test_no_llm_quotes_and_a_verdict_none_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    library = install(monkeypatch)
+    cli("answer", "how to send an email?", "--no-llm", "--top-k", "3")
+    assert library.opened[-1]["settings"] == {"top_k": 3, "answer": {"kind": "extractive"}}
+    library.answers = [answer(verdict="none")]
+    cli("answer", "how to send an email?", "--fail-on-none", code=3)

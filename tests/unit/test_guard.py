@@ -9,7 +9,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from retriever.errors import UsageError
-from retriever.serving.guard import Limits, RequestGuard, ServerAddress, find_refusal, is_loopback
+from retriever.serving.guard import UNBUFFERED, Limits, RequestGuard, ServerAddress, find_refusal, is_loopback
 from retriever.serving.http import check_host
 
 HOME = ServerAddress("127.0.0.1", 8470)
@@ -244,6 +244,21 @@ def test_an_endless_answer_is_refused() -> None:
     client = Client()
     assert client.ask(endless, answer_bytes=99) == 500
     assert json.loads(client.answer) == {"error": "the answer is too large; ask for less"}
+
+
+def test_what_is_to_come_in_pieces_is_sent_at_once_and_bounded_too() -> None:
+    client, seen = Client(), list[bytes]()
+
+    async def pieces(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [UNBUFFERED]})
+        while True:
+            await send({"type": "http.response.body", "body": b"x" * 10, "more_body": True})
+            seen.append(client.answer)
+
+    assert client.ask(pieces, answer_bytes=39) == 200
+    assert seen == [b"x" * 10, b"x" * 20, b"x" * 30], "and then it is cut off"
+    assert dict(client.sent[0]["headers"])[b"x-content-type-options"] == b"nosniff"
+    assert len(client.sent) == 4
 
 
 def test_only_whole_requests_take_a_place() -> None:

@@ -149,6 +149,7 @@ LAYERS = {
         "references",
         "languages",
         "browse context history indexes overview status similar",
+        "answering",
         "retriever several archive",
         "repair doctor",
         "api watch",

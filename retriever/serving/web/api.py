@@ -13,7 +13,16 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.display.json import AnswerJson, NodeJson, PassageJson, SimilarJson, TreeJson, dump_answer
+from retriever.display.json import (
+    AnswerJson,
+    NodeJson,
+    PassageJson,
+    ShortAnswerJson,
+    SimilarJson,
+    TreeJson,
+    dump_answer,
+    dump_short_answer,
+)
 from retriever.errors import ParametersError
 from retriever.query import Scope
 from retriever.references import find_node
@@ -99,14 +108,19 @@ class ScopedParameters(QuestionParameters):
         return Scope(tuple(filter(None, self.folders)), tags, self.since, self.until, where)
 
 
-class SearchParameters(ScopedParameters):
-    """Of /api/search."""
+class AnswerParameters(ScopedParameters):
+    """Of /api/answer."""
 
     question: QuestionText = Field(
         description="In any words.",
         # At least one character that is neither a space nor a control character.
         json_schema_extra={"minLength": 1, "pattern": r"[^\s\x00-\x1f\x7f-\x9f]"},
     )
+
+
+class SearchParameters(AnswerParameters):
+    """Of /api/search."""
+
     full: Switch = Field(False, description="Whether each hit has its section's text.")
     explain: Switch = Field(False, description="Whether the answer has its trace: every stage and every ranking.")
     hypothetical: Switch = Field(
@@ -225,6 +239,10 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 
+    def answer(given: AnswerParameters) -> dict[str, Any]:
+        short, spent = site.answer(given.question, given.profile, given.scope)
+        return dump_short_answer(short, spent)
+
     def tree(given: TreeParameters) -> dict[str, Any]:
         with site.library.retriever() as retriever, retriever.view() as view:
             outline = site.outline(view).tree
@@ -246,9 +264,10 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
         with site.library.retriever() as retriever:
             return SimilarJson.dump(retriever.similar(given.reference, given.count, same_file=given.same_file))
 
-    searching = with_profiles(site, SearchParameters)
+    searching, answering = with_profiles(site, SearchParameters), with_profiles(site, AnswerParameters)
     return (
         Endpoint("/api/search", "Answer a question with sections.", searching, search, "AnswerJson"),
+        Endpoint("/api/answer", "Answer it in a few sentences too.", answering, answer, "ShortAnswerJson"),
         Endpoint("/api/tree", "The outline of the documents, or of a part.", TreeParameters, tree, "TreeJson"),
         Endpoint("/api/node", "The text of a section, a file, or lines of it.", NodeParameters, node, "PassageJson"),
         Endpoint("/api/similar", "What is near in meaning to a section.", SimilarParameters, similar, "SimilarJson"),
@@ -293,7 +312,7 @@ FAILURES = {
 
 def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
     """The API in OpenAPI 3.1."""
-    models = (AnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson, ProgressJson)
+    models = (AnswerJson, ShortAnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson, ProgressJson)
     template = "#/components/schemas/{model}"
     _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
     health = {

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
@@ -57,6 +57,7 @@ def make_web_app(library: "ServedIndex") -> Starlette:
     pages = handlers.pages
     routes = [
         *(handlers.route_page(*item) for item in (("/", pages.ask), ("/read", pages.read), ("/tree", pages.tree))),
+        Route("/answer", handlers.answer_in_pieces),
         *map(handlers.route_endpoint, handlers.endpoints),
         *map(handlers.route_static, STATIC_TYPES),
         Route("/picture", handlers.answer_picture),
@@ -94,6 +95,11 @@ class Handlers:
             return HTMLResponse(await to_thread.run_sync(make, query, preferences, limiter=self._limiter))
 
         return Route(path, answer)
+
+    async def answer_in_pieces(self, request: Request) -> Response:
+        query, preferences = request.scope["query_string"], read_preferences(request)
+        pieces = await to_thread.run_sync(self.pages.answer, query, preferences, limiter=self._limiter)
+        return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:

@@ -1,9 +1,11 @@
 """The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
@@ -19,11 +21,13 @@ from retriever.errors import UsageError
 from retriever.history import QuestionLog
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
+from retriever.llm.task import new_nonce
 from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.api import (
     MAX_NUMBER,
+    AnswerParameters,
     Number,
     Parameters,
     QuestionParameters,
@@ -52,7 +56,7 @@ from retriever.settings.layers import profile_names, profile_summary
 from retriever.similar import find_similar
 from retriever.store import reading
 from retriever.store.reading import backlinks, link_ids
-from retriever.types import Stage
+from retriever.types import CitedSentence, Stage
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
@@ -117,6 +121,7 @@ class Pages:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._ask = with_profiles(site, AskPageParameters)
+        self._answer = with_profiles(site, AnswerParameters)
         self._read = with_profiles(site, PassagePageParameters)
         self._tree = with_profiles(site, TreePageParameters)
         own = "A file of your own."
@@ -161,6 +166,39 @@ class Pages:
             tree = draw_tree(outline, ranks)
         template = "why.html" if given.view == "why" else "answer.html"
         return self._render(template, visit, title=answer.question, tree=tree, timed=timed, ranks=ranks, **values)
+
+    def answer(self, query: bytes, preferences: Preferences) -> Iterator[str]:
+        """The page with a short answer, in pieces: each sentence comes as soon as it is checked."""
+        given = read_parameters(query, self._answer)
+        visit = self._visit("/answer", query, given, preferences)
+        events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
+        worker = ThreadPoolExecutor(1)
+        written = worker.submit(
+            self._site.answer, visit.question, visit.profile, given.scope, events.put, events.put, PAGE_WAIT_S
+        )
+        written.add_done_callback(lambda _: events.put(None))
+        worker.shutdown(wait=False)
+        timed = events.get()
+        if not isinstance(timed, Timed):
+            written.result()  # raises what stood in the way
+            raise AssertionError("the sections come before the sentences")
+        with self._site.open(visit.profile) as retriever, retriever.view() as view:
+            values = self._show_hits(view, timed, visit, retriever.access)
+            ranks = {hit.node_id: hit.rank for hit in timed.answer.hits}
+            tree = draw_tree(self._site.outline(view), ranks)
+        place = new_nonce()  # where the sentences come
+        page = self._render(
+            "answer.html", visit, title=timed.answer.question, tree=tree, timed=timed, place=place, **values
+        )
+        before, _, after = page.partition(place)
+
+        def write() -> Iterator[str]:
+            yield before
+            for sentence in iter(events.get, None):
+                yield self._render("sentence.html", visit, sentence=sentence)
+            yield self._render("sentence.html", visit, short=written.result()[0]) + after
+
+        return write()
 
     def _show_hits(self, view: View, timed: Timed, visit: Visit, access: FolderAccess) -> dict[str, Any]:
         stems = frozenset(timed.answer.matched_words)

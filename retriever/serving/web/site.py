@@ -1,7 +1,7 @@
 """What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -18,7 +18,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
 from retriever.trace import Spent, milliseconds_since
-from retriever.types import Answer, Hit
+from retriever.types import Answer, CitedSentence, Hit, ShortAnswer
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -53,6 +53,9 @@ class Visit:
     def ask(self, view: str = "", question: str = "") -> str:
         return address("/", question=question or self.question, profile=self.profile, view=view)
 
+    def answer(self) -> str:
+        return address("/answer", question=self.question, profile=self.profile)
+
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, question=self.question, profile=self.profile)
 
@@ -65,10 +68,14 @@ class Visit:
             f"{address('/read', node=hit.node_id, passage=lines, question=self.question, profile=self.profile)}#passage"
         )
 
+    def read_sentence(self, sentence: CitedSentence) -> str:
+        """The address of the lines that a sentence cites."""
+        return self.read(f"{sentence.node_id.partition('#')[0]}:{sentence.span}")
+
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
         return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
 
-    def open_in_editor(self, place: Hit | Excerpt) -> str:
+    def open_in_editor(self, place: Hit | Excerpt | CitedSentence) -> str:
         line = (place.passage if isinstance(place, Hit) else place.span).first
         return make_editor_link(self.preferences.editor, f"{place.folder}/{place.file}", line)
 
@@ -140,6 +147,27 @@ class Site:
             opening = milliseconds_since(begun)
             answer = retriever.search(question, scope=scope)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
+
+    def answer(
+        self,
+        question: str,
+        profile: str,
+        scope: Scope,
+        on_found: Callable[[Timed], None] | None = None,
+        on_sentence: Callable[[CitedSentence], None] | None = None,
+        wait_s: float | None = None,
+    ) -> tuple[ShortAnswer, Spent]:
+        """A short answer; `on_found` is given the sections before it is written, `on_sentence` each sentence."""
+        begun = time.perf_counter()
+        with self.library.retriever(profile, wait_s=wait_s) as retriever:
+            opening = milliseconds_since(begun)
+
+            def tell(answer: Answer) -> None:
+                if on_found is not None:
+                    on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
+
+            short = retriever.answer(question, scope=scope, on_found=tell, on_sentence=on_sentence)
+        return short, Spent(opening, milliseconds_since(begun))
 
     def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:
         """What the index is about, and questions to begin with; read once for each state of it."""

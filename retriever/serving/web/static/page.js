@@ -255,7 +255,7 @@ document.addEventListener("click", (event) => {
   if (link.closest(".hits")) rememberQuestion();
   const action = link.matches(".twig") ? () => openBranch(link)
     : link.matches(".more") && link.closest(".tree") ? () => fillGap(link)
-    : link.matches(".tabs a") ? () => show(link.getAttribute("href"), true)
+    : link.matches(".tabs a:not([data-streamed])") ? () => show(link.getAttribute("href"), true)
     : link.matches("a.citation") && !kept.get("editor") ? () => askEditor(link)
     : null;
   if (!action) return;

@@ -1,0 +1,202 @@
+"""The sentences of a short answer: those of a model that hold in the lines they cite, and those of the documents. Pure.
+
+A model may be wrong, and a document may tell it what to write. So a sentence is taken only with words copied from a
+block, and only where its names, its numbers and most of its other words stand in the lines around these words.
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from pageindex.node import Span
+from retriever.context.sections import Piece
+from retriever.lexical.tokens import tokenize
+from retriever.searching.passage import split_parts
+from retriever.types import CitedSentence, DroppedSentence, Hit
+
+MAX_CHARS = 400  # of a sentence
+LEAST_QUOTED = 3  # words: fewer stand in any text; of a script without spaces, as many characters
+LEAST_SUPPORTED = 2 / 3  # of a sentence's words: the rest may be the model's own
+MAX_EXTRACTED = 3
+LEAST_SCORE = 0.85  # of the best hit's score: 2.0 sentences an answer in place of 2.9, and hardly a right one fewer
+REPEATED = 0.7  # of the terms of the shorter one of two sentences
+
+_WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_NUMBER_WORDS = {  # not `one`, which is more often no number
+    "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9",
+    "ten": "10", "eleven": "11", "twelve": "12", "twenty": "20", "thirty": "30", "forty": "40", "fifty": "50",
+    "sixty": "60", "hundred": "100", "thousand": "1000",
+}  # fmt: skip
+# How answers begin; any other first word with a capital may be a name.
+_BEGINNINGS = frozenset({"yes", "use", "according", "based", "run", "set", "add", "make", "see", "note"})
+_MARKER = re.compile(r"\s*\[\d+(?:\s*,\s*\d+)*\]")  # of a citation in the text, which is given beside it
+_LINK_TARGET = re.compile(r"\]\([^()\s]*(?:\s+\"[^\"\n]*\")?\)|\]\[[^\[\]\n]*\]")
+_SENTENCE_END = re.compile(
+    r"[.!?][)\"'*_`]*\s+|[\u3002\uff01\uff1f]|\n[ \t>]*\n|\n[ \t>]*(?:[-*+]|\d{1,9}[.)])[ \t]|\|"
+)
+# Of the languages that are read: their stop words are no part of the terms that are compared otherwise.
+_NEGATION = re.compile(
+    r"\b(?:not|no|never|none|nothing|nobody|neither|nor|without|cannot|\w+n['\u2019]t|nicht|kein\w*|nie|niemals|ohne"
+    r"|pas|jamais|sans|aucune?|sin|nunca|ning[u\u00fa]n\w*|n\u00e3o|nem|sem|non|senza|mai|niet|geen|nooit|zonder|inte"
+    r"|ingen|inget|utan|aldrig|ikke|uden|aldri|uten|\u043d\u0435|\u043d\u0435\u0442|\u0431\u0435\u0437)\b"
+    r"|[\u4e0d\u6ca1\u672a\u7121\u65e0]|\u306a\u3044|\u307e\u305b\u3093",
+    re.IGNORECASE,
+)
+
+
+def check_sentence(
+    text: str,
+    number: int,
+    quote: str,
+    blocks: Sequence[Piece],
+    question: str = "",
+    languages: tuple[str, ...] = (),
+) -> CitedSentence | DroppedSentence:
+    """A model's sentence with the lines that it cites, or why it is dropped.
+
+    Args:
+        text: the sentence.
+        number: the block that it cites, from 1.
+        quote: words that are copied from there.
+        blocks: what the model was given.
+        question: words of it may stand in the sentence, though in no line.
+        languages: that the texts are read in beside English.
+    """
+    text = " ".join(_MARKER.sub("", text).split())
+    if not text or len(text) > MAX_CHARS:
+        return DroppedSentence(text[:MAX_CHARS], f"it has {len(text):,} characters")
+    if not 1 <= number <= len(blocks):
+        return DroppedSentence(text, f"there is no block {number}")
+    block = blocks[number - 1]
+    place = find_quote(quote, block.text)
+    if place is None:
+        return DroppedSentence(text, f"the words that it quotes do not stand in {block.citation}")
+    span, cited = find_cited_lines(block, *place)
+    around = "\n".join([cited, *block.titles])
+    where = f"{block.file}:{span}"
+    known = find_numbers(around)
+    if missing := [item for item in find_numbers(text) if item not in known]:
+        return DroppedSentence(text, f"the number {missing[0]} does not stand in {where}")
+    terms = set(tokenize(around, languages))
+    if missing := [name for name in find_names(text) if not terms.issuperset(tokenize(name, languages))]:
+        return DroppedSentence(text, f"the name {missing[0]} does not stand in {where}")
+    start, end = widen_to_sentence(block.text, *place)
+    if bool(_NEGATION.search(text)) != bool(_NEGATION.search(block.text[start:end])):
+        return DroppedSentence(text, f"it says no where {where} does not, or the other way round")
+    terms.update(tokenize(question, languages))
+    for part in re.split(r"(?<=[.!?])\s+", text):
+        own = set(tokenize(part, languages))
+        if len(own & terms) < LEAST_SUPPORTED * len(own):
+            return DroppedSentence(text, f"it says other things than {where}")
+    return CitedSentence(
+        text, block.text[place[0] : place[1]], block.folder, block.file, span, block.node_ids[0], block.citation_state
+    )
+
+
+def find_quote(quote: str, text: str) -> tuple[int, int] | None:
+    """Where the words of a quote stand in a text, one after another, as (start, end) in it; whatever is between words.
+
+    None where they do not, or are too few to say anything.
+    """
+    sought = [word for word, _, _ in _list_words(quote)]
+    if len(sought) < LEAST_QUOTED and len("".join(sought)) < (LEAST_QUOTED if _is_unspaced(sought) else MAX_CHARS):
+        return None
+    words = list(_list_words(text))
+    for first in range(len(words) - len(sought) + 1):
+        if all(words[first + place][0] == word for place, word in enumerate(sought)):
+            return words[first][1], words[first + len(sought) - 1][2]
+    return None
+
+
+def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
+    """Each word, folded, with its start and end; where links lead to is not read."""
+    seen = _LINK_TARGET.sub(lambda match: " " * len(match[0]), text)
+    for match in _WORD.finditer(seen):
+        yield unicodedata.normalize("NFKC", match[0]).casefold(), match.start(), match.end()
+
+
+def _is_unspaced(words: Sequence[str]) -> bool:
+    return any(ord(word[0]) >= 0x0E01 for word in words)
+
+
+def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
+    """The lines of the paragraphs, items or rows that a part of a block is in, and their text.
+
+    The text of a row of a table has the table's header above it.
+    """
+    lines = block.text.split("\n")
+    first = block.span.first + block.text.count("\n", 0, start)
+    last = block.span.first + block.text.count("\n", 0, end)
+    for part in split_parts(block.text, block.span.first):
+        if part.span.first <= last and first <= part.span.last:
+            first, last = min(first, part.span.first), max(last, part.span.last)
+    top = begin = first - block.span.first
+    while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
+        top -= 1
+    return Span(first, last), "\n".join(
+        [*lines[top : min(begin, top + 1)], *lines[begin : last - block.span.first + 1]]
+    )
+
+
+def widen_to_sentence(text: str, start: int, end: int) -> tuple[int, int]:
+    """The whole sentences that a part of a text is in, as (start, end)."""
+    begin = max((match.end() for match in _SENTENCE_END.finditer(text, 0, start)), default=0)
+    close = _SENTENCE_END.search(text, end)
+    return begin, close.start() + 1 if close else len(text)
+
+
+def find_numbers(text: str) -> dict[str, None]:
+    """The numbers of a text, in figures, each once; `a thousand` and `1,000` are `1000`."""
+    plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text))
+    written = (_NUMBER_WORDS.get(word.lower(), "") for word in _WORD.findall(plain))
+    return dict.fromkeys(filter(None, [*_NUMBER.findall(plain), *written]))
+
+
+def find_names(text: str) -> Iterator[str]:
+    """The words of a sentence that may be names: with a capital, a sign or a digit inside. The first word too."""
+    for number, word in enumerate(text.split()):
+        name = (
+            word.strip(".,;:!?()[]{}\"'`*\u201c\u201d\u2018\u2019\u00ab\u00bb\u2026")
+            .removesuffix("'s")
+            .removesuffix("\u2019s")
+        )
+        if not any(map(str.isalpha, name)) or (not number and name.lower() in _BEGINNINGS):
+            continue  # a number alone may be written otherwise
+        if any(sign.isupper() or sign.isdigit() for sign in name) or re.search(r"\w[_./\\:@#=]+\w", name):
+            yield name
+
+
+def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
+    """The sentences of the first hits that answer, as the documents say them, the best hit's first.
+
+    From each hit the sentence of its passage that is nearest to the question by words; where the passage has none of
+    its words, its first one. The order of the hits is better than any choice among their sentences
+    (benchmarks/answers.py): who has few words of the question may have been found by its meaning.
+    """
+    chosen: list[CitedSentence] = []
+    for hit in hits:
+        is_shown = not hit.sentence.startswith("<!--")  # no page shows a comment
+        text = (hit.sentence if is_shown else "") or first_sentence(hit.snippet)
+        is_near = hit.score >= LEAST_SCORE * hits[0].score
+        if text and is_near and not repeats(text, [item.text for item in chosen]):
+            place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state
+            chosen.append(CitedSentence(text, text, *place))
+    return tuple(chosen[:MAX_EXTRACTED])
+
+
+def first_sentence(snippet: str) -> str:
+    """Of a hit's snippet, which is plain text."""
+    return re.split(r"(?<=[.!?])\s", snippet.removeprefix("\u2026 "), maxsplit=1)[0]
+
+
+def repeats(text: str, others: Iterable[str]) -> bool:
+    """Whether a sentence says nearly what one of the others says, by its words."""
+    words = set(tokenize(text))
+
+    def is_near(other: Collection[str]) -> bool:
+        shorter = min(len(words), len(other))
+        return len(words.intersection(other)) >= REPEATED * shorter > 0
+
+    return any(is_near(set(tokenize(other))) for other in others)
