@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,6 +96,14 @@ def test_the_task_is_asked_as_it_should_be(server: ScriptedOpenAI) -> None:
     assert asked.body["chat_template_kwargs"]["enable_thinking"] is False
     generator.write(TASK)
     assert server.paths[2:] == ["/v1/chat/completions"], "it is looked at once"
+
+
+def test_what_is_written_is_given_as_it_comes(server: ScriptedOpenAI) -> None:
+    heard: list[str] = []
+    opened(server).write(replace(TASK, on_text=heard.append))
+    assert len(heard) > 1
+    assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
+    assert json.loads(heard[-1]) == GOOD
 
 
 def test_an_address_without_a_path_gets_the_usual_one(server: ScriptedOpenAI) -> None:
