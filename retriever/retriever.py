@@ -21,7 +21,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
-from retriever.query import Correction, Expansion, Scope, SearchedScope
+from retriever.query import Correction, Expansion, Scope, SearchedScope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import search
@@ -98,7 +98,7 @@ class Retriever(Closing):
         question: str,
         expansion: Expansion | None = None,
         *,
-        recent_context: str = "",
+        conversation: Sequence[Turn | str] = (),
         focus: Sequence[str] = (),
         scope: Scope | None = None,
     ) -> Answer:
@@ -107,8 +107,9 @@ class Retriever(Closing):
         Args:
             question: in any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/scope.md).
             expansion: other wordings of it, in place of those that a language model would write.
-            recent_context: the conversation so far, for the language model to understand the question by.
-            focus: kinds of things for it to write about.
+            conversation: what was asked before, oldest first, so that a follow-up is understood by it; with the reply
+                where there is one.
+            focus: kinds of things for a language model to write about.
             scope: what may be found, beside the filters in the question.
 
         Raises:
@@ -126,7 +127,7 @@ class Retriever(Closing):
             recorder.degraded.extend(fresh.degraded)
         flags = self._find_flags(read)
         text, within = read.settle(flags)
-        mended, corrections = self._mend(SearchRequest(text, expansion, recent_context, tuple(focus)))
+        mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
         expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
         notes = tuple(phrase_flag(flag) for flag in flags)
         expanded = replace(expanded, asked=read.asked, scope=(scope or Scope()) + within, notes=notes)
@@ -151,7 +152,7 @@ class Retriever(Closing):
         max_tokens: int | None = None,
         expansion: Expansion | None = None,
         *,
-        recent_context: str = "",
+        conversation: Sequence[Turn | str] = (),
         focus: Sequence[str] = (),
         scope: Scope | None = None,
     ) -> "AnswerInContext":
@@ -161,7 +162,7 @@ class Retriever(Closing):
             question: as in `search`, and so are the four below.
             max_tokens: how long the context may be; None for the profile's `context_tokens`.
             expansion: other wordings of the question.
-            recent_context: the conversation so far.
+            conversation: what was asked before.
             focus: kinds of things to write about.
             scope: what may be found.
 
@@ -170,7 +171,7 @@ class Retriever(Closing):
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus, scope=scope)
+        ask = partial(self.search, question, expansion, conversation=conversation, focus=focus, scope=scope)
         from retriever.context.gather import ask_for_context
 
         return ask_for_context(ask, self.view, most, self.access)
@@ -358,6 +359,7 @@ class Retriever(Closing):
             index=state,
             degraded=tuple(recorder.degraded),
             trace=recorder.trace(),
+            follow_up=expanded.follow_up,
             expansion=recorder.expansion,
             scope=searched,
             notes=notes,

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
-from retriever.query import Correction, ExpansionReport, SearchedScope
+from retriever.query import Correction, ExpansionReport, FollowUp, SearchedScope
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
@@ -328,6 +328,7 @@ class StageName(StrEnum):
     QUESTION = "question"
     REFRESH = "refresh"
     INDEX = "index"
+    FOLLOW_UP = "follow_up"
     EXPAND = "expand"
     EMBED = "embed"
     SEMANTIC = "semantic"
@@ -426,6 +427,8 @@ class Answer:
     trace: Trace
     corrections: tuple[Correction, ...] = ()
     """The words of the question that were searched for in another spelling."""
+    follow_up: FollowUp | None = None
+    """How the question was understood by those before it; None for one that stands alone."""
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
     scope: SearchedScope | None = None
