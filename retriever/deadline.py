@@ -23,12 +23,12 @@ EXPECTED_SECONDS: Mapping[StageName, float] = {  # of each stage in the first se
     StageName.NEIGHBORS: 0.02,
     StageName.FUSE: 0.01,
     StageName.TOKEN_MATCH: 0.03,
+    StageName.ROUNDS: 0.0,  # a language model, likewise
     StageName.RERANK: 0.0,  # a language model; a cross-encoder says itself how long it takes to load
     StageName.HITS: 0.02,
 }
-MODEL_STAGES = frozenset(
-    {StageName.FOLLOW_UP, StageName.EXPAND, StageName.RERANK}
-)  # their last time says nothing: they cache
+# Their last time says nothing of the next: they cache.
+MODEL_STAGES = frozenset({StageName.FOLLOW_UP, StageName.EXPAND, StageName.ROUNDS, StageName.RERANK})
 OPTIONAL = MODEL_STAGES | {StageName.TOKEN_MATCH}  # no time is reserved for these
 RETRY_SECONDS = 60.0  # a language model may be loaded by then
 

@@ -138,7 +138,11 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
     is_well = True
-    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks))
+    wanted = (
+        (profile.llm.expansion_model, expands),
+        (profile.llm.rerank_model, reranks),
+        ("", profile.use_llm and profile.rounds > 0),
+    )
     models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
     for model in models or [profile.llm.model]:
         for found in check_llm(replace(profile.llm, model=model), measures=True):

@@ -21,6 +21,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
+from retriever.llm.task import Generator
 from retriever.query import Correction, Expansion, Scope, SearchedScope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
@@ -346,7 +347,9 @@ class Retriever(Closing):
             hits: tuple[Hit, ...] = ()
             words: tuple[str, ...] = ()
             if searched is None or searched.sections:
-                hits, words = search(part, self._models, expanded, self.profile, self._reranker, recorder)
+                hits, words = search(
+                    part, self._models, expanded, self.profile, self._reranker, self._planner, recorder
+                )
             state = replace(read_state(view, fresh), note=self._request.note)
         assessment = assess(recorder.signals)
         return Answer(
@@ -362,7 +365,7 @@ class Retriever(Closing):
             follow_up=expanded.follow_up,
             expansion=recorder.expansion,
             scope=searched,
-            notes=notes,
+            notes=(*notes, *recorder.notes),
         )
 
     def _find_flags(self, read: ReadQuestion) -> tuple[str, ...]:
@@ -421,6 +424,10 @@ class Retriever(Closing):
     @cached_property
     def _cache_file(self) -> CacheFile:
         return CacheFile.of_user() if self.profile.hyde.cache_entries else CacheFile(None)
+
+    @cached_property
+    def _planner(self) -> Generator | None:
+        return self._open_generator("") if self.profile.use_llm and self.profile.rounds else None
 
     @cached_property
     def _reranker(self) -> Reranker | None:

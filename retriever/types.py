@@ -96,6 +96,8 @@ class Source(StrEnum):
     """The tree around what the others found."""
     RECENCY = "recency"
     """How new a section is, and how often it was opened."""
+    ROUNDS = "rounds"
+    """What a language model asked for besides, in rounds."""
     RERANK = "rerank"
     """The language model or cross-encoder that reads the candidates."""
 
@@ -337,6 +339,7 @@ class StageName(StrEnum):
     NEIGHBORS = "neighbors"
     FUSE = "fuse"
     TOKEN_MATCH = "token_match"
+    ROUNDS = "rounds"
     RERANK = "rerank"
     HITS = "hits"
     RECORD = "record"
