@@ -1,17 +1,21 @@
 """One document as nodes: its file node, its sections in the order of lines, and its links; links among documents."""
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pageindex.front_matter import FrontMatter
-from pageindex.links import Broken, Link, LinkTargets, find_links, note_names, resolve_link
-from pageindex.markdown import Markdown, blocks_between, parse_markdown
+from pageindex.links import Broken, Link, LinkTargets, blank_code, find_links, note_names, resolve_link
+from pageindex.markdown import InlineText, Markdown, blocks_between, parse_markdown
 from pageindex.node import Node, NodeKind, Span, file_id, section_id
 from pageindex.outline import outline
 from pageindex.summary import extractive_summary, prose_sentences
-from pageindex.tags import find_tags
+
+MAX_TAG_CHARS = 100
+# At the beginning or behind a blank: letters, digits, `_`, `-` and `/` of any script, but no number (`#12`).
+_TAG = re.compile(r"(?<!\S)#([\w/-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,16 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     for tag in (*matter.tags, *find_tags(markdown.texts)):
         tags.setdefault(tag.casefold(), tag)
     return Document(path, id_prefix, file_node.title, matter, tuple(placed), links, warnings, tuple(tags.values()))
+
+
+def find_tags(texts: Iterable[InlineText]) -> Iterator[str]:
+    """As Obsidian reads them, without `#`, in the order of the text; those in code, links and HTML are none."""
+    for text in texts:
+        if "#" in text.text and not text.is_html:
+            for found in _TAG.finditer(blank_code(text.text)):
+                tag = found[1].strip("/")
+                if len(tag) <= MAX_TAG_CHARS and any(sign.isalpha() for sign in tag):
+                    yield tag
 
 
 def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:

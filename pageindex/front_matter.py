@@ -13,7 +13,7 @@ from itertools import accumulate, islice
 
 import yaml
 
-from pageindex.text import MAX_NESTING, PlainLoader
+from pageindex.plain_yaml import MAX_NESTING, PlainLoader
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document

@@ -63,6 +63,7 @@ def open_retriever(
     """
     from retriever.retriever import Retriever  # 100 ms that `index` does not spend
 
+    # Without folders nothing is indexed: whoever asks an index gets what is there.
     request = index_request(docs, index, profile, settings, encoder)
     if request.docs:
         from retriever.indexing.update import update_index
@@ -75,6 +76,7 @@ def open_retriever(
                 with Retriever(request, profile) as early:
                     likely.extend(on_words(early) or ())
 
+        # ChromaDB is made when a search needs it: its import alone takes longer than the answer.
         update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
         remember(request.index)
     return Retriever(request, profile)
@@ -369,6 +371,7 @@ def index_request(
         remembered = content
     elif not everything:
         check_folders(folders)
+    # What was given now overrules what the index remembers, of which nothing opens files that this user did not name.
     given = collect_settings(profile, settings, drop_widening_settings(place, remembered))
     check_server(place, given)
     if folders:

@@ -43,6 +43,7 @@ class Watch:
         else:
             self._freshness = self._look(index)
             self._looked = time.monotonic()
+        # Whoever asks does not wait for ChromaDB where an exact scan answers; where it is needed, it is mended first.
         with index.view() as view:
             wants_chroma = uses_chroma(self._profile.vector_search, view.counts.chunks)
             if not wants_chroma or view.can_ask_chroma or view.embedded_share < 1:
@@ -62,6 +63,7 @@ class Watch:
             can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
         found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
+        # Many changed files would keep the question waiting: then the answer says how many are stale.
         if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
             return found
         from retriever.indexing.update import update_index  # what indexes is loaded where a file has changed
@@ -88,6 +90,7 @@ class Watch:
         """What changed in each folder; and the folders that cannot be listed, with the reason."""
         diffs, problems = [], []
         folders, named = reading.folders(view.connection), read_named_folders(view.index).folders
+        # An index from elsewhere may name any folder here: only those that this user named are looked at.
         unnamed = [folder.path for folder in folders if folder.path not in named]
         if unnamed:
             problems.append(("folders", explain_refusal(unnamed)))

@@ -118,6 +118,7 @@ class Retriever(Closing):
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
+        # The budget begins here: the look at the folders, which may index a file, is part of the wait.
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
         read = read_question(clean_question(question, recorder))
@@ -126,6 +127,7 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
+        # Filters are read before slips are mended: a tag is meant as it is written.
         flags = self._find_flags(read)
         text, within = read.settle(flags)
         mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
@@ -137,6 +139,7 @@ class Retriever(Closing):
             answer = replace(answer, corrections=corrections)
             self._stage_times.record(answer.trace.stages)
             self.is_impaired = self.is_impaired or bool(answer.degraded)
+            # What the caller wrote says nothing of how the model does.
             if answer.expansion is not None and expansion is None:
                 self._cache_file.add_event(index.path, answer.expansion)
             if self.on_partial is not None and answer.index.embedded_share < 1:
@@ -318,6 +321,8 @@ class Retriever(Closing):
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
+        # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
+        # One that could not be is left alone for a while, since each try takes longer than a question.
         for _ in range(ATTEMPTS):
             number, known = index.number(), self._unusable
             if known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S:
@@ -346,6 +351,7 @@ class Retriever(Closing):
             part, searched, notes = self._find_part(view, expanded)
             hits: tuple[Hit, ...] = ()
             words: tuple[str, ...] = ()
+            # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
             if searched is None or searched.sections:
                 hits, words = search(
                     part, self._models, expanded, self.profile, self._reranker, self._planner, recorder

@@ -46,6 +46,7 @@ def search(
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
     if planner is not None:
         candidates = look_further(view, models, expanded, profile, candidates, planner, recorder)
+    # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
     request = RerankRequest(expanded.question, words, expanded.entities)
     candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
     with recorder.stage(StageName.HITS) as note:
@@ -63,6 +64,7 @@ def find_candidates(
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
 
+    # Two searches that know nothing of one another: what one cannot see, the other may.
     with recorder.stage(StageName.SEMANTIC) as note:
         semantic = SemanticResult()
         if encoded is None:
@@ -75,6 +77,7 @@ def find_candidates(
         note.text = f"{_count_sections(keyword.rankings)}, one covers {keyword.coverage:.0%} of the question"
     recorder.signals = gather_signals(view, encoded, semantic, keyword)
 
+    # While a first index is being embedded, what few vectors there are must not outvote the words of all.
     embedded = measure_embedded(view, keyword.rankings[0].items)
     direct = [*semantic.weaken(embedded).rankings, *keyword.rankings]
     with recorder.stage(StageName.NAME) as note:
@@ -85,6 +88,7 @@ def find_candidates(
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
+    # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:
         rankings = add_neighbors(view, direct, profile.part(Neighborhood), fusion, cap)
         note.text = _count_sections([item for item in rankings if item.source is Source.NEIGHBORS])

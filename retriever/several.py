@@ -126,6 +126,7 @@ def fuse_answers(answers: Mapping[str, Answer], top_k: int, trouble: tuple[Degra
         The hits of all, each with the name of its index; the best verdict of them, and the confidence of that.
     """
     best = min(answers.values(), key=lambda answer: (VERDICT_ORDER.index(answer.verdict), -answer.confidence))
+    # Scores of two indexes do not compare; ranks do, weighed by how sure each index is that it has an answer.
     found = [
         (answer.confidence / (RANK_CONSTANT + hit.rank), name, hit)
         for name, answer in answers.items()

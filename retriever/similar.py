@@ -4,7 +4,7 @@ What a section says is the mean of its chunks' vectors; how similar two are, the
 the sections of the nearest chunks: a section whose mean is near has a chunk that is about as near.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from pageindex.node import NodeKind
@@ -68,30 +68,39 @@ def find_similar(
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     tree.load_nodes(scores)
     best = [item for item in ordered if tree.node(item[0]).has_text][:count]
-    keys = {found: tree.document_key(found) for found, _ in best}
+    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
+    sections = cite_similar(view, best, key, access)
+    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=sections)
+
+
+def cite_similar(
+    view: View, best: Sequence[tuple[str, float]], asked_document: int, access: FolderAccess
+) -> tuple[SimilarSection, ...]:
+    """The sections with their similarities, best first, each with the lines where its text stands now."""
+    tree = view.tree
+    keys = {node_id: tree.document_key(node_id) for node_id, _ in best}
     anchors = open_anchors(view.connection, set(keys.values()), access)
     sections = []
-    for rank, (found, similarity) in enumerate(best, start=1):
-        node = tree.node(found)
+    for rank, (node_id, similarity) in enumerate(best, start=1):
+        node = tree.node(node_id)
         assert node.span is not None, "only nodes with lines have chunks"
-        anchor = anchors.anchor(keys[found], node.span, node.text)
+        anchor = anchors.anchor(keys[node_id], node.span, node.text)
         sections.append(
             SimilarSection(
                 rank=rank,
-                node_id=found,
-                folder=anchors.folders[keys[found]],
+                node_id=node_id,
+                folder=anchors.folders[keys[node_id]],
                 file=node.path,
                 span=anchor.span,
                 title=node.title,
                 breadcrumb=node.breadcrumb,
                 summary=cut(node.summary, SUMMARY_CHARS),
                 similarity=similarity,
-                is_same_file=keys[found] == key,
+                is_same_file=keys[node_id] == asked_document,
                 citation_state=anchor.state,
             )
         )
-    title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
-    return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=tuple(sections))
+    return tuple(sections)
 
 
 def _below(view: View, node_id: str) -> Iterable[str]:

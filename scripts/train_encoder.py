@@ -30,6 +30,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from shutil import rmtree
 from time import monotonic
@@ -45,9 +46,9 @@ from transformers import AutoModel
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever.embedding.onnx import OnnxEncoder
-from retriever.embedding.tokens import Tokens
+from retriever.embedding.tokens import Tokens, sign_bits
 from retriever.types import FloatMatrix
-from scripts.export_model import write_folder
+from scripts.export_model import Agreement, write_folder
 
 QUESTIONS = Path(__file__).parent / "training" / "questions"
 CORPORA = Path(__file__).parent / "training" / "corpora.yaml"
@@ -55,6 +56,8 @@ CHUNK_TOKENS = 160
 """Of a chunk are read at most so many: almost none is longer, and a step is as slow as its longest text."""
 OTHERS = 150
 """So many sections without a question join those with one, in each corpus, to be found wrongly."""
+COMPARED = 600
+"""The int8 model is compared with its float32 one on so many chunks."""
 RANKS = slice(3, 43)
 """Sections at these places of the model's own ranking are hard negatives: the first few often are an answer as well."""
 
@@ -83,6 +86,8 @@ class Settings:
     """This share of the run the learning rate rises."""
     held_out: tuple[str, ...] = ()
     """Corpora whose questions are not learned."""
+    limit: int = 0
+    """Sections are drawn until they have so many questions, and the others' are not learned; 0 learns all."""
 
 
 @dataclass(slots=True)
@@ -146,6 +151,7 @@ class Step:
     default=lambda: [one["name"] for one in yaml.safe_load(CORPORA.read_text("utf-8")) if one.get("held_out")],
     help="A corpus whose questions are not learned.  [those that corpora.yaml holds out]",
 )
+@click.option("--limit", default=0, show_default=True, help="Learn about so many questions; 0: all.")
 @click.option("--steps", default=1500, show_default=True)
 @click.option("--minutes", default=170.0, show_default=True, help="The run is shortened to fit.")
 @click.option("--seed", default=1, show_default=True)
@@ -238,6 +244,10 @@ def read_data(folders: Sequence[Path], questions: Path, settings: Settings) -> D
         for row in read_lines(folder / "chunks.jsonl.gz"):
             chunks[str(row["sid"])].append(str(row["text"]))
     found = [name for name in wanted if name in chunks]
+    if settings.limit:
+        random.Random(settings.seed).shuffle(found)
+        counts = accumulate(len(wanted[name]) for name in found)
+        found = [name for name, count in zip(found, counts, strict=True) if count <= settings.limit]
     print(
         f"{sum(len(wanted[name]) for name in found)} questions of {len(found)} sections; "
         f"{len(wanted) - len(found)} sections are in no data",
@@ -569,7 +579,25 @@ def export(trainer: Trainer, share: float) -> None:
     folder = trainer.run / f"model-{share:g}"
     rmtree(folder, ignore_errors=True)
     write_model(folder, mixed.eval(), settings)
-    print(f"{folder}: {share:g} of the tuned weights", flush=True)
+    texts = random.Random(settings.seed).sample(trainer.data.texts, min(COMPARED, len(trainer.data.texts)))
+    agreement, signs = compare(mixed, OnnxEncoder(folder), trainer.tokens, texts)
+    print(f"{folder}: {share:g} of the tuned weights; {agreement}; {signs:.1%} of the tokens' signs agree", flush=True)
+
+
+def compare(model: Model, quantised: OnnxEncoder, tokens: Tokens, texts: Sequence[str]) -> tuple[Agreement, float]:
+    """How near the int8 model's mean vectors are to the float32 model's, and which share of the tokens' signs agree."""
+    cosines, signs, agreeing = [], 0, 0
+    for text in texts:
+        piece = tokens.cut(text, quantised.max_tokens)
+        with torch.no_grad():
+            mean, vectors = model(torch.tensor([piece.ids]), torch.ones(1, len(piece.ids), dtype=torch.long))
+        encoded, bits = quantised.encode_documents_and_tokens([piece.text])
+        content = [False, *map(tokens.is_content, piece.ids[1:-1]), False]
+        expected = sign_bits(vectors[0].numpy()[content])
+        cosines.append(float(mean[0].numpy() @ encoded[0]))
+        signs += expected.nbytes * 8
+        agreeing += expected.nbytes * 8 - int(np.bitwise_count(expected ^ bits[0]).sum())
+    return Agreement(len(texts), float(np.mean(cosines)), min(cosines)), agreeing / max(signs, 1)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from retriever.command_line.console import (
     shorten_path,
     write_whole,
 )
+from retriever.command_line.help import WithExamples, name_program
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
 from retriever.errors import QuestionError, RetrieverError, ScopeError, UsageError
@@ -39,7 +40,7 @@ MAX_BATCH_BYTES = 1_000_000_000  # of a file of questions
 log = logging.getLogger(__name__)
 
 
-class AskCommand(options.WithExamples):
+class AskCommand(WithExamples):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
@@ -185,7 +186,7 @@ def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answe
     finally:
         known = {word.casefold() for answer in answers for hit in answer.hits for word in hit.words}
         if suggestion and (suggestion[1] or first.casefold() not in known):
-            name, program = suggestion[0], options.name_program(context)
+            name, program = suggestion[0], name_program(context)
             kind = "" if name.startswith("-") else "the command "
             how = name if name.startswith("-") or " " in name else f"{name} --help"
             console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")

@@ -11,6 +11,7 @@ import click
 
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
+from retriever.command_line.help import WithExamples
 from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
@@ -67,7 +68,7 @@ def profiles(console: Console, name: str | None, *, as_json: bool) -> ExitCode:
 
 
 @click.command(
-    cls=options.WithExamples,
+    cls=WithExamples,
     examples=(
         "init",
         "init mine.yaml --profile recall",

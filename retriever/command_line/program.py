@@ -20,16 +20,8 @@ from click.shell_completion import CompletionItem, get_completion_class, shell_c
 
 from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.console import abandon_output, prepare_streams
-from retriever.command_line.options import (
-    COMMAND_IMPLIED,
-    EXIT_CODES_HELP,
-    ExitCode,
-    Opener,
-    WithExamples,
-    common_options,
-    shorten,
-    write_options,
-)
+from retriever.command_line.help import WithExamples, common_options, shorten, write_options
+from retriever.command_line.options import COMMAND_IMPLIED, EXIT_CODES_HELP, ExitCode, Opener
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
 from retriever.serving.resident_client import VERBOSITY_FLAGS

@@ -88,6 +88,7 @@ class SentenceTransformersEncoder:
 
     @cached_property
     def _model(self) -> "SentenceTransformer":
+        silence_progress_bars()
         try:
             from sentence_transformers import SentenceTransformer  # 5 s, with torch
         except ModuleNotFoundError as error:
@@ -150,6 +151,13 @@ def find_model_folder(name: str, owner: str = "sentence-transformers") -> Path:
     except (OSError, ValueError) as error:  # not in the cache; not a name
         how = f"fetch it once with: uv run hf download {repository}"
         raise EncoderError(f"{name} is neither a folder nor a model on this machine; {how}") from error
+
+
+def silence_progress_bars() -> None:
+    """Keeps the libraries' own off standard error; before `sentence_transformers` is imported, which asks just then."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    disable_progress_bars()
 
 
 def _files_sha256(folder: Path) -> str:

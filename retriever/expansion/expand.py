@@ -144,6 +144,7 @@ class Expander:
         reason, names, vocabulary = self._look_into_index(question, open_view)
         if reason:
             return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
+        # The words of the documents stand in the prompt: a model writes a likely answer in their terms, not in its own.
         grounding = limit_grounding(vocabulary, request.conversation, request.focus)
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
@@ -165,6 +166,7 @@ class Expander:
             passages=() if is_answer else expansion.passages[: settings.hyde_variants],
             answer=expansion.answer if is_answer else "",
         )
+        # The screening drops what repeats the prompt, so it has to know the whole of it.
         prompt = "\n".join((build_instructions(settings), *map(str, grounding.lines())))
         factual = [intent.upper() for intent in settings.hyde.factual_intents]
         usable, dropped = screen(question, wanted, settings.hyde_max_chars, prompt, names, factual)
@@ -195,6 +197,7 @@ class Expander:
 
         def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
             target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+            # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
             planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
             task = build_task(question, grounding, planned)
             room = generator.room(task.instructions, task.max_tokens, seconds)
@@ -214,6 +217,7 @@ class Expander:
         if not self._writing.acquire(timeout=-1 if seconds is None else seconds):
             raise OutOfTimeError("skipped, another question took the time of the budget")
         try:
+            # The thread before may have asked the same.
             if entry := self._cache.get(key):
                 return entry, True
             started = perf_counter()

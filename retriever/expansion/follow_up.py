@@ -7,6 +7,7 @@ one, or where that fails, the rare words of the questions before join it.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from retriever.errors import QuestionError
 from retriever.expansion.gate import find_exact_names
 from retriever.expansion.prompt import WrittenExpansion, shape_of
 from retriever.lexical.tokens import count_words, tokenize
@@ -68,7 +69,11 @@ def read_turns(turns: Sequence[Turn], question: str) -> tuple[Turn, ...]:
     """The last turns within their limits, oldest first: without filters, and without the question itself."""
 
     def clean(text: str) -> str:
-        return " ".join("".join(part for part, _ in read_question(text).parts).split())[:MAX_SAID_CHARS]
+        try:
+            parts = read_question(text).parts
+        except QuestionError:  # it had no answer when it was asked
+            return ""
+        return " ".join("".join(part for part, _ in parts).split())[:MAX_SAID_CHARS]
 
     cleaned = [Turn(clean(turn.question), " ".join(turn.reply.split())[:MAX_SAID_CHARS]) for turn in turns]
     return tuple(turn for turn in cleaned if turn.question and turn.question != question)[-MAX_TURNS:]

@@ -127,6 +127,7 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
 
 
 def _choose_for_folders(docs: Sequence[Path]) -> Choice:
+    # The same folders named again are the same index, whatever else covers them by now.
     exact = home_folder() / name_index(docs)
     if is_index(exact):
         stored = {folder.path for folder in _read_folders(exact)}
@@ -139,6 +140,7 @@ def _choose_for_folders(docs: Sequence[Path]) -> Choice:
     if len(places) == 1 and all(holders):
         return _map_folders(places.pop(), docs)
     docs, note = _drop_nested(docs)
+    # A folder that was renamed is embedded once, not twice.
     moved = _find_moved(own, docs[0]) if len(docs) == 1 else None
     if moved:
         return Choice(moved[0].path, docs, f"{moved[1]} was moved to {docs[0]}: its index goes on with it")
@@ -237,6 +239,7 @@ def _choose_here() -> Choice:
         here = Path.cwd().resolve()
     except FileNotFoundError:  # it was deleted
         return _choose_last("the current folder is gone")
+    # As git looks for its repository: in the current folder, then above it.
     covering = _find_cover(here)
     if covering:
         place, outer = covering
@@ -246,6 +249,7 @@ def _choose_here() -> Choice:
     below = [index for index in known if any(_is_inside(folder, [here]) for folder in index.folders)]
     if len(below) == 1:
         return Choice(below[0].path, note=f"{here} has no index; asked the one below it: {below[0].where}")
+    # Of a home folder nobody wants an offer to index it all, nor to wait for the count.
     if not holds_home(here):
         count, size, is_all = count_documents(here, seconds=COUNT_S)
         if count:

@@ -94,6 +94,7 @@ class Snapshot:
         self._is_checked = False
         try:
             with contextlib.ExitStack() as stack:
+                # Locked before anything is read: a writer removes no snapshot that somebody holds.
                 self._lock = stack.enter_context(share_snapshot(self.folder))
                 if hash_manifest(self.folder) != manifest_hash:
                     raise SnapshotError(f"{self.folder} is not what index.sqlite names")
@@ -119,6 +120,7 @@ class Snapshot:
         return Spellings.open(self.folder / "spellings")
 
     def _check_files(self) -> None:
+        # Once, when a part is first used: to read a section or draw the tree costs no checksums.
         if not self._is_checked:
             check_contents(self.folder, self.manifest.files)
             self._is_checked = True
@@ -165,6 +167,7 @@ def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None =
     """
     from retriever.lexical.languages import detect_language
 
+    # The language, and which section is read with the other names, are decided by the document as a whole.
     documents, of_documents, wanted = None, None, None
     if node_keys is not None:
         wanted = set(node_keys)

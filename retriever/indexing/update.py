@@ -140,6 +140,7 @@ def find_changes(
 ) -> list[Changes]:
     """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
     stored = reading.folders(connection)
+    # A folder that is now inside another one is read with that: two ids for one section would be found twice.
     inner = [folder for folder in stored if any(is_inside(folder.path, path) for path in listings)]
     folders = [folder for folder in stored if folder not in inner]
     for path in listings:
@@ -213,6 +214,7 @@ def is_other_model(connection: sqlite3.Connection, encoder: Encoder | None) -> b
 
 def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     """Whether a server has another model behind the name by now; of local ones the index config knows."""
+    # Ollama can bring another model under an old name; vectors of two models do not compare.
     asks_server = request.profile.encoder.kind in {"ollama", "openai"} and request.encoder is None
     if not asks_server or not request.docs:  # a question must not wait for it, `index` may
         return False
@@ -281,6 +283,7 @@ def index_changes(
     if encoder is not None:
         embed_texts(connection, encoder, missing, progress)
     with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
+        # Their keys are needed after the rows are gone: the postings are patched by them.
         removed = reading.rankable_keys(connection, [old.key for change in changes for old in change.replaced])
         new = write_documents(connection, request, changes, parsed, progress)
         writing.put_chunks(connection, chunks)

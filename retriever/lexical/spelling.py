@@ -119,13 +119,16 @@ def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool])
     """
     corrections = []
     mended = question
+    # From the end, so that what is replaced moves nothing that is still to come.
     for typed in reversed(list(_TYPED.finditer(question))):
         wrote, lower = typed[0], typed[0].lower()
+        # Digits, dots and capitals inside a word say that it is a name, which no dictionary corrects.
         if not wrote.isalpha() or any(sign.isupper() for sign in wrote[1:]):
             continue
         plain = remove_accents(lower)
         if len(plain) < SHORTEST or spellings.holds(lower):
             continue
+        # A right word that the documents do not have is no slip: to change it would answer another question.
         if any(spellings.holds(form) or is_word(form) for form in find_forms(plain)):
             continue
         if meant := spellings.nearest(plain):

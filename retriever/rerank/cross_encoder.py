@@ -17,7 +17,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from retriever.display.phrases import pluralize
-from retriever.embedding.sentence_transformers import find_model_folder
+from retriever.embedding.sentence_transformers import find_model_folder, silence_progress_bars
 from retriever.errors import EncoderError, RerankerError
 from retriever.rerank.stage import RerankInput, RerankOutput
 from retriever.settings.schema import RerankSettings
@@ -85,6 +85,7 @@ class CrossEncoderReranker:
 
     @cached_property
     def _model(self) -> "CrossEncoder":
+        silence_progress_bars()
         try:
             from sentence_transformers import CrossEncoder  # 5 s, with torch
         except ModuleNotFoundError as error:

@@ -44,6 +44,7 @@ def build_hits(
         settings: how much of a section is shown.
     """
     ids = [candidate.node_id for candidate in candidates]
+    # A hit that the tree brought in says from where, by that section's title.
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
     view.tree.load_nodes([*ids, *beside])
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
@@ -58,10 +59,12 @@ def build_hits(
     for rank, candidate in enumerate(candidates, start=1):
         node = view.tree.node(candidate.node_id)
         assert node.body_span is not None, "only nodes with lines are ranked"
+        # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
         passage = find_passage(node, chunk, rarity, languages)
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
+        # A word that stands in a heading above is said too: a section is read below its headings.
         whole = "\n".join((*node.breadcrumb, node.title, node.body))
         hits.append(
             Hit(
@@ -108,6 +111,7 @@ def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> st
     """The chunk that matched, from its passage on; a row of a table comes with the table's header."""
     if chunk is None or passage.first <= chunk.span.first or node.span is None:
         return chunk.text if chunk else ""
+    # Without its header, a row of a table is a list of values.
     lines = node.text.split("\n")
     begin = top = passage.first - node.span.first
     while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
@@ -119,6 +123,7 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     """The section's text within its length: its beginning, or from the passage on where that would not be in it."""
     if len(node.body) <= max_chars or node.span is None:
         return cut(node.body, max_chars)
+    # What matched has to be in what is shown, and front matter is no text of the section.
     begin, lines = node.front_matter_lines, node.text.split("\n")
     place = passage.first - node.span.first
     if place <= begin or len("\n".join(lines[begin : passage.last - node.span.first + 1])) < max_chars:

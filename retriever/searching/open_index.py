@@ -62,6 +62,7 @@ class StoredTree:
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
+        # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
         new = sorted(set(document_keys) - self._sections.keys())
         for stored in reading.nodes_of_documents(self._connection, new):
             self._tree.add(stored.node, stored.parent_id)
@@ -177,6 +178,7 @@ class OpenIndex:
             verify_on_error(self._connection, self.path),
             read_transaction(self._connection),
         ):
+            # Read inside the transaction: what is in force may be another one by the next statement.
             number = reading.snapshot_number(self._connection)
             share = text_vectors.embedded_share(self._connection)  # vectors come to a snapshot that is in force
             state = number, substitute, share
@@ -186,6 +188,7 @@ class OpenIndex:
             try:
                 yield self._view
             except SnapshotError as error:
+                # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
                 if substitute:  # then nothing but the rows can be at fault
                     raise make_damage_error(self.path, error) from error
@@ -247,6 +250,7 @@ class View:
         Raises:
             ScopeError: it names what is not there.
         """
+        # People refine a question within one scope, so its part is found once.
         if scope not in self._parts:
             from retriever.searching.scope import find_part
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from pageindex.files import read_file
-from pageindex.text import PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
 from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
 
@@ -97,6 +96,8 @@ def load_profile(
 
 def profile_layer(name: str) -> Layer:
     """The settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
+    from pageindex.plain_yaml import PlainYamlError, read_plain_yaml  # 30 ms that --help does not spend
+
     path = Path(name)
     if name in profile_names():
         path = profile_folder() / f"{name}.yaml"
@@ -121,6 +122,8 @@ def profile_layer(name: str) -> Layer:
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     """One layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
+    from pageindex.plain_yaml import PlainYamlError, read_plain_yaml  # as above
+
     known = {item.variable: item for item in list_settings()}
     layers: list[Layer] = []
     mistakes = []

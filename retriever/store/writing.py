@@ -13,7 +13,7 @@ from retriever.store.text_vectors import pack_vectors
 from retriever.types import Chunk, FloatMatrix, TokenBits
 
 if TYPE_CHECKING:
-    from pageindex.document import Document
+    from pageindex.document import Document, Placed
 
 
 def text_hash(text: str) -> bytes:
@@ -68,29 +68,11 @@ def put_document(
     )
     for position, (key, value) in enumerate(document.fields):
         insert_row(connection, "fields", document_key=document_key, position=position, key=key, value=value)
-    node_keys = {}
     holders = find_holders(document.nodes)
-    for placed in document.nodes:
-        node = placed.node
-        first, last = (node.span.first, node.span.last) if node.span else (None, None)
-        node_keys[node.id] = insert_row(
-            connection,
-            "nodes",
-            node_id=node.id,
-            document_key=document_key,
-            parent_id=placed.parent_id,
-            kind=node.kind.value,
-            level=node.level,
-            title=node.title,
-            breadcrumb=json.dumps(node.breadcrumb, ensure_ascii=False),
-            first_line=first,
-            last_line=last,
-            text=node.text,
-            front_matter_lines=node.front_matter_lines,
-            anchor=node.anchor,
-            summary=node.summary,
-            holder_id=holders.get(node.id),
-        )
+    node_keys = {
+        placed.node.id: put_node(connection, document_key, placed, holders.get(placed.node.id))
+        for placed in document.nodes
+    }
     rows = [(name, node_keys[node_id]) for node_id, own in names.items() for name in own]
     connection.executemany("INSERT INTO names (name, node_key) VALUES (?, ?)", rows)
     for position, (node_id, link) in enumerate(document.links):
@@ -105,6 +87,30 @@ def put_document(
             target_anchor=link.anchor,
         )
     return document_key
+
+
+def put_node(connection: sqlite3.Connection, document_key: int, placed: "Placed", holder_id: str | None) -> int:
+    """A node below its parent; `holder_id` is the node that shows its text where it has none of its own. The key."""
+    node = placed.node
+    first, last = (node.span.first, node.span.last) if node.span else (None, None)
+    return insert_row(
+        connection,
+        "nodes",
+        node_id=node.id,
+        document_key=document_key,
+        parent_id=placed.parent_id,
+        kind=node.kind.value,
+        level=node.level,
+        title=node.title,
+        breadcrumb=json.dumps(node.breadcrumb, ensure_ascii=False),
+        first_line=first,
+        last_line=last,
+        text=node.text,
+        front_matter_lines=node.front_matter_lines,
+        anchor=node.anchor,
+        summary=node.summary,
+        holder_id=holder_id,
+    )
 
 
 def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:

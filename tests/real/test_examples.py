@@ -14,7 +14,7 @@ import pytest
 
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
-from retriever.command_line.options import WithExamples
+from retriever.command_line.help import WithExamples
 from retriever.command_line.program import command_line
 
 PROJECT = Path(__file__).parents[2]

@@ -15,6 +15,7 @@ from retriever.embedding.sentence_transformers import SentenceTransformersEncode
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 from scripts import export_model
+from tests.program import run_python
 from tests.torch.conftest import make_bert
 
 TEXTS = ["a text", "another, rather longer text about boats", "x " * 20]
@@ -52,6 +53,17 @@ def test_the_models_own_prompts_are_used_unless_others_are_given(tiny_model: Pat
     np.testing.assert_allclose(own.encode_documents(TEXTS), given.encode_queries(TEXTS), atol=1e-5)
     assert np.abs(own.encode_queries(TEXTS) - own.encode_documents(TEXTS)).max() > 1e-3
     assert own.fingerprint != given.fingerprint
+
+
+def test_the_libraries_draw_no_progress_of_their_own(tiny_model: Path) -> None:
+    script = f"""if True:
+        from retriever.embedding import open_encoder
+        from retriever.settings.schema import EncoderSettings
+        settings = EncoderSettings(kind="sentence-transformers", model={str(tiny_model)!r})
+        print(open_encoder(settings).encode_documents(["a"]).shape)
+    """
+    result = run_python(script)
+    assert (result.stdout, result.stderr) == ("(1, 32)\n", "")
 
 
 def test_a_long_question_is_cut_a_long_document_refused(tiny_model: Path) -> None:

@@ -10,7 +10,7 @@ import yaml
 
 from retriever.command_line import COMMANDS as NAMES
 from retriever.command_line import GROUPS
-from retriever.command_line.options import WithExamples
+from retriever.command_line.help import WithExamples
 from retriever.command_line.profiles import format_profile, resolve_settings
 from retriever.command_line.program import command_line
 from retriever.errors import NoIndexError
@@ -75,9 +75,9 @@ def test_help_lists_every_command_and_loads_one() -> None:
     print(*(name for name in sys.modules if name.startswith("retriever.command_line.")), file=sys.stderr)
     """
     result = run_python(script)
-    assert {f"retriever.command_line.{name}" for name in ("program", "console", "options", "ask")} == set(
-        result.stderr.split()
-    )
+    assert {
+        f"retriever.command_line.{name}" for name in ("program", "console", "options", "setting_flags", "help", "ask")
+    } == set(result.stderr.split())
     assert "\n  uv run hybrid_retrieve.py index docs\n" in result.stdout
     assert all(f"\n  {name} " in result.stdout for name in NAMES)
     assert all(f"\n{heading}:\n" in result.stdout for heading in GROUPS)

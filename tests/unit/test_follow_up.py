@@ -86,7 +86,7 @@ def test_rare_words_of_the_questions_before_join() -> None:
 
 def test_turns_are_read_within_limits() -> None:
     many = [Turn(f"question {number} in:daily", "word " * 1_000) for number in range(50)]
-    turns = read_turns([*many, Turn("and then?"), Turn("in:daily")], "and then?")
+    turns = read_turns([*many, Turn("and then?"), Turn("in:daily"), Turn("oven -since:7d")], "and then?")
     assert [turn.question for turn in turns] == [f"question {number}" for number in range(45, 50)]
     assert max(len(turn.reply) for turn in turns) <= 300
 

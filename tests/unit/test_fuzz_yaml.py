@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pageindex.text import MAX_NESTING, PlainYamlError, read_plain_yaml
+from pageindex.plain_yaml import MAX_NESTING, PlainYamlError, read_plain_yaml
 from retriever.errors import ProfileError
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile
