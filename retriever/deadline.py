@@ -15,6 +15,7 @@ from retriever.errors import LanguageModelTimeoutError, OutOfTimeError
 from retriever.types import Stage, StageName
 
 EXPECTED_SECONDS: Mapping[StageName, float] = {  # of each stage in the first search of a process, in their order
+    StageName.FOLLOW_UP: 0.0,  # a language model, likewise
     StageName.EXPAND: 0.0,  # a language model: its time is not known before
     StageName.EMBED: 0.10,  # opens the embedding model: 57 to 86 ms
     StageName.SEMANTIC: 0.90,  # imports ChromaDB where it is needed: 770 to 950 ms
@@ -22,11 +23,13 @@ EXPECTED_SECONDS: Mapping[StageName, float] = {  # of each stage in the first se
     StageName.NEIGHBORS: 0.02,
     StageName.FUSE: 0.01,
     StageName.TOKEN_MATCH: 0.03,
+    StageName.ROUNDS: 0.0,  # a language model, likewise
     StageName.RERANK: 0.0,  # a language model; a cross-encoder says itself how long it takes to load
     StageName.HITS: 0.02,
 }
-OPTIONAL = frozenset({StageName.EXPAND, StageName.TOKEN_MATCH, StageName.RERANK})  # no time is reserved for these
-MODEL_STAGES = frozenset({StageName.EXPAND, StageName.RERANK})  # their last time says nothing of the next: they cache
+# Their last time says nothing of the next: they cache.
+MODEL_STAGES = frozenset({StageName.FOLLOW_UP, StageName.EXPAND, StageName.ROUNDS, StageName.RERANK})
+OPTIONAL = MODEL_STAGES | {StageName.TOKEN_MATCH}  # no time is reserved for these
 RETRY_SECONDS = 60.0  # a language model may be loaded by then
 
 

@@ -136,17 +136,20 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     area: Area = "language model"
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
+    looks_further = profile.use_llm and profile.rounds > 0
     is_well = True
-    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks))
+    wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks), ("", looks_further))
     models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
     for model in models or [profile.llm.model]:
         for found in check_llm(replace(profile.llm, model=model), measures=True):
             is_well = is_well and found.is_well  # what is wrong says what to do in the same sentence
             yield Finding(area, found.what, "well" if found.is_well else "problem", found.says)
-    if not (expands or reranks or profile.summaries.kind == "llm"):
+    if not (expands or reranks or looks_further or profile.summaries.kind == "llm"):
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding(area, "stages", "note" if profile.rerank.kind == "none" else "well", says)
-    expander, reranker = (open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted)
+    expander, reranker, _ = (
+        open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted
+    )
     cure = "a model that reads more, or a larger llm.num_ctx"
     if is_well and expands:
         speed = expander.speed or USUAL

@@ -42,6 +42,7 @@ def record_answer(index: Path, answer: Answer) -> Answer:
     record = {
         "asked_at": now,
         "question": answer.question,
+        "follow_up": asdict(answer.follow_up) if answer.follow_up else None,
         "profile": answer.profile,
         "verdict": answer.verdict,
         "confidence": answer.confidence,

@@ -107,6 +107,29 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """A part of a conversation: what was asked, and what was said to it."""
+
+    question: str
+    reply: str = ""
+
+
+def as_turns(conversation: Iterable[Turn | str]) -> tuple[Turn, ...]:
+    """The turns; a text alone is a question."""
+    return tuple(turn if isinstance(turn, Turn) else Turn(turn) for turn in conversation)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowUp:
+    """How a question was understood that follows others."""
+
+    question: str
+    """As it was searched for: `how are old snapshots forgotten?`, or `and the old ones? snapshots forgotten`."""
+    words: tuple[str, ...] = ()
+    """Those of it that were taken from the questions before; none where a language model wrote it anew."""
+
+
+@dataclass(frozen=True, slots=True)
 class Correction:
     """A word of a question that was searched for in another spelling."""
 

@@ -21,7 +21,8 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
-from retriever.query import Correction, Expansion, Scope, SearchedScope
+from retriever.llm.task import Generator
+from retriever.query import Correction, Expansion, Scope, SearchedScope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import search
@@ -99,7 +100,7 @@ class Retriever(Closing):
         question: str,
         expansion: Expansion | None = None,
         *,
-        recent_context: str = "",
+        conversation: Sequence[Turn | str] = (),
         focus: Sequence[str] = (),
         scope: Scope | None = None,
     ) -> Answer:
@@ -108,8 +109,9 @@ class Retriever(Closing):
         Args:
             question: in any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/scope.md).
             expansion: other wordings of it, in place of those that a language model would write.
-            recent_context: the conversation so far, for the language model to understand the question by.
-            focus: kinds of things for it to write about.
+            conversation: what was asked before, oldest first, so that a follow-up is understood by it; with the reply
+                where there is one.
+            focus: kinds of things for a language model to write about.
             scope: what may be found, beside the filters in the question.
 
         Raises:
@@ -129,7 +131,7 @@ class Retriever(Closing):
         # Filters are read before slips are mended: a tag is meant as it is written.
         flags = self._find_flags(read)
         text, within = read.settle(flags)
-        mended, corrections = self._mend(SearchRequest(text, expansion, recent_context, tuple(focus)))
+        mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
         expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
         notes = tuple(phrase_flag(flag) for flag in flags)
         expanded = replace(expanded, asked=read.asked, scope=(scope or Scope()) + within, notes=notes)
@@ -155,7 +157,7 @@ class Retriever(Closing):
         max_tokens: int | None = None,
         expansion: Expansion | None = None,
         *,
-        recent_context: str = "",
+        conversation: Sequence[Turn | str] = (),
         focus: Sequence[str] = (),
         scope: Scope | None = None,
     ) -> "AnswerInContext":
@@ -165,7 +167,7 @@ class Retriever(Closing):
             question: as in `search`, and so are the four below.
             max_tokens: how long the context may be; None for the profile's `context_tokens`.
             expansion: other wordings of the question.
-            recent_context: the conversation so far.
+            conversation: what was asked before.
             focus: kinds of things to write about.
             scope: what may be found.
 
@@ -174,7 +176,7 @@ class Retriever(Closing):
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus, scope=scope)
+        ask = partial(self.search, question, expansion, conversation=conversation, focus=focus, scope=scope)
         from retriever.context.gather import ask_for_context
 
         return ask_for_context(ask, self.view, most, self.access)
@@ -184,7 +186,7 @@ class Retriever(Closing):
         question: str,
         expansion: Expansion | None = None,
         *,
-        recent_context: str = "",
+        conversation: Sequence[Turn | str] = (),
         focus: Sequence[str] = (),
         scope: Scope | None = None,
         on_found: Callable[[Answer], None] | None = None,
@@ -197,7 +199,7 @@ class Retriever(Closing):
         Args:
             question: as in `search`, and so are the four below.
             expansion: other wordings of the question.
-            recent_context: the conversation so far.
+            conversation: what was asked before, oldest first.
             focus: kinds of things to write about.
             scope: what may be found.
             on_found: given the sections before any sentence is written.
@@ -217,7 +219,7 @@ class Retriever(Closing):
             budget_s=budget_s,
         )
         plan = writer.prepare(question)
-        ask = partial(self.search, question, expansion, recent_context=recent_context, focus=focus, scope=scope)
+        ask = partial(self.search, question, expansion, conversation=conversation, focus=focus, scope=scope)
         pieces: tuple[Piece, ...] = ()
         if plan is None:
             answer = ask()
@@ -407,7 +409,9 @@ class Retriever(Closing):
             words: tuple[str, ...] = ()
             # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
             if searched is None or searched.sections:
-                hits, words = search(part, self._models, expanded, self.profile, self._reranker, recorder)
+                hits, words = search(
+                    part, self._models, expanded, self.profile, self._reranker, self._planner, recorder
+                )
             state = replace(read_state(view, fresh), note=self._request.note)
         assessment = assess(recorder.signals)
         return Answer(
@@ -420,9 +424,10 @@ class Retriever(Closing):
             index=state,
             degraded=tuple(recorder.degraded),
             trace=recorder.trace(),
+            follow_up=expanded.follow_up,
             expansion=recorder.expansion,
             scope=searched,
-            notes=notes,
+            notes=(*notes, *recorder.notes),
         )
 
     def _find_flags(self, read: ReadQuestion) -> tuple[str, ...]:
@@ -481,6 +486,10 @@ class Retriever(Closing):
     @cached_property
     def _cache_file(self) -> CacheFile:
         return CacheFile.of_user() if self.profile.hyde.cache_entries else CacheFile(None)
+
+    @cached_property
+    def _planner(self) -> Generator | None:
+        return self._open_generator("") if self.profile.use_llm and self.profile.rounds else None
 
     @cached_property
     def _reranker(self) -> Reranker | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from retriever.errors import OutOfTimeError
 from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
+from retriever.llm.task import Generator
 from retriever.query import Query
 from retriever.rerank.stage import Reranker, RerankRequest, rerank
 from retriever.searching.confidence import measure_agreement
@@ -14,6 +15,7 @@ from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.names import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
+from retriever.searching.rounds import merge_found, run_rounds
 from retriever.searching.sources import (
     KeywordResult,
     KeywordSettings,
@@ -37,9 +39,27 @@ def search(
     expanded: ExpandedQuery,
     profile: Profile,
     reranker: Reranker | None,
+    planner: Generator | None,
     recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
+    candidates, words = find_candidates(view, models, expanded, profile, recorder)
+    if planner is not None:
+        candidates = look_further(view, models, expanded, profile, candidates, planner, recorder)
+    # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
+    request = RerankRequest(expanded.question, words, expanded.entities)
+    candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
+    with recorder.stage(StageName.HITS) as note:
+        hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile.part(HitSettings))
+        note.text = f"{len(hits)} hits"
+    recorder.order = tuple(candidate.node_id for candidate in candidates)
+    return hits, words
+
+
+def find_candidates(
+    view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
+) -> tuple[tuple[Candidate, ...], tuple[str, ...]]:
+    """What all sources find, fused, and the question's words as BM25 reads them."""
     fusion = profile.part(Fusion)
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
@@ -80,18 +100,34 @@ def search(
         view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
     )
     candidates = cap_candidates(fuse(rankings, fusion, len(fused)), cap, profile.neighbor_share)
-
-    # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
-    request = RerankRequest(expanded.question, keyword.words, expanded.entities)
-    candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
-    with recorder.stage(StageName.HITS) as note:
-        hits = build_hits(
-            view, candidates[: profile.top_k], expanded.question, keyword.words, profile.part(HitSettings)
-        )
-        note.text = f"{len(hits)} hits"
-    recorder.order = tuple(candidate.node_id for candidate in candidates)
     recorder.rankings.extend(weigh_rankings(rankings, fusion))
-    return hits, keyword.words
+    return candidates, keyword.words
+
+
+def look_further(
+    view: View,
+    models: OpenModels,
+    expanded: ExpandedQuery,
+    profile: Profile,
+    candidates: tuple[Candidate, ...],
+    planner: Generator,
+    recorder: Recorder,
+) -> tuple[Candidate, ...]:
+    """The candidates with what the language model asked for besides; as they came where that fails."""
+
+    def ask(question: str) -> tuple[Candidate, ...]:
+        own = Recorder(deadline=recorder.deadline)
+        found, _ = find_candidates(view, models, ExpandedQuery(question), profile, own)
+        recorder.degraded += [item for item in own.degraded if item not in recorder.degraded]
+        return found
+
+    with recorder.stage(StageName.ROUNDS) as note:
+        rounds = run_rounds(view, expanded.question, candidates, profile.rounds, planner, ask, recorder.deadline)
+        for reason in filter(None, (*(f"refused {item}" for item in rounds.refused), rounds.failure)):
+            recorder.degrade(StageName.ROUNDS, reason)
+        note.text = ", ".join(item.action for item in rounds.found) or "nothing more was asked for"
+        recorder.notes += [f"the language model also looked for: {note.text}"] if rounds.found else []
+        return merge_found(candidates, rounds.found, len(candidates)) if rounds.found else candidates
 
 
 def encode_queries(

@@ -15,7 +15,7 @@ from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Tra
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Section
-    from retriever.query import Expansion, Scope
+    from retriever.query import Expansion, Scope, Turn
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
@@ -43,7 +43,7 @@ class SeveralRetrievers(Closing):
         question: str,
         expansion: "Expansion | None" = None,
         *,
-        recent_context: str = "",
+        conversation: "Sequence[Turn | str]" = (),
         focus: Sequence[str] = (),
         scope: "Scope | None" = None,
     ) -> Answer:
@@ -59,7 +59,7 @@ class SeveralRetrievers(Closing):
         for name, retriever in self._retrievers.items():
             try:
                 answers[name] = retriever.search(
-                    question, expansion, recent_context=recent_context, focus=focus, scope=scope
+                    question, expansion, conversation=conversation, focus=focus, scope=scope
                 )
             except (IndexUnusableError, UsageError) as error:  # of a scope, another index may have the folder
                 failed[name] = error
@@ -75,7 +75,7 @@ class SeveralRetrievers(Closing):
         max_tokens: int | None = None,
         expansion: "Expansion | None" = None,
         *,
-        recent_context: str = "",
+        conversation: "Sequence[Turn | str]" = (),
         focus: Sequence[str] = (),
         scope: "Scope | None" = None,
     ) -> "AnswerInContext":
@@ -89,7 +89,7 @@ class SeveralRetrievers(Closing):
         from retriever.context.budget import build_context, load_token_counter
         from retriever.context.gather import AnswerInContext, gather_sections
 
-        answer = self.search(question, expansion, recent_context=recent_context, focus=focus, scope=scope)
+        answer = self.search(question, expansion, conversation=conversation, focus=focus, scope=scope)
         snapshots = {state.path: state.snapshot for state in answer.indexes}
         sections: list[Section] = []
         for name, retriever in self._retrievers.items():

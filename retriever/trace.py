@@ -33,6 +33,7 @@ class Recorder:
     signals: Signals = field(default_factory=lambda: Signals(0.0, 0.0, 0.0, "words", margin=None, agreement=None))
     expansion: ExpansionReport | None = None
     deadline: Deadline = field(default_factory=Deadline)
+    notes: list[str] = field(default_factory=list)  # what else was done that people are told
     order: tuple[str, ...] = ()  # the candidates in their last order
 
     @contextmanager
@@ -52,7 +53,7 @@ class Recorder:
     def copy(self) -> "Recorder":
         """One that goes on from here, so that what an attempt notes can be dropped when it fails."""
         stages, rankings, degraded = list(self.stages), list(self.rankings), list(self.degraded)
-        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.deadline)
+        return Recorder(stages, rankings, degraded, self.signals, self.expansion, self.deadline, list(self.notes))
 
     def trace(self) -> Trace:
         """What was collected."""

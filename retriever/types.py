@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from pageindex.node import Span
-from retriever.query import Correction, ExpansionReport, SearchedScope
+from retriever.query import Correction, ExpansionReport, FollowUp, SearchedScope
 
 if TYPE_CHECKING:  # 100 ms that a command without vectors does not spend
     import numpy as np
@@ -96,6 +96,8 @@ class Source(StrEnum):
     """The tree around what the others found."""
     RECENCY = "recency"
     """How new a section is, and how often it was opened."""
+    ROUNDS = "rounds"
+    """What a language model asked for besides, in rounds."""
     RERANK = "rerank"
     """The language model or cross-encoder that reads the candidates."""
 
@@ -328,6 +330,7 @@ class StageName(StrEnum):
     QUESTION = "question"
     REFRESH = "refresh"
     INDEX = "index"
+    FOLLOW_UP = "follow_up"
     EXPAND = "expand"
     EMBED = "embed"
     SEMANTIC = "semantic"
@@ -336,6 +339,7 @@ class StageName(StrEnum):
     NEIGHBORS = "neighbors"
     FUSE = "fuse"
     TOKEN_MATCH = "token_match"
+    ROUNDS = "rounds"
     RERANK = "rerank"
     HITS = "hits"
     ANSWER = "answer"
@@ -427,6 +431,8 @@ class Answer:
     trace: Trace
     corrections: tuple[Correction, ...] = ()
     """The words of the question that were searched for in another spelling."""
+    follow_up: FollowUp | None = None
+    """How the question was understood by those before it; None for one that stands alone."""
     expansion: ExpansionReport | None = None
     """What was searched with besides the question, and why not more; None where no expansion was asked for."""
     scope: SearchedScope | None = None

@@ -212,7 +212,8 @@ class AnswerWriter:
             on_sentence: given each sentence as soon as it is checked.
         """
         started, tell = perf_counter(), on_sentence or (lambda sentence: None)
-        question = answer.scope.question if answer.scope else answer.question
+        searched = answer.scope or answer.follow_up  # without filters, and as it stands alone
+        question = searched.question if searched else answer.question
         checker = Checker(question, answer.hits, languages, tell, plan.sentences if plan else 0)
         writer = ""
         if plan is not None and pieces and answer.verdict != "none":

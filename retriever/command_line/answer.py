@@ -28,12 +28,22 @@ if TYPE_CHECKING:
     'answer "where do the weights come from?" --no-llm',
     'answer --json "what is a snapshot?"',
     settings=(),
-    rare=("scope_since", "scope_until", "scope_where", "context_tokens", "fail_on_none", "editor", "record"),
+    rare=(
+        "scope_since",
+        "scope_until",
+        "scope_where",
+        "conversation",
+        "context_tokens",
+        "fail_on_none",
+        "editor",
+        "record",
+    ),
     epilog=options.EXIT_CODES_HELP,
 )
 @options.question
 @options.opening(options.docs, options.index, options.profile)
 @options.scope
+@options.conversation
 @click.option("--no-llm", is_flag=True, help="Quote the documents: no language model is asked.")
 @options.as_json
 @click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
@@ -43,6 +53,7 @@ def answer(
     scope: Scope,
     opening: Opening,
     words: tuple[str, ...],
+    conversation: tuple[str, ...],
     editor: str,
     *,
     no_llm: bool,
@@ -65,7 +76,7 @@ def answer(
         opened = milliseconds_since(begun)
         page = None if as_json else Page.on(sys.stdout, editor)
         tell = None if page is None else lambda sentence: show_sentence(page, sentence)
-        short = retriever.answer(question, scope=scope, on_sentence=tell)
+        short = retriever.answer(question, conversation=conversation, scope=scope, on_sentence=tell)
         spent = Spent(opened, milliseconds_since(begun))
     if page is None:
         from retriever.display.json import dump_short_answer

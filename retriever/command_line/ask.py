@@ -63,7 +63,7 @@ class AskCommand(WithExamples):
         "context_tokens",
         "batch",
         "run",
-        "recent_context",
+        "conversation",
         "focus",
         "show_hypothetical",
         "fail_on_none",
@@ -86,9 +86,7 @@ class AskCommand(WithExamples):
     "--batch", metavar="FILE", help="Answer every question of a JSONL file (id, question); - reads them here."
 )
 @click.option("--run", metavar="FILE", help="Where --batch writes its hits, as JSONL; standard output by default.")
-@click.option(
-    "--recent-context", default="", metavar="TEXT", help="The conversation so far, for the language model to read."
-)
+@options.conversation
 @click.option(
     "--focus", multiple=True, metavar="TEXT", help="A kind of thing for the language model to write about. Repeatable."
 )
@@ -113,7 +111,7 @@ def ask(
     words: tuple[str, ...],
     batch: str | None,
     run: str | None,
-    recent_context: str,
+    conversation: tuple[str, ...],
     focus: tuple[str, ...],
     editor: str,
     resident: str,
@@ -151,7 +149,7 @@ def ask(
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
     form = Form(as_json, full, explain, show_hypothetical, editor, numbers=console.verbose)
-    grounding = {"recent_context": recent_context, "focus": focus, "scope": scope}
+    grounding = {"conversation": conversation, "focus": focus, "scope": scope}
     with note_command(words, console) as answers:
         answer = answer_question(question, grounding, opening, form, console, in_context=context)
         answers.append(answer)
@@ -339,8 +337,9 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
     several = answer.indexes
     if answer.corrections:
         console.note(f"{explain_corrections(answer.corrections)}; --exact searches for the words as they stand")
-    for note in (*answer.degraded, *answer.notes):
-        console.note(f"note: {note}")
+    understood = [f"understood as: {answer.follow_up.question}"] if answer.follow_up else []
+    for note in (*understood, *(f"note: {item}" for item in (*answer.degraded, *answer.notes))):
+        console.note(note)
     if report is not None and (report.used or report.gated or report.dropped):
         console.note_dim(describe_expansion(report))
     for one in several or (state,):

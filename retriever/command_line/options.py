@@ -117,6 +117,14 @@ docs = click.option(
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
 question = click.argument("words", nargs=-1, metavar="QUESTION")
+conversation = click.option(
+    "--after",
+    "--recent-context",
+    "conversation",
+    multiple=True,
+    metavar="TEXT",
+    help="A question that was asked before, which this one may follow (`and the old ones?`). Repeatable, oldest first.",
+)
 folders = click.argument("docs", nargs=-1, required=True, metavar="DOCS...", shell_complete=complete_folder)
 editor = click.option(
     "--editor",

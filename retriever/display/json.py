@@ -222,6 +222,13 @@ class CorrectionJson(JsonObject):
     searched: Text
 
 
+class FollowUpJson(JsonObject):
+    """How a question was understood that follows others: as it was searched for, and words of before that joined it."""
+
+    question: Text
+    words: list[Text]
+
+
 class AnswerJson(JsonObject):
     """The sections found for a question, and how sure, fresh and complete that is."""
 
@@ -235,6 +242,7 @@ class AnswerJson(JsonObject):
     indexes: list[IndexJson] = Field(default_factory=list)
     degraded: Sentences
     corrections: list[CorrectionJson] = Field(default_factory=list)
+    follow_up: FollowUpJson | None = None
     expansion: ExpansionJson | None
     scope: ScopeJson | None
     notes: Sentences

@@ -56,6 +56,7 @@ SOURCES = {
     "token_match": "token match",
     "neighbors": "neighbors",
     "recency": "recency",
+    "rounds": "rounds",
     "rerank": "rerank",
 }
 

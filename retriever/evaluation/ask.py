@@ -62,12 +62,14 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     with open_system(system, asked, progress) as own:
         profile = own.profile
     remark: tuple[str, ...] = ()
-    if asked.expansions and profile.use_llm and profile.rerank.kind == "llm":
-        # Recorded expansions stand in for a language model; where there is none, it does not rerank either.
+    stages: dict[str, Any] = {"rerank": {"kind": "none"}} if profile.rerank.kind == "llm" else {}
+    stages |= {"rounds": 0} if profile.rounds else {}
+    if asked.expansions and profile.use_llm and stages:
+        # Recorded expansions stand in for a language model; where there is none, it does nothing else either.
         checks = [item for item in check_llm(_rerank_settings(profile)) if not item.is_well]
         if checks:
-            system = replace(system, settings=merge(system.settings, {"rerank": {"kind": "none"}}))
-            remark = (f"rerank: {checks[0].says}; measured without it",)
+            system = replace(system, settings=merge(system.settings, stages))
+            remark = (f"{' and '.join(stages)}: {checks[0].says}; measured without it",)
     with open_system(system, asked, progress, {"top_k": max(asked.depth, profile.top_k)}) as retriever:
         sections = list_sections(retriever)
         check_gold(questions, sections)
@@ -164,6 +166,7 @@ PARTS: Mapping[str, Mapping[str, Any]] = {
     "links": {"links_per_node": 0},
     "evidence weights": {"rank_weighting": "constant"},
     "page prior": {"page_prior": 0.0},
+    "rounds": {"rounds": 0},
     "reranking": {"rerank": {"kind": "none"}},
     "rewordings": {"rewording_weight": 0.0},
     "passages": {"hyde_variant_weight": 0.0, "passage_keyword_weight": 0.0},

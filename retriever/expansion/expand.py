@@ -5,20 +5,24 @@ are embedded, `drop_unrelated` drops those that are not about the question. What
 it is, and the answer says why.
 """
 
+import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from retriever.deadline import Deadline
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
+from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
 from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
+    WrittenExpansion,
     build_instructions,
     build_material,
     build_task,
@@ -28,8 +32,8 @@ from retriever.expansion.prompt import (
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.llm.speed import USUAL
-from retriever.llm.task import Generator
-from retriever.query import Dropped, Expansion, ExpansionReport, Query, Scope
+from retriever.llm.task import Generator, Task
+from retriever.query import Dropped, Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
 from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights, weigh_queries
 from retriever.settings.schema import ExpansionSettings, QueryWeights
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from retriever.types import FloatMatrix
 
 OpenView = Callable[[], AbstractContextManager[View]]
+# The generator and the seconds that it has -> the task that it can do in them.
+FitTask = Callable[[Generator, float | None], Task[WrittenExpansion]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class SearchRequest:
     question: str
     # Used in place of the language model's answer; None: the model is asked, if it is switched on.
     expansion: Expansion | None = None
-    recent_context: str = ""  # the conversation so far
+    conversation: tuple[Turn, ...] = ()  # what was asked before, oldest first
     focus: tuple[str, ...] = ()  # kinds of things to write about
 
 
@@ -56,6 +62,7 @@ class ExpandedQuery:
     question: str
     expansion: Expansion = field(default_factory=Expansion)
     report: ExpansionReport | None = None  # none where no expansion was asked for
+    follow_up: FollowUp | None = None  # none where the question stands alone
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
     notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
@@ -79,7 +86,43 @@ class Expander:
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
-        """The question with the texts that pass the screening; the recorder has the reason where there are none."""
+        """The question as it is understood, with the texts that pass the screening.
+
+        The recorder has the reason where the language model was asked for, and there are none.
+        """
+        follow_up, request = self._understand(request, open_view, recorder)
+        return replace(self._expand_question(request, open_view, recorder), follow_up=follow_up)
+
+    def _understand(
+        self, request: SearchRequest, open_view: OpenView, recorder: Recorder
+    ) -> tuple[FollowUp | None, SearchRequest]:
+        """How the question is understood by those before it, and what is asked then."""
+        question = request.question
+        turns = read_turns(request.conversation, question)
+        if not turns or not is_follow_up(question):
+            return None, replace(request, conversation=())
+        with recorder.stage(StageName.FOLLOW_UP) as note:
+            languages: tuple[str, ...] = ()
+            words: tuple[str, ...] = ()
+            with contextlib.suppress(SnapshotError), open_view() as view:  # the search meets it too, and repairs it
+                languages = view.lexical.detect_question(question)
+                words = carry_words(question, turns, partial(find_rarity, view))
+            if self._settings.use_llm:
+                try:
+                    entry, _ = self._ask(build_rewriting(question, turns), recorder.deadline, StageName.FOLLOW_UP)
+                    written = " ".join(entry.written.standalone_question.split())
+                    fault = find_fault(written, question, turns, languages)
+                    if not fault:
+                        note.text = f"understood as: {written}"
+                        return FollowUp(written), replace(request, question=written, conversation=())
+                    recorder.degrade(StageName.FOLLOW_UP, f"the model's question was not used: {fault}")
+                except (OutOfTimeError, LanguageModelError) as error:
+                    recorder.degrade(StageName.FOLLOW_UP, error)
+            joined = " ".join((question, *words))
+            note.text = f"understood as: {joined}"
+        return FollowUp(joined, words) if words else None, replace(request, question=joined, conversation=turns)
+
+    def _expand_question(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
         settings = self._settings
         if request.expansion is None and not settings.use_llm:
             if settings.hyde.gate == "always":
@@ -102,7 +145,7 @@ class Expander:
         if reason:
             return ExpandedQuery(question, report=ExpansionReport(f"not needed: {reason}", gated=True))
         # The words of the documents stand in the prompt: a model writes a likely answer in their terms, not in its own.
-        grounding = limit_grounding(vocabulary, request.recent_context, request.focus)
+        grounding = limit_grounding(vocabulary, request.conversation, request.focus)
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
             try:
@@ -151,12 +194,26 @@ class Expander:
 
     def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
         """What the model writes, or has written before, and whether it was cached. Failures are not cached."""
-        task = build_task(question, grounding, self._settings)
+
+        def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
+            target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
+            # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
+            planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
+            task = build_task(question, grounding, planned)
+            room = generator.room(task.instructions, task.max_tokens, seconds)
+            return replace(task, material=build_material(question, grounding, min(room, readable)))
+
+        return self._ask(build_task(question, grounding, self._settings), deadline, StageName.EXPAND, fit)
+
+    def _ask(
+        self, task: Task[WrittenExpansion], deadline: Deadline, stage: StageName, fit: FitTask | None = None
+    ) -> tuple[CachedExpansion, bool]:
+        """What the model writes for a task, which `fit` cuts to the time that there is; and whether it was cached."""
         generator = self._open_generator()
         key = cache_key(generator.name, task)
         if entry := self._cache.get(key):
             return entry, True
-        seconds = deadline.seconds_for(StageName.EXPAND)
+        seconds = deadline.seconds_for(stage)
         if not self._writing.acquire(timeout=-1 if seconds is None else seconds):
             raise OutOfTimeError("skipped, another question took the time of the budget")
         try:
@@ -164,14 +221,9 @@ class Expander:
             if entry := self._cache.get(key):
                 return entry, True
             started = perf_counter()
-            with deadline.allow(StageName.EXPAND) as seconds:
-                target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
-                # Planned by the measured speed: more than it can write in time would be cut off, and worth nothing.
-                planned, readable = plan_expansion(self._settings, question, generator.speed or USUAL, target)
-                task = build_task(question, grounding, planned)
-                room = generator.room(task.instructions, task.max_tokens, seconds)
-                material = build_material(question, grounding, min(room, readable))
-                written = generator.write(replace(task, material=material, seconds=seconds))
+            with deadline.allow(stage) as seconds:
+                task = fit(generator, seconds) if fit else task
+                written = generator.write(replace(task, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)
         finally:
@@ -181,14 +233,13 @@ class Expander:
 
 def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:
     """The question first, then the texts that may be searched with besides it."""
+    return weigh_queries(expanded.question, expanded.expansion, weights, partial(find_rarity, view))
 
-    def find_rarity(terms: Sequence[str]) -> dict[str, float]:
-        found = view.lexical.search(terms, 1).terms if terms else ()
-        return {term.term: term.rarity for term in found if term.documents}
 
-    if not any(expanded.expansion.texts):
-        return (Query(expanded.question, 1.0, 1.0),)
-    return weigh_queries(expanded.question, expanded.expansion, weights, find_rarity)
+def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
+    """How rare the terms are in the documents, of those that stand there."""
+    found = view.lexical.search(terms, 1).terms if terms else ()
+    return {term.term: term.rarity for term in found if term.documents}
 
 
 def drop_unrelated(

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from retriever.lexical.tokens import tokenize
 from retriever.llm.speed import Speed
 from retriever.llm.task import Task, fence_lines, json_line, size
-from retriever.query import Expansion
+from retriever.query import Expansion, Turn
 from retriever.settings.schema import ExpansionSettings
 from retriever.text import cut
 
@@ -92,10 +92,11 @@ class Grounding:
             yield {"write_about": self.focus}
 
 
-def limit_grounding(vocabulary: Vocabulary, recent_context: str, focus: Sequence[str]) -> Grounding:
+def limit_grounding(vocabulary: Vocabulary, turns: Sequence[Turn], focus: Sequence[str]) -> Grounding:
     """The grounding within its limits: the end of a conversation, the beginning of each focus."""
+    said = "\n".join(text for turn in turns for text in (turn.question, turn.reply) if text)
     focus = [cut(item.strip(), MAX_FOCUS_CHARS) for item in focus if item.strip()]
-    return Grounding(vocabulary, recent_context.strip()[-MAX_CONTEXT_CHARS:], tuple(focus[:MAX_FOCUS]))
+    return Grounding(vocabulary, said.strip()[-MAX_CONTEXT_CHARS:], tuple(focus[:MAX_FOCUS]))
 
 
 def read_vocabulary(connection: sqlite3.Connection) -> Vocabulary:
@@ -142,13 +143,12 @@ Text = Annotated[str, BeforeValidator(_as_text)]
 class WrittenExpansion(BaseModel):
     """The JSON object that the model writes. A missing field is empty: there is less to search with, and no failure."""
 
-    model_config = ConfigDict(json_schema_extra={"required": ["queries", "hyde", "hyde_answer", "intent", "entities"]})
-
     queries: Texts = []
     hyde: Texts = []
     hyde_answer: Text = ""
     intent: Text = Field(default="", json_schema_extra={"enum": list(INTENTS)})
     entities: Texts = []
+    standalone_question: Text = ""  # of a follow-up, which is a task of its own
 
     def expansion(self) -> Expansion:
         def strip(texts: list[str]) -> tuple[str, ...]:

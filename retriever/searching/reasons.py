@@ -97,6 +97,8 @@ def list_reasons(evidence: Sequence[Evidence], titles: Mapping[str, str]) -> tup
                 reasons["found by name"] = None
             case Source.RECENCY:
                 reasons["new, or opened often"] = None
+            case Source.ROUNDS:
+                reasons[f"found by {item.note}"] = None
             case Source.RERANK:
                 reasons["chosen by the model that reads the candidates"] = None
     return tuple(reasons)

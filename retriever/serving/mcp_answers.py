@@ -181,6 +181,8 @@ def write_head(answer: "Answer", values: Mapping[str, Any]) -> str:
     if answer.scope:
         amount = f"{pluralize(answer.scope.sections, 'section')} of {pluralize(answer.scope.documents, 'file')}"
         lines.append(f"searched {amount}: {' '.join(map(code, answer.scope.scope.terms))}")
+    if answer.follow_up:
+        lines.append(f"understood as: {code(cut(answer.follow_up.question, REMARK_CHARS))}")
     if answer.corrections:
         lines.append(
             f"{explain_corrections(answer.corrections)}; a word in double quotes is searched for as it is written"
@@ -199,9 +201,11 @@ def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
     # The first sentence of each stage, then a few of the others: many folders that are away hide no other stage.
     first = {item.stage: item for item in reversed(answer.degraded)}.values()
     others = [str(item) for item in answer.degraded if item not in first]
+    understood = {"understood_as": cut(answer.follow_up.question, REMARK_CHARS)} if answer.follow_up else {}
     return {
         "about": DATA,
         "question": cut(answer.question, REMARK_CHARS),
+        **understood,
         "verdict": answer.verdict,
         "confidence": round(answer.confidence, 2),
         "stale_files": state.stale_files,

@@ -49,6 +49,8 @@ Integer = Annotated[int, WHOLE]
 # Clients warn about answers of more than 10,000 tokens, and refuse those of more than 25,000.
 MaxTokens = Annotated[int, Field(description="The answer stays below this.", ge=300, le=10_000), WHOLE]
 Filter = Annotated[str, Field(max_length=1_000)]
+MAX_EARLIER = 20
+Conversation = Annotated[list[str], Field(description="Earlier questions, oldest first.", max_length=MAX_EARLIER)]
 Cursor = Annotated[str, Field(description="next_cursor of the same call.", max_length=200)]
 
 
@@ -84,6 +86,8 @@ class Tool(BaseModel):
                 return f"{name} must be a whole number from {schema['minimum']:,} to {schema['maximum']:,}"
             case _, "boolean":
                 return f"{name} must be true or false"
+            case _, "array":
+                return f"{name} must be a list of at most {MAX_EARLIER} strings"
         return f"{name} must be a string"
 
 
@@ -98,6 +102,7 @@ class SearchTool(Tool):
     title = "Search the documents"
 
     question: Question
+    conversation: Conversation = []
     top_k: Integer = Field(default=5, description="How many sections.", ge=1, le=MAX_HITS)
     profile: str = Field(
         default="",
@@ -120,8 +125,8 @@ class SearchTool(Tool):
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         with index.retriever(self.profile, {"top_k": MAX_HITS, **(settings or {})}) as retriever:
-            answer = retriever.search(self.question, scope=scope)
-        call = self.name, self.question, self.top_k, self.profile, scope.terms, dict(settings or {})
+            answer = retriever.search(self.question, conversation=self.conversation, scope=scope)
+        call = self.name, self.question, self.conversation, self.top_k, self.profile, scope.terms, dict(settings or {})
         return reply_hits(
             replace(answer, hits=answer.hits[: self.top_k]),
             Pagination(call, answer.index.snapshot),
@@ -142,12 +147,14 @@ class AnswerTool(Tool):
     title = "Answer from the documents"
 
     question: Question
+    conversation: Conversation = []
     path: str = Field(default="", description="Only from this file or folder.", max_length=4_000)
     max_tokens: MaxTokens = 4_000
 
     def answer(self, index: "ServedIndex") -> Reply:
         with index.retriever() as retriever:
-            short = retriever.answer(self.question, scope=Scope((self.path,) if self.path else ()))
+            scope = Scope((self.path,) if self.path else ())
+            short = retriever.answer(self.question, conversation=self.conversation, scope=scope)
         return reply_answer(short, self.max_tokens)
 
 
@@ -243,6 +250,7 @@ class HydeSearchTool(Tool):
     title = "Search with a local language model"
 
     question: Question
+    conversation: Conversation = []
     force_hyde: bool = Field(default=False, description="Expand even where it rarely helps.")
     return_hypothetical: bool = Field(
         default=False, description="Also return what the model wrote: inventions, not documents."
@@ -251,7 +259,7 @@ class HydeSearchTool(Tool):
 
     def answer(self, index: "ServedIndex") -> Reply:
         settings = {"use_llm": True, "hyde": {"gate": "always" if self.force_hyde else "auto"}}
-        search = SearchTool(question=self.question, cursor=self.cursor)
+        search = SearchTool(question=self.question, conversation=self.conversation, cursor=self.cursor)
         return search.answer(index, settings, shows_passages=self.return_hypothetical)
 
 
@@ -272,7 +280,7 @@ def make_schema(tool: type[Tool]) -> dict[str, Any]:
         name: {
             key: value
             for key, value in field.items()
-            if key not in {"title", "maxLength", "pattern"} and not (key == "default" and value == "")
+            if key not in {"title", "maxLength", "maxItems", "pattern"} and not (key == "default" and value in ("", []))
         }
         for name, field in schema["properties"].items()
     }

@@ -79,8 +79,13 @@ def switch_on(given: Sequence[Layer]) -> Iterator[Layer]:
     asked += ["hyde.gate"] if hyde.get("gate") == "always" else []
     if asked:
         yield f"because {asked[0]} is set", {"use_llm": True}
-    elif rerank.get("kind") == "llm":  # it is to rerank, and nobody spoke of other texts
-        yield "because rerank.kind is set", {"use_llm": True, "rewordings": 0, "hyde_variants": 0}
+    rounds = content.get("rounds")
+    if not asked and (rerank.get("kind") == "llm" or (isinstance(rounds, int) and rounds > 0)):
+        # It is to rerank or to look further, and nobody spoke of other texts.
+        yield (
+            f"because {'rerank.kind' if rerank.get('kind') == 'llm' else 'rounds'} is set",
+            {"use_llm": True, "rewordings": 0, "hyde_variants": 0},
+        )
 
 
 def load_profile(

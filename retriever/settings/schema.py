@@ -388,6 +388,11 @@ class Profile:
         5, "Look-ups of at most this many words are not expanded; for questions proper: hyde.question_max_words."
     )
     min_query_length: CountOrNone = setting(10, "Questions of fewer characters are not expanded.")
+    rounds: CountOrNone = setting(
+        0,
+        "How often the language model sees what was found and may ask for more: at most two other questions, and four "
+        "actions with walks from a section (children, related, outline).",
+    )
     entity_boost: Weight = setting(
         0.0, "What a candidate gains after the reranking for each name that the question speaks of."
     )

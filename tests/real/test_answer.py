@@ -80,6 +80,16 @@ def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedOll
     assert "stamp" not in asked.instructions
 
 
+def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})
+    with shelf.open(llm={"url": ollama.url}) as retriever:
+        found = retriever.answer("and who pays for it?", conversation=["the journey of a letter"])
+    assert found.answer.follow_up is not None
+    material = ollama.asked[-1].material
+    assert json.dumps({"question": found.answer.follow_up.question})[1:-1] in material
+    assert found.sentences[0].text == STAMP["text"]
+
+
 def test_extractive_asks_nobody(shelf: Shelf, ollama: ScriptedOllama) -> None:
     found = ask(shelf, ollama, answer={"kind": "extractive"})
     assert found.sentences

@@ -62,10 +62,10 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
 ) -> None:
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 80))
     with shelf.open(**settings(ollama)) as retriever:
-        retriever.search(QUESTION, recent_context="We spoke of stamps.", focus=["prices"])
+        retriever.search(QUESTION, focus=["prices"])
     (asked,) = ollama.asked
     assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
-    for text in (QUESTION, "Tomatoes", "We spoke of stamps.", "prices"):
+    for text in (QUESTION, "Tomatoes", "prices"):
         assert text in asked.material
         assert text not in asked.instructions
     assert asked.prompt_tokens < asked.num_ctx

@@ -117,7 +117,7 @@ def test_the_descriptions_are_short() -> None:
     tokenizer = Tokenizer.from_file(str(BUNDLED_MODEL / "tokenizer.json"))
     tokenizer.no_truncation()
     text = json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in list_tools()]) + INSTRUCTIONS
-    assert len(tokenizer.encode(text).ids) <= 2080
+    assert len(tokenizer.encode(text).ids) <= 2300
 
 
 def test_the_instructions_name_what_is_indexed(index: Path, tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_profile_is_a_name_never_a_file(library: ServedIndex, tmp_path: Path) 
         ("search", {"question": "a", "cursor": "x"}, "this cursor belongs to another call; repeat the call that gave"),
         ("search", {"question": "a", "cursor": "\u00e9" * 99}, "this cursor belongs to another call; repeat the call"),
         ("search", {"question": "a", "cursor": "x" * 300}, "cursor has 300 characters; at most 200"),
-        ("search", {"question": "a", "zzz": 1}, "there is no argument 'zzz'; there are: question, top_k, profile"),
+        ("search", {"question": "a", "zzz": 1}, "there is no argument 'zzz'; there are: question, conversation, top_k"),
         ("read", {"node_id": "mail.md:0-3"}, "mail.md has the lines 1-12, not 0-3"),
         ("read", {"node_id": "mail.md:3-99"}, "mail.md has the lines 1-12, not 3-99"),
         ("read", {"node_id": "x" * 4001}, "node_id has 4,001 characters; at most 4,000"),

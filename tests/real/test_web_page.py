@@ -197,6 +197,24 @@ def test_the_profile_is_switched_in_its_place(seen: Seen) -> None:
     assert page.get_by_label("Profile").input_value() == "fast"
 
 
+def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> None:
+    page = seen.ask(QUESTION)
+    page.get_by_label("Question").fill("and how does it travel?")
+    page.keyboard.press("Enter")
+    note = page.locator(".note")
+    note.wait_for()
+    assert note.inner_text().startswith("understood as: and how does it travel? pays journey letter")
+    page.get_by_text("Why these").click()
+    page.locator(".note").wait_for()
+    assert "understood as" in page.locator(".note").inner_text(), "the other view keeps the questions"
+    page.get_by_text("ask it as it stands").click()
+    page.locator(".note").wait_for(state="detached")
+    assert page.locator("#ask [name=after]").count() == 1, "the next question follows this one alone"
+    page.go_back()
+    page.locator(".note").wait_for()
+    assert page.locator("#ask [name=after]").count() == 2
+
+
 def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:
     page = seen.open("/")
     page.get_by_role("heading", name="Ask these documents").wait_for()

@@ -32,7 +32,7 @@ def test_expansion_cross_encoder_and_entities(shared_shelf: Shelf, tiny_model: P
     with scripted_ollama(answered) as ollama:
         answer = ask(shared_shelf, ollama.url, tiny_model, entity_boost=10.0)
     assert answer.degraded == ()
-    assert [sorted(asked.properties)[0] for asked in ollama.asked] == ["entities"]
+    assert [sorted(asked.properties)[0] for asked in ollama.asked] == ["entities", "actions"]
     assert {hit.scale for hit in answer.hits} == {"reranked"}
     assert answer.hits[0].title == "Stamps", "a name of the question outweighs every score"
     assert len(answer.hits) == 8
@@ -42,7 +42,7 @@ def test_a_server_that_dies_leaves_the_cross_encoder(shared_shelf: Shelf, tiny_m
     with scripted_ollama(answered) as ollama:
         ollama.once.append(killed())
         answer = ask(shared_shelf, ollama.url, tiny_model)
-    assert [item.stage for item in answer.degraded] == ["expand"]
+    assert [item.stage for item in answer.degraded] == ["expand", "rounds"]
     assert found(answer) == found(ask(shared_shelf, ollama.url, tiny_model, use_llm=False))
     assert {hit.scale for hit in answer.hits} == {"reranked"}
 

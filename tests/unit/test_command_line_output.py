@@ -159,6 +159,7 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
         "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "indexes": [],
         "degraded": ["semantic: off"],
         "corrections": [],
+        "follow_up": None,
         "expansion": None,
         "scope": None,
         "notes": [],

@@ -23,7 +23,7 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import cut_at_sentence, screen
 from retriever.lexical.bm25 import LexicalIndex, build_lexical
 from retriever.lexical.tokens import tokenize
-from retriever.query import Dropped, Expansion, ExpansionReport, Query
+from retriever.query import Dropped, Expansion, ExpansionReport, Query, Turn
 from retriever.searching.queries import average_vectors, normalize_weights, weigh_queries, weigh_words
 from retriever.settings.schema import ExpansionSettings, HydeSettings, Profile, QueryWeights
 
@@ -79,7 +79,7 @@ def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
 
 
 def test_what_grounds_a_question_is_bounded() -> None:
-    grounding = limit_grounding(Vocabulary(), "x" * 5_000 + " end", ["a" * 500] * 50)
+    grounding = limit_grounding(Vocabulary(), [Turn("x" * 5_000, "the end")], ["a" * 500] * 50)
     assert len(grounding.recent_context) == 2_000
     assert grounding.recent_context.endswith("end")
     assert len(grounding.focus) == 10

@@ -90,6 +90,7 @@ class QuestionParameters(Parameters):
 
     question: QuestionText = ""
     profile: ShortText = Field("", description="The recall mode.")
+    after: Names = Field((), description="Questions that were asked before, oldest first, where this one follows them.")
 
 
 class ScopedParameters(QuestionParameters):
@@ -234,13 +235,13 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
     """All that need the index."""
 
     def search(given: SearchParameters) -> dict[str, Any]:
-        timed = site.search(given.question, given.profile, given.scope)
+        timed = site.search(given.question, given.profile, given.scope, given.after)
         return dump_answer(
             timed.answer, timed.spent, full=given.full, explain=given.explain, hypothetical=given.hypothetical
         )
 
     def answer(given: AnswerParameters) -> dict[str, Any]:
-        short, spent = site.answer(given.question, given.profile, given.scope)
+        short, spent = site.answer(given.question, given.profile, given.scope, given.after)
         return dump_short_answer(short, spent)
 
     def tree(given: TreeParameters) -> dict[str, Any]:

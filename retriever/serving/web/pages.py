@@ -150,7 +150,9 @@ class Pages:
         visit = self._visit("/", query, given, preferences)
         if not visit.question.strip():
             return self._home(visit)
-        timed = self._site.search(visit.question, visit.profile, given.scope, typing=given.typing, wait_s=PAGE_WAIT_S)
+        timed = self._site.search(
+            visit.question, visit.profile, given.scope, visit.after, typing=given.typing, wait_s=PAGE_WAIT_S
+        )
         answer = timed.answer
         if given.typing:
             stems = frozenset(answer.matched_words)
@@ -173,9 +175,8 @@ class Pages:
         visit = self._visit("/answer", query, given, preferences)
         events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
-        written = worker.submit(
-            self._site.answer, visit.question, visit.profile, given.scope, events.put, events.put, PAGE_WAIT_S
-        )
+        asked = visit.question, visit.profile, given.scope, visit.after
+        written = worker.submit(self._site.answer, *asked, events.put, events.put, PAGE_WAIT_S)
         written.add_done_callback(lambda _: events.put(None))
         worker.shutdown(wait=False)
         timed = events.get()
@@ -362,14 +363,14 @@ class Pages:
         """How far the first reading of the documents is: the page that was wanted takes its place by itself."""
         given = dict(parse_qsl(query.decode("latin-1"), errors="surrogateescape"))
         whole = f"{path}?{query.decode('latin-1')}" if query else path
-        visit = Visit(given.get("question", "")[:MAX_QUESTION_CHARS], "", preferences, whole)
+        visit = Visit(given.get("question", "")[:MAX_QUESTION_CHARS], preferences=preferences, path=whole)
         return self._render("waiting.html", visit, title="Reading", last=self._site.library.progress.last)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
         """The profile is named in addresses where it is not the library's own."""
         profile = "" if given.profile == self._site.library.profile else given.profile
         whole = f"{path}?{query.decode('latin-1')}" if query else path
-        return Visit(given.question, profile, preferences, whole)
+        return Visit(given.question, profile, given.after, preferences, whole)
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
         return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})

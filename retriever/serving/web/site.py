@@ -1,7 +1,7 @@
 """What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
+from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.overview import Overview, read_overview, suggest_questions
 from retriever.query import Scope
 from retriever.searching.open_index import View
@@ -47,33 +48,46 @@ class Visit:
 
     question: str = ""
     profile: str = ""  # as it was chosen; empty for the library's own
+    after: tuple[str, ...] = ()  # the questions before it, oldest first
     preferences: Preferences = Preferences()
     path: str = "/"  # of this page with its query: a changed preference leads back to it
 
-    def ask(self, view: str = "", question: str = "") -> str:
-        return address("/", question=question or self.question, profile=self.profile, view=view)
+    @property
+    def turns(self) -> tuple[str, ...]:
+        """What the next question follows: the last questions, with this one. They are kept in addresses alone."""
+        before = (text for text in self.after if text != self.question)
+        return tuple(text[:MAX_SAID_CHARS] for text in (*before, self.question) if text)[-MAX_TURNS:]
+
+    @property
+    def _asked(self) -> Mapping[str, Any]:
+        return {"question": self.question, "profile": self.profile, "after": self.after}
+
+    def ask(self, view: str = "") -> str:
+        return address("/", **self._asked, view=view)
+
+    def ask_alone(self, question: str = "") -> str:
+        """The address of a question that follows no other."""
+        return address("/", question=question or self.question, profile=self.profile)
 
     def answer(self) -> str:
-        return address("/answer", question=self.question, profile=self.profile)
+        return address("/answer", **self._asked)
 
     def read(self, node_id: str) -> str:
-        return address("/read", node=node_id, question=self.question, profile=self.profile)
+        return address("/read", node=node_id, **self._asked)
 
     def read_hit(self, hit: Hit) -> str:
         """The address of a hit's section, opened at its passage."""
         if hit.passage == hit.span:
             return self.read(hit.node_id)
         lines = str(hit.passage)
-        return (
-            f"{address('/read', node=hit.node_id, passage=lines, question=self.question, profile=self.profile)}#passage"
-        )
+        return f"{address('/read', node=hit.node_id, passage=lines, **self._asked)}#passage"
 
     def read_sentence(self, sentence: CitedSentence) -> str:
         """The address of the lines that a sentence cites."""
         return self.read(f"{sentence.node_id.partition('#')[0]}:{sentence.span}")
 
     def tree(self, node_id: str, first: int | None = None, count: int | None = None) -> str:
-        return address("/tree", node=node_id, first=first, count=count, question=self.question, profile=self.profile)
+        return address("/tree", node=node_id, first=first, count=count, **self._asked)
 
     def open_in_editor(self, place: Hit | Excerpt | CitedSentence) -> str:
         line = (place.passage if isinstance(place, Hit) else place.span).first
@@ -90,10 +104,10 @@ def wikilink(place: Hit | Excerpt) -> str:
 _NO_WIKILINK = {ord(sign): " " for sign in "[]|#^"}
 
 
-def address(path: str, **parameters: str | int | None) -> str:
+def address(path: str, **parameters: str | int | tuple[str, ...] | None) -> str:
     """The path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
-    given = {name: value for name, value in parameters.items() if value not in (None, "")}
-    return f"{path}?{urlencode(given, errors='surrogateescape', quote_via=quote)}" if given else path
+    given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
+    return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
 
 
 @cache
@@ -127,6 +141,7 @@ class Site:
         question: str,
         profile: str,
         scope: Scope | None = None,
+        after: Sequence[str] = (),
         *,
         typing: bool = False,
         wait_s: float | None = None,
@@ -145,7 +160,7 @@ class Site:
                 settings = WHILE_TYPING
         with self.library.retriever(profile, settings, wait_s) as retriever:
             opening = milliseconds_since(begun)
-            answer = retriever.search(question, scope=scope)
+            answer = retriever.search(question, conversation=after, scope=scope)
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
 
     def answer(
@@ -153,6 +168,7 @@ class Site:
         question: str,
         profile: str,
         scope: Scope,
+        after: Sequence[str] = (),
         on_found: Callable[[Timed], None] | None = None,
         on_sentence: Callable[[CitedSentence], None] | None = None,
         wait_s: float | None = None,
@@ -166,7 +182,7 @@ class Site:
                 if on_found is not None:
                     on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
 
-            short = retriever.answer(question, scope=scope, on_found=tell, on_sentence=on_sentence)
+            short = retriever.answer(question, conversation=after, scope=scope, on_found=tell, on_sentence=on_sentence)
         return short, Spent(opening, milliseconds_since(begun))
 
     def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:

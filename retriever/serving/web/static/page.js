@@ -90,9 +90,11 @@ function stopTyping() {
 async function showTyped() {
   const asked = question.value.trim();
   const request = typed = new AbortController();
-  const profile = document.getElementById("profile").value;
+  const parameters = new URLSearchParams(new FormData(document.getElementById("ask")));
+  parameters.set("question", asked);
+  parameters.set("typing", true);
   try {
-    const next = await fetched(`/?${new URLSearchParams({ question: asked, profile, typing: true })}`, request.signal);
+    const next = await fetched(`/?${parameters}`, request.signal);
     const found = next.getElementById("results");
     if (typed !== request || !found?.querySelector(".hits, .nothing")) return;
     const results = document.getElementById("results");
@@ -171,6 +173,8 @@ async function show(address, remember) {
     for (const name of ["question", "profile"]) {
       document.getElementById(name).value = next.getElementById(name).value;
     }
+    for (const old of document.querySelectorAll("#ask [name=after]")) old.remove();
+    document.getElementById("ask").append(...next.querySelectorAll("#ask [name=after]"));
     document.querySelector("#preferences [name=back]").value = location.pathname + location.search;
     scrollTo(0, 0);
     prepare();

@@ -1,0 +1,173 @@
+"""A follow-up on every face: rewritten by a scripted Ollama, or with words of the questions before, and told."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from retriever.history import QuestionLog
+from retriever.query import FollowUp, Turn
+from retriever.serving.mcp_server import call_tool
+from retriever.serving.pool import ServedIndex
+from retriever.several import SeveralRetrievers
+from retriever.types import Answer
+from tests.program import Cli
+from tests.real.scripted_ollama import Asked, ScriptedOllama, hang_up, status
+from tests.real.served import served
+from tests.shelf import NEVER_REFRESH, Shelf, found
+
+pytestmark = pytest.mark.shared_index
+
+BEFORE = ["what turns the leaves of tomatoes brown?"]
+QUESTION = "and when is that?"
+STANDALONE = "when does it turn the leaves of tomatoes brown?"
+BLIGHT = "garden/tomatoes.md#tomatoes/blight"
+
+
+def answered(asked: Asked) -> object:
+    """Rewrites the question, and puts the last candidate first."""
+    if "standalone_question" in asked.properties:
+        return {"standalone_question": STANDALONE}
+    return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
+
+
+def ask(shelf: Shelf, url: str = "", question: str = QUESTION, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
+    model: dict[str, Any] = {"use_llm": True, "llm": {"url": url}, "hyde": {"gate": "never"}} if url else {}
+    with shelf.open(**{**NEVER_REFRESH, **model, **settings}) as retriever:
+        return retriever.search(question, conversation=BEFORE)
+
+
+def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    alone, answer = shelf.ask(QUESTION), ask(shelf)
+    assert alone.follow_up is None
+    assert answer.follow_up is not None
+    assert {"leaves", "brown"} <= set(answer.follow_up.words)
+    assert answer.follow_up.question == " ".join([QUESTION, *answer.follow_up.words])
+    assert answer.question == QUESTION
+    assert answer.hits[0].node_id == BLIGHT
+    assert answer.hits[0].words == ("turns leaves brown",)
+    assert answer.degraded == ()
+    assert [stage.note for stage in answer.trace.stages if stage.name == "follow_up"] == [
+        f"understood as: {answer.follow_up.question}"
+    ]
+    assert ollama.requests == []
+
+
+def test_the_model_rewrites_it_for_the_search_and_the_reranking(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    answer = ask(shelf, ollama.url, rerank={"kind": "llm"})
+    assert answer.follow_up == FollowUp(STANDALONE)
+    assert answer.degraded == ()
+    rewriting, *reranking = ollama.asked
+    assert rewriting.properties == {"standalone_question"}
+    for text in (*BEFORE, QUESTION):
+        assert text in rewriting.material
+        assert text not in rewriting.instructions
+    assert reranking
+    assert all(STANDALONE in asked.material for asked in reranking)
+    plain = shelf.ask(STANDALONE, use_llm=True, llm={"url": ollama.url}, hyde={"gate": "never"}, rerank={"kind": "llm"})
+    assert found(answer) == found(plain)
+
+
+def test_the_expansion_is_of_the_rewritten_question(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    ask(shelf, ollama.url, hyde={"gate": "always"})
+    rewriting, expansion = ollama.asked
+    assert rewriting.properties == {"standalone_question"}
+    assert STANDALONE in expansion.material
+    assert BEFORE[0] not in expansion.material
+
+
+def test_the_same_conversation_asks_the_model_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+    assert found(ask(shelf, ollama.url)) == found(ask(shelf, ollama.url))
+    assert len(ollama.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ({"standalone_question": "when does mildew turn the leaves brown?"}, "words that nobody said: mildew"),
+        ({"standalone_question": BEFORE[0]}, "it repeats an earlier question"),
+        ({}, "it says nothing"),
+        (status(500), "500"),
+        (hang_up(), ""),
+    ],
+)
+def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedOllama, reply: object, reason: str) -> None:
+    ollama.answer = lambda asked: reply
+    answer = ask(shelf, ollama.url)
+    assert found(answer) == found(ask(shelf))
+    (degraded,) = answer.degraded
+    assert degraded.stage == "follow_up"
+    assert reason in degraded.reason
+
+
+@pytest.mark.parametrize("question", ["how are letters paid?", "Bread rises over night"])
+def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedOllama, question: str) -> None:
+    answer = ask(shelf, ollama.url, question)
+    assert answer.follow_up is None
+    assert ollama.asked == []
+    assert found(answer) == found(shelf.ask(question))
+
+
+def test_several_indexes_and_contexts_know_the_conversation(shelf: Shelf) -> None:
+    with SeveralRetrievers({"one": shelf.open()}, {}) as several:
+        found = several.context(QUESTION, conversation=[Turn(BEFORE[0], "blight")])
+    assert found.answer.follow_up is not None
+    assert found.answer.hits[0].node_id == BLIGHT
+
+
+def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
+    after = ["--after", BEFORE[0], "--index", str(shelf.index), "--encoder-kind", "none"]
+    printed = cli("ask", QUESTION, *after)
+    assert f"understood as: {QUESTION} turns leaves" in printed.err
+    answer = json.loads(cli("ask", QUESTION, "--json", "--explain", *after).out)
+    assert answer["follow_up"]["words"][:2] == ["turns", "leaves"]
+    assert answer["follow_up"]["question"].startswith(QUESTION)
+    assert "follow_up" in [stage["name"] for stage in answer["trace"]["stages"]]
+    same = json.loads(cli("ask", QUESTION, "--json", "--recent-context", *after[1:]).out)
+    assert same["hits"] == answer["hits"]
+    with shelf.open(record=True) as retriever:
+        retriever.search(QUESTION, conversation=BEFORE)
+    log = QuestionLog(shelf.index)
+    kept = log.record(log.queries()[0].key)["follow_up"]
+    assert kept["question"].startswith(QUESTION)
+    log.delete_all()
+
+
+@pytest.fixture(scope="module")
+def library(index: Path) -> Iterator[ServedIndex]:
+    with ServedIndex(index=str(index)) as opened:
+        yield opened
+
+
+def test_agents_give_the_conversation(library: ServedIndex) -> None:
+    arguments = {"question": QUESTION, "conversation": ["what turns the leaves of tomatoes brown?"]}
+    result = call_tool(library, "search", arguments)
+    values = result.structured_content
+    assert values is not None
+    assert values["understood_as"].startswith(QUESTION)
+    assert values["hits"][0]["node_id"] == BLIGHT
+    assert "understood as: `and when is that? " in result.content[0].text  # type: ignore[union-attr] # a text
+    for wrong in ("text", [1], ["x"] * 21):
+        refused = call_tool(library, "search", {**arguments, "conversation": wrong})
+        assert refused.is_error
+        assert "conversation must be a list of at most 20 strings" in refused.content[0].text  # type: ignore[union-attr]
+
+
+def test_the_page_and_its_api_keep_the_turns_in_addresses(index: Path) -> None:
+    with served(index, "--web") as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        after = {"question": QUESTION, "after": BEFORE}
+        found = client.get("/api/search", params=after).json()
+        assert found["hits"][0]["node_id"] == BLIGHT
+        assert found["follow_up"]["question"].startswith(QUESTION)
+        page = client.get("/", params=after, headers={"accept": "text/html"}).text
+        assert "understood as: <span" in page
+        assert page.count('<input type="hidden" name="after"') == 2, (
+            "for the next question: this one and the one before"
+        )
+        assert '<a href="/?question=and%20when%20is%20that%3F">ask it as it stands</a>' in page
+        long = client.get("/", params={"question": "tomatoes " * 800, "after": BEFORE})
+        assert f'value="{"tomatoes " * 33}tom"' in long.text
+        assert client.get("/", params={"question": "x", "after": "y" * 5_000}).status_code == 422
