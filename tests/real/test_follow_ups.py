@@ -48,7 +48,7 @@ def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama:
     assert answer.follow_up.question == " ".join([QUESTION, *answer.follow_up.words])
     assert answer.question == QUESTION
     assert answer.hits[0].node_id == BLIGHT
-    assert answer.hits[0].words == ("turns leaves brown",)
+    assert answer.hits[0].words == ("turns leaves tomatoes brown",)
     assert answer.degraded == ()
     assert [stage.note for stage in answer.trace.stages if stage.name == "follow_up"] == [
         f"understood as: {answer.follow_up.question}"

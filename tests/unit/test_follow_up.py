@@ -73,7 +73,7 @@ def test_words_of_a_reply_count_as_said() -> None:
 
 def rarity(terms: Sequence[str]) -> dict[str, float]:
     return {
-        term: {"snapshot": 4.0, "forgotten": 3.0, "old": 1.0, "tag": 4.0}[term] for term in terms if term != "larder"
+        term: {"snapshot": 4.0, "forgotten": 3.0, "old": 0.9, "tag": 4.0}[term] for term in terms if term != "larder"
     }
 
 
