@@ -238,7 +238,7 @@ def test_a_citation_a_link_and_a_text_are_copied(browser: Browser, server: Serve
             button.click()
             button.filter(has_text="Copied").wait_for()
             copied[name] = page.evaluate("navigator.clipboard.readText()")
-        assert copied["Copy mail.md:"] == "mail.md:11-11"
+        assert copied["Copy mail.md:"] == "mail.md:11"
         assert copied["Copy the link"] == "[[mail#Stamps]]"
         assert copied["Copy the text"].startswith("A stamp pays for the journey of a letter.")
 

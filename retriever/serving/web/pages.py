@@ -1,5 +1,6 @@
 """The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -82,11 +83,11 @@ class ReadPageParameters(QuestionParameters):
 
 
 def _read_lines(given: object) -> str:
-    first, sign, last = str(given).partition("-")
-    numbers = [int(number) for number in (first, last) if number.isascii() and number.isdigit() and len(number) < 10]
-    if not sign or len(numbers) < 2 or not 1 <= numbers[0] <= numbers[1]:
+    lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
+    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
+    if not 1 <= first <= last:
         raise ValueError("must be lines as first-last")
-    return str(given)
+    return f"{first}-{last}"
 
 
 class PassagePageParameters(ReadPageParameters):
