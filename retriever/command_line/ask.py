@@ -208,14 +208,20 @@ def answer_question(
 ) -> "Answer":
     """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`.
 
-    Programs get one answer: with --docs of everything, else of what there is.
+    Programs, and what stands behind a pipe, get one answer: with --docs of everything, else of what there is.
     """
     asking = Asking(question, grounding, form, console, opening.index, in_context)
-    if form.as_json or in_context or opening.several:
-        opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
-        with opened_as as retriever:
-            return asking.show(retriever)
-    return answer_person(asking, opening)
+    if not (form.as_json or in_context or opening.several) and sys.stdout.isatty():
+        return answer_person(asking, opening)
+    with options.open_several(opening, console) if opening.several else opening.open(console) as retriever:
+        answer = asking.show(retriever)
+    for state in answer.indexes or (answer.index,):
+        if state.embedded_share < 1:
+            from retriever.display.phrases import format_refresh_command
+
+            place = state.path if answer.indexes else opening.index
+            console.note(f"note: to embed the rest, run: {format_refresh_command(state, place)}")
+    return answer
 
 
 def answer_person(asking: "Asking", opening: Opening) -> "Answer":
