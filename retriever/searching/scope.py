@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 MAX_NAMED = 8  # of what there is, in a message
+MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 MAX_NAME_CHARS = 60
 MAX_FLAG_SECTIONS = 2_000  # in so many of the sections with the word, a `-word` is looked for
 DAY_FORMS = "2024, 2024-05, 2024-05-01, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
@@ -73,6 +74,17 @@ class Part:
         last = max(0, len(self.node_keys) - 1)
         found: list[bool] = (self.node_keys[np.minimum(places, last)] == node_keys).tolist()
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What filters can name in an index."""
+
+    folders: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Those of the most documents first."""
+    days: tuple[str, ...] = ()
+    """The first and the last day of a document; none where there is no document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,17 @@ class ScopeTables:
             for tag in {tag for name, value in pairs if name == "tags" for tag in tag_and_above(value)}:
                 found.setdefault(tag, set()).add(key)
         return found
+
+    @cached_property
+    def tag_names(self) -> list[str]:
+        """The tags as they are written, those of the most documents first."""
+        counts = Counter(value for pairs in self.fields.values() for key, value in pairs if key == "tags")
+        return [value for value, _ in counts.most_common()]
+
+    def list_choices(self) -> Choices:
+        """What a form offers."""
+        folders, days = list_folders(self.documents), sorted(self.days)
+        return Choices(tuple(folders[:MAX_CHOICES]), tuple(self.tag_names[:MAX_CHOICES]), tuple(days[:1] + days[-1:]))
 
     def find(self, is_met: Callable[[ScopedDocument], bool]) -> set[int]:
         """The keys of the documents that meet a condition."""
@@ -269,12 +292,17 @@ def find_folder(
         below = f"{folder.prefix}{inside}".rstrip("/")
         if found := find(partial(_is_below, folder=below)):
             return found
-    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
-    folders = sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
+    folders = list_folders(documents)
     files = [document.path for document in documents]
     names = [PurePosixPath(path).name for path in folders]
     listed = list_known([*folders, *files], wanted, also=names)
     raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
+
+
+def list_folders(documents: Iterable[ScopedDocument]) -> list[str]:
+    """The folders that hold documents, below those that were indexed; the outermost first."""
+    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
+    return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -295,9 +323,9 @@ def fold_tag(name: str) -> str:
 def find_tag(term: str, name: str, tables: ScopeTables) -> set[int]:
     """The documents with a tag, or one below it; raises where none has it."""
     if fold_tag(name) not in tables.tags:
-        counts = Counter(value for pairs in tables.fields.values() for key, value in pairs if key == "tags")
-        known = [value for value, _ in counts.most_common()]
-        raise ScopeError(term, f"no document has the tag {name!r}{list_known(known, name) or ', or any other'}")
+        raise ScopeError(
+            term, f"no document has the tag {name!r}{list_known(tables.tag_names, name) or ', or any other'}"
+        )
     return tables.tags[fold_tag(name)]
 
 

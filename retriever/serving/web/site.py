@@ -1,8 +1,8 @@
 """What the pages and the API share: one library, the outline of its index, the addresses of one reader's pages."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -14,6 +14,7 @@ from retriever.display.editors import make_editor_link
 from retriever.overview import Overview, read_overview, suggest_questions
 from retriever.query import Scope
 from retriever.searching.open_index import View
+from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
@@ -49,9 +50,13 @@ class Visit:
     profile: str = ""  # as it was chosen; empty for the library's own
     preferences: Preferences = Preferences()
     path: str = "/"  # of this page with its query: a changed preference leads back to it
+    scope: Scope = field(default_factory=Scope)  # the filters of the form, beside those in the question
 
     def ask(self, view: str = "", question: str = "") -> str:
-        return address("/", question=question or self.question, profile=self.profile, view=view)
+        filters = {"in": self.scope.folders, "tag": self.scope.tags, "where": self.scope.where}
+        days = {"since": self.scope.since, "until": self.scope.until}
+        asked = question or self.question
+        return address("/", question=asked, profile=self.profile, view=view, **filters, **days)
 
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, question=self.question, profile=self.profile)
@@ -83,10 +88,10 @@ def wikilink(place: Hit | Excerpt) -> str:
 _NO_WIKILINK = {ord(sign): " " for sign in "[]|#^"}
 
 
-def address(path: str, **parameters: str | int | None) -> str:
+def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
     """The path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
-    given = {name: value for name, value in parameters.items() if value not in (None, "")}
-    return f"{path}?{urlencode(given, errors='surrogateescape', quote_via=quote)}" if given else path
+    given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
+    return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
 
 
 @cache
@@ -109,6 +114,7 @@ class Site:
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[str, int], Outline] | None = None
+        self.choices = Choices()  # of the state whose outline was read last
         self._welcome: tuple[tuple[str, int], tuple[Overview, tuple[str, ...]]] | None = None
 
     def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
@@ -156,4 +162,5 @@ class Site:
         known = self._outline
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)
+            self.choices = view.scope_tables.list_choices()
         return known[1]
