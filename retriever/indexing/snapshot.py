@@ -268,7 +268,15 @@ def build_snapshot(
 def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
     """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; as `build_snapshot`."""
     fingerprint = reading.meta(connection, "fingerprint") or ""
-    return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=True)
+    return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=keeps_chroma(connection, index))
+
+
+def keeps_chroma(connection: sqlite3.Connection, index: Path) -> bool:
+    """Whether a snapshot that is made of the same vectors has ChromaDB: where there are many, or somebody asked it."""
+    from retriever.vectors.exact import uses_chroma
+
+    had_it = (locate_snapshot(index, reading.snapshot_number(connection)) / CHROMA_NAME).exists()
+    return had_it or uses_chroma("auto", reading.counts(connection).chunks)
 
 
 def make_chroma(

@@ -223,14 +223,11 @@ def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) 
 
 
 def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
-    if text_vectors.pending_count(connection):
-        return False
-    if request.with_chroma:
-        return True
+    """Whether ChromaDB is brought up to date: where searches by these settings ask it, as it is half of an index."""
     from retriever.vectors.exact import uses_chroma
 
-    return uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    is_asked = uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    return is_asked and not text_vectors.pending_count(connection)
 
 
 def index_words_first(
