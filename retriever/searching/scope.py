@@ -404,34 +404,38 @@ def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
 def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     """Those of the sections that hold a phrase in their text, title or other names, but for case, markup and breaks."""
     words = _normalize(phrase).split()
+    first, *others = map(re.escape, words)
     # Words end where the phrase ends; in a script without spaces nothing says where.
-    ends = [r"\b" if sign.isalnum() and sign < "\u2e80" else "" for sign in (words[0][0], words[-1][-1])]
+    begins, ends = (sign.isalnum() and sign < "\u2e80" for sign in (words[0][0], words[-1][-1]))
     between = rf"{_MARKUP}*\s[\s>]*{_MARKUP}*"  # a line break in a quote as well
-    pattern = re.compile(f"{ends[0]}{between.join(map(re.escape, words))}{ends[1]}", re.IGNORECASE)
+    # A pattern that begins with plain text, in lower case, is found five times as fast.
+    before = rf"(?<!\w{first})" if begins else ""
+    pattern = re.compile(between.join([first + before, *others]) + (r"\b" if ends else ""))
     terms = tokenize(phrase)
     if terms:
         keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
     fields = view.scope_tables.fields
     found = [
-        stored.key
-        for stored in reading.rankable_nodes(view.connection, keys.tolist())
-        if pattern.search(_normalize(f"{stored.node.title}\n{stored.node.body}"))
-        or any(pattern.search(_normalize(value)) for _, value in fields.get(stored.document_key, ()))
+        key
+        for key, document_key, title, body in reading.bodies(view.connection, keys.tolist())
+        if pattern.search(_normalize(f"{title}\n{body}"))
+        or any(pattern.search(_normalize(value)) for _, value in fields.get(document_key, ()))
     ]
     return np.array(found, np.int64)
 
 
 def _normalize(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).lower()
 
 
 def find_flags(view: "View", words: Iterable[str]) -> tuple[str, ...]:
     """Which of the words the documents write with a dash before them: `-xzf` of a command is not to be left out."""
     flags = []
     for word in words:
-        written = re.compile(rf"(?<![\w-])-{re.escape(word)}(?![\w-])", re.IGNORECASE)
+        flag = re.escape(f"-{_normalize(word)}")
+        written = re.compile(rf"{flag}(?<![\w-]{flag})(?![\w-])")  # plain text first, as in `find_phrase`
         keys = view.lexical.find_holding(tokenize(word))[:MAX_FLAG_SECTIONS]
-        nodes = reading.rankable_nodes(view.connection, keys.tolist())
-        if any(written.search(stored.node.body) for stored in nodes):
+        bodies = reading.bodies(view.connection, keys.tolist())
+        if any(written.search(_normalize(body)) for _, _, _, body in bodies):
             flags.append(word)
     return tuple(flags)
