@@ -151,6 +151,9 @@ def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: P
     assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
     assert names(run) == ["notes"]
     assert "there is no index 'sub'" in run("notes", "indexes", "--drop", "sub", "--yes")[2], "a part of one is none"
+    before = names(run)
+    assert "there is no index 'sub'" in run("empty", "indexes", "--drop", before[0], "--drop", "sub")[2]
+    assert names(run) == before
     assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
 
 
