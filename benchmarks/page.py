@@ -9,7 +9,7 @@ on the machine does not count.
 import tempfile
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 
 import click
 from starlette.testclient import TestClient
@@ -39,6 +39,9 @@ def main(docs: str, profile: str) -> None:
         ServedIndex((docs,), str(Path(folder) / "index"), profile, wait_s=600) as library,
         TestClient(make_web_app(library)) as client,
     ):
+        with library.retriever():  # a page would say how far the reading is
+            while library.progress.is_indexing:
+                sleep(0.2)
         for name, asked in pages.items():
             waited, spent, size = list[float](), list[float](), 0
             for number in range(ROUNDS + 1):  # the first round, unmeasured, opens everything
