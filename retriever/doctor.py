@@ -300,7 +300,7 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
             if fingerprint and not chroma.exists():
                 says = "not made, as no search asks it: that is above 20,000 chunks, or with vector_search: chroma"
             elif fingerprint and ChromaManifest.read(chroma).snapshot != snapshot.manifest_hash:
-                says = "of an older snapshot; a search that asks it scans the vectors, until `index` makes it anew"
+                says = "of an older snapshot; the next search that asks it brings it up to date"
             elif fingerprint:
                 keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
                 snapshot.vectors.verify(keys, matrix)

@@ -40,7 +40,7 @@ from retriever.store.manifest import (
 )
 from retriever.trace import NoProgress
 from retriever.types import Progress
-from retriever.vectors.manifest import ChromaManifest
+from retriever.vectors.manifest import ChromaManifest, uses_chroma
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -273,8 +273,6 @@ def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
 
 def keeps_chroma(connection: sqlite3.Connection, index: Path) -> bool:
     """Whether a snapshot that is made of the same vectors has ChromaDB: where there are many, or somebody asked it."""
-    from retriever.vectors.exact import uses_chroma
-
     had_it = (locate_snapshot(index, reading.snapshot_number(connection)) / CHROMA_NAME).exists()
     return had_it or uses_chroma("auto", reading.counts(connection).chunks)
 
