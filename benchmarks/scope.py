@@ -29,6 +29,7 @@ FOLDERS = 12
 WORDS = [
     f"{start}{middle}{end}" for start in "bdfgklmnprst" for middle in ("a", "e", "io", "u") for end in ("n", "rt", "ll")
 ]
+WEIGHTS = [1 / (number + 5) for number in range(len(WORDS))]  # some words are in most sections, most in few
 ROUNDS = 15
 SCOPES = (
     Scope(folders=("folder1",)),
@@ -39,6 +40,7 @@ SCOPES = (
     Scope(folders=("folder3",), without=(WORDS[9], WORDS[11])),
     Scope(folders=("folder4",), phrases=(f"{WORDS[1]} {WORDS[2]}",)),
     Scope(phrases=(f"{WORDS[1]} {WORDS[2]}",)),
+    Scope(phrases=(f"{WORDS[40]} {WORDS[50]}",)),
 )
 
 
@@ -52,7 +54,7 @@ def make_documents(folder: Path, sections: int) -> None:
         status = "draft" if number % 9 else "final"
         parts = [f"---\ndate: {day}\ntags: [tag{number % 40}, area/part{number % 7}]\nstatus: {status}\n---"]
         for part in range(PER_FILE):
-            words = " ".join(draw.choices(WORDS, k=60))
+            words = " ".join(draw.choices(WORDS, WEIGHTS, k=60))
             parts.append(f"{'#' if not part else '##'} {draw.choice(WORDS)} {number} {part}\n\n{words}")
         place.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 

@@ -16,6 +16,7 @@ from pageindex.summary import extractive_summary, prose_sentences
 MAX_TAG_CHARS = 100
 # At the beginning or behind a blank: letters, digits, `_`, `-` and `/` of any script, but no number (`#12`).
 _TAG = re.compile(r"(?<!\S)#([\w/-]+)")
+_ATTRIBUTES = re.compile(r"\{:?\s*[#.][^{}\n]*\}")  # `{ #anchor .wide }`
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,10 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
 
 
 def find_tags(texts: Iterable[InlineText]) -> Iterator[str]:
-    """As Obsidian reads them, without `#`, in the order of the text; those in code, links and HTML are none."""
+    """As Obsidian reads them, without `#`, in the order of the text; in code, links, attributes and HTML are none."""
     for text in texts:
         if "#" in text.text and not text.is_html:
-            for found in _TAG.finditer(blank_code(text.text)):
+            for found in _TAG.finditer(_ATTRIBUTES.sub("", blank_code(text.text))):
                 tag = found[1].strip("/")
                 if len(tag) <= MAX_TAG_CHARS and any(sign.isalpha() for sign in tag):
                     yield tag

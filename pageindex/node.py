@@ -34,7 +34,8 @@ class Span:
         return self.last - self.first + 1
 
     def __str__(self) -> str:
-        return f"{self.first}-{self.last}"
+        """`first-last`; of one line, its number."""
+        return f"{self.first}-{self.last}" if self.last > self.first else str(self.first)
 
     def shift(self, lines: int) -> "Span":
         """As many lines further down."""
@@ -108,7 +109,7 @@ class Node:
 
     @property
     def citation(self) -> str:
-        """`path:first-last`; the path alone when the node has no line of its own. Not escaped for a terminal."""
+        """`path:first-last`, or `path:line`; the path alone without a line of its own. Not escaped for a terminal."""
         return f"{self.path}:{self.span}" if self.span else self.path
 
 

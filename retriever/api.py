@@ -10,7 +10,6 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +75,7 @@ def open_retriever(
                 with Retriever(request, profile) as early:
                     likely.extend(on_words(early) or ())
 
-        # ChromaDB is made when a search needs it: its import alone takes longer than the answer.
-        update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
+        update_index(request, progress or NoProgress(), ask_early, lambda: likely)
         remember(request.index)
     return Retriever(request, profile)
 

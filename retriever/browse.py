@@ -105,7 +105,8 @@ def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
     if not last_line:
         raise UsageError(f"{file.path} is empty")
     if not 1 <= first <= last <= last_line:
-        raise UsageError(f"{file.path} has the lines 1-{last_line}, not {first}-{last}")
+        asked = f"{first}-{last}" if last != first else first
+        raise UsageError(f"{file.path} has the lines 1-{last_line}, not {asked}")
     return Span(first, last)
 
 

@@ -14,7 +14,7 @@ from retriever.store import reading
 from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
-from retriever.vectors.exact import uses_chroma
+from retriever.vectors.manifest import uses_chroma
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
 from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
@@ -53,13 +54,14 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     from retriever.indexing.forget import list_forgotten  # a question reads the state alone
     from retriever.languages import survey_texts
 
+    model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
     skipped = reading.skipped(view.connection)
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
     return Status(
         index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
-        encoder=" ".join(filter(None, (profile.encoder.kind, profile.encoder.model))),
+        encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=measure_folder(view.index),
         changed_files=tuple(path for diff in diffs for path in diff.paths),
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),

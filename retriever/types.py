@@ -237,7 +237,7 @@ class Hit:
 
     @property
     def citation(self) -> str:
-        """`file:first-last`, the lines of the passage."""
+        """`file:first-last`, the lines of the passage; `file:line` of one line."""
         return f"{self.file}:{self.passage}"
 
     def __repr__(self) -> str:

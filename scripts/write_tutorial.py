@@ -21,7 +21,7 @@ NOTES = PROJECT / "docs" / "tutorial-notes"
 README = PROJECT / "README.md"
 
 BLOCK = re.compile(r"```sh\n(?P<commands>.*?)```\n\n```text\n(?P<output>.*?)```\n", re.DOTALL)
-CITATION = re.compile(r"[\w/-]+\.md:\d+-\d+")
+CITATION = re.compile(r"[\w/-]+\.md:\d+(?:-\d+)?")
 SAMPLE = re.compile(r"hybrid_retrieve\.py (?P<arguments>[^\n]*)\n```\n.*?```text\n(?P<output>.*?)```\n", re.DOTALL)
 SCORE = re.compile(r"\d+(?:\.\d+)?(?=\))")
 
@@ -74,9 +74,7 @@ def main() -> int:
         sample = SAMPLE.search(readme)
         assert sample, "README.md begins with a command and what it prints"
         printed = run_commands(f"hybrid-retrieve {sample['arguments']} 2>/dev/null", home)
-        output = shorten(
-            printed.rpartition("Now that everything is embedded")[2].partition("\n\n")[2], sample["output"]
-        )
+        output = shorten(printed, sample["output"])
         if SCORE.sub("", output) != SCORE.sub("", sample["output"]):
             mistakes.append(f"README.md\n{output}")
         readme = readme.replace(sample["output"], output)

@@ -154,6 +154,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     monkeypatch.setattr(
         "retriever.indexing.places.find_several", lambda names: dict.fromkeys(names or ["docs"], "/index")
     )
+    monkeypatch.setattr("retriever.indexes.find_named", Path)
     # Nothing waits for clients, and no address but loopback is listened at.
     monkeypatch.setattr("retriever.serving.mcp_server.serve_stdio", lambda library: None)
     monkeypatch.setattr("retriever.command_line.serve.open_browser", lambda *_: None)

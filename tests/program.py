@@ -6,7 +6,7 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -65,8 +65,16 @@ def run_python(
     return run_command([sys.executable, "-c", script, *arguments], cwd, env)
 
 
-def in_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tuple[int, bytes]:
-    """Its exit status, and what a terminal gets: both streams in the order of their coming."""
+def in_terminal(
+    command: Sequence[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    watch: Callable[[subprocess.Popen[bytes], bytes], None] = lambda process, output: None,
+) -> tuple[int, bytes]:
+    """Its exit status, and what a terminal gets: both streams in the order of their coming.
+
+    `watch` is called with the process and all that it has written, whenever it has written something.
+    """
     ours, theirs = pty.openpty()
     output = b""
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=theirs, stdout=theirs, stderr=theirs) as process:
@@ -74,5 +82,6 @@ def in_terminal(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> tu
         with contextlib.suppress(OSError):  # Linux says EIO at the end of a terminal
             while part := os.read(ours, 65536):
                 output += part
+                watch(process, output)
         os.close(ours)
     return process.returncode, output

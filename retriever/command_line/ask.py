@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,8 +75,7 @@ class AskCommand(WithExamples):
     epilog=options.EXIT_CODES_HELP,
 )
 @options.question
-@options.opening(options.docs, options.indexes, options.profile)
-@click.option("--all", "everywhere", is_flag=True, help="Ask all your indexes (see `indexes`).")
+@options.opening(options.docs, options.indexes, options.everywhere, options.profile)
 @options.scope
 @click.option("--full", is_flag=True, help="Show each section's text (final_text_chars of it), not only a snippet.")
 @click.option("--explain", is_flag=True, help="Show every stage with its time, and what each source found.")
@@ -116,7 +115,6 @@ def ask(
     editor: str,
     resident: str,
     *,
-    everywhere: bool,
     full: bool,
     explain: bool,
     context: bool,
@@ -133,10 +131,6 @@ def ask(
     """
     options.refuse_misplaced_command(words)
     choose_template(editor, {})  # a mistake in it is named now, not behind the answer
-    if everywhere:
-        if opening.index or opening.several:
-            raise click.UsageError("--all asks all indexes: leave out --index")
-        opening = replace(opening, several=options.EVERY_INDEX)
     one = {"the question": words, "--json": as_json, "--full": full, "--explain": explain, "--context": context}
     excluded = ", ".join(name for name, given in one.items() if given)
     if batch is not None:
@@ -207,14 +201,20 @@ def answer_question(
 ) -> "Answer":
     """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`.
 
-    Programs get one answer: with --docs of everything, else of what there is.
+    Programs, and what stands behind a pipe, get one answer: with --docs of everything, else of what there is.
     """
     asking = Asking(question, grounding, form, console, opening.index, in_context)
-    if form.as_json or in_context or opening.several:
-        opened_as = options.open_several(opening, console) if opening.several else opening.open(console)
-        with opened_as as retriever:
-            return asking.show(retriever)
-    return answer_person(asking, opening)
+    if not (form.as_json or in_context or opening.several) and sys.stdout.isatty():
+        return answer_person(asking, opening)
+    with options.open_one_or_several(opening, console) as retriever:
+        answer = asking.show(retriever)
+    for state in answer.indexes or (answer.index,):
+        if state.embedded_share < 1:
+            from retriever.display.phrases import format_refresh_command
+
+            place = state.path if answer.indexes else opening.index
+            console.note(f"note: to embed the rest, run: {format_refresh_command(state, place)}")
+    return answer
 
 
 def answer_person(asking: "Asking", opening: Opening) -> "Answer":
@@ -392,7 +392,8 @@ def answer_batch(
         raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
     questions = read_questions(content, "standard input" if is_stream else source)
     unanswered, degraded = 0, dict[str, int]()
-    with write_whole(target) as out, opening.open(console) as retriever, console.show_progress() as progress:
+    opened = options.open_one_or_several(opening, console)
+    with write_whole(target) as out, opened as retriever, console.show_progress() as progress:
         if progress is not None:
             progress.start("answering", len(questions), "questions")
         for number, question in enumerate(questions, start=1):
@@ -411,7 +412,9 @@ def answer_batch(
     return ExitCode.NO_ANSWER if fail_on_none and unanswered else ExitCode.OK
 
 
-def answer_line(retriever: "Retriever", question: Question, scope: Scope) -> tuple[dict[str, Any], tuple[str, ...]]:
+def answer_line(
+    retriever: "Retriever | SeveralRetrievers", question: Question, scope: Scope
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The line of a run for a question, and what was degraded or wrong with it."""
     from retriever.display.json import FoundJson
 
@@ -422,7 +425,7 @@ def answer_line(retriever: "Retriever", question: Question, scope: Scope) -> tup
         if isinstance(error, ScopeError) and error.term not in question.text:
             raise  # it is in an option
         return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
-    hits = [FoundJson.dump(hit) for hit in answer.hits]
+    hits = [FoundJson.dump(hit) | ({"index": hit.index} if hit.index else {}) for hit in answer.hits]
     line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
     return line, tuple(map(str, answer.degraded))
 

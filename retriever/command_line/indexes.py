@@ -2,6 +2,8 @@
 
 import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -31,8 +33,11 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     if yes and not drop:
         raise click.UsageError("--yes goes with --drop: name the index to delete")
     if drop:
+        from retriever.indexes import find_named
+
+        places = [find_named(name) for name in drop]  # a wrong name is said before anything is deleted
         if not yes:
-            confirm(drop)
+            confirm(places)
         dropped = [str(drop_index(name)) for name in drop]
         if as_json:
             print_json({"dropped": dropped})
@@ -52,15 +57,13 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
     return ExitCode.OK
 
 
-def confirm(names: tuple[str, ...]) -> None:
+def confirm(places: Sequence[Path]) -> None:
     """Asks whether to delete; at a terminal alone."""
     if not sys.stdin.isatty():
         raise UsageError("deleting an index is to be confirmed: add --yes")
-    from retriever.indexes import find_named
-
-    places = ", ".join(sanitize_line(str(find_named(name))) for name in names)
+    named = ", ".join(sanitize_line(str(place)) for place in places)
     try:
-        is_meant = click.confirm(f"Delete {places}? The documents stay as they are.", default=False, err=True)
+        is_meant = click.confirm(f"Delete {named}? The documents stay as they are.", default=False, err=True)
     except click.Abort:
         raise KeyboardInterrupt from None
     if not is_meant:

@@ -24,6 +24,8 @@ from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import list_settings
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
 
@@ -108,6 +110,7 @@ indexes = click.option(
     help="The index to ask, by its name (see `indexes`) or folder; otherwise that of the current folder. Repeat it to "
     "ask several.",
 )
+everywhere = click.option("--all", "everywhere", is_flag=True, help="Ask all your indexes (see `indexes`).")
 docs = click.option(
     "--docs",
     multiple=True,
@@ -193,7 +196,7 @@ class Opening:
         from retriever.indexing.places import choose_index
 
         try:
-            if not self.docs:
+            if not (self.docs or self.several):
                 choose_index((), self.index)
         except NotIndexedError as error:
             if can_ask(console):
@@ -232,6 +235,14 @@ class Opening:
         with opened as retriever:
             yield retriever
 
+    def find_several(self) -> "dict[str, Path]":
+        """The indexes of `--index a --index b` or --all, by their names."""
+        from retriever.indexing.places import find_several
+
+        if self.docs:
+            raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
+        return find_several(() if self.several == EVERY_INDEX else self.several)
+
 
 EVERY_INDEX = ("--all",)  # in place of names
 # Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
@@ -243,17 +254,17 @@ Opener = Callable[..., AbstractContextManager["Retriever"]]
 
 
 @contextmanager
-def open_several(opening: Opening, console: Console) -> "Iterator[SeveralRetrievers]":
-    """The indexes of `--index a --index b`, each opened as one of them alone is."""
+def open_one_or_several(opening: Opening, console: Console) -> "Iterator[Retriever | SeveralRetrievers]":
+    """The index, or those of `--index a --index b`, each opened as one of them alone is."""
     from retriever.errors import IndexUnusableError
-    from retriever.indexing.places import find_several
     from retriever.several import SeveralRetrievers
 
-    if opening.docs:
-        raise click.UsageError("--docs goes with one index; index its folders first, or leave out --docs")
     with ExitStack() as stack:
+        if not opening.several:
+            yield stack.enter_context(opening.open(console))
+            return
         retrievers, failed = {}, {}
-        for name, place in find_several(() if opening.several == EVERY_INDEX else opening.several).items():
+        for name, place in opening.find_several().items():
             try:
                 one = replace(opening, index=str(place), several=()).open(console)
                 retrievers[name] = stack.enter_context(one)
@@ -295,11 +306,13 @@ def opening(*options: Callable[..., Any]) -> Callable[[Callable[..., ExitCode]],
         @functools.wraps(function)
         def collect(**parameters: Any) -> ExitCode:  # noqa: ANN401 - passed on
             named = {name: parameters.pop(name) for name in Opening.__slots__ if name in parameters}
-            match parameters.pop("indexes", ()):
-                case (one,):
-                    named["index"] = one
-                case given:
-                    named["several"] = given
+            is_all, given = parameters.pop("everywhere", False), parameters.pop("indexes", ())
+            if is_all and given:
+                raise click.UsageError("--all asks all indexes: leave out --index")
+            if len(given) == 1:
+                named["index"] = given[0]
+            else:
+                named["several"] = EVERY_INDEX if is_all else given
             return function(opening=Opening(**named), **parameters)
 
         return functools.reduce(lambda inner, option: option(inner), reversed(options), collect)

@@ -31,6 +31,7 @@ from retriever.serving.resident_client import (
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever
+    from retriever.serving.pool import ServedIndex, ServedIndexes
     from retriever.serving.resident_server import Call, Outcome
     from retriever.types import Progress
 
@@ -79,7 +80,7 @@ about_option = click.option(
     help="The resident process leaves after this time without a question; 0: never.",
 )
 @click.option("--background", is_flag=True, hidden=True, help="The resident process says nothing, and keeps a log.")
-@options.opening(options.docs, options.index, options.profile)
+@options.opening(options.docs, options.indexes, options.everywhere, options.profile)
 def serve(
     console: Console,
     opening: Opening,
@@ -103,20 +104,21 @@ def serve(
     if opens and not web:
         raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
-        if opening.docs or opening.index or opening.settings or about:
+        if opening != Opening(profile=opening.profile) or about:
             raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
         return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 
+    if web and opening.several:
+        raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
     from retriever.serving import http
     from retriever.serving.guard import ServerAddress
-    from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
-    with http.listen(host, port) as listener, ServedIndex(*opening.arguments, about=about) as served:
+    with http.listen(host, port) as listener, open_served(opening, about) as served:
         served.begin()
         address = ServerAddress(host, listener.getsockname()[1], token)
         app = http.make_application(served, mcp=mcp, web=web)
@@ -139,22 +141,32 @@ def serve(
     settings=(),
 )
 @about_option
-@options.opening(options.docs, options.index, options.profile)
+@options.opening(options.docs, options.indexes, options.everywhere, options.profile)
 def mcp(console: Console, opening: Opening, about: str) -> ExitCode:
     """Serve the agent that started this command, by MCP over standard input and output, until it closes them.
 
     It belongs into the configuration of an editor or a coding agent, not into a terminal.
     """
     from retriever.serving.mcp_server import serve_stdio
-    from retriever.serving.pool import ServedIndex
     from retriever.settings.layers import load_profile
 
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
-    with ServedIndex(*opening.arguments, about=about) as served:
+    with open_served(opening, about) as served:
         if opening.docs:
             served.begin()
         serve_stdio(served)
     return ExitCode.OK
+
+
+def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
+    """The index to serve, or those of `--index a --index b`; each is opened when it is asked for."""
+    from retriever.serving.pool import ServedIndex, ServedIndexes
+
+    if not opening.several:
+        return ServedIndex(*opening.arguments, about=about)
+    places = opening.find_several()
+    given = {name: ServedIndex((), str(place), opening.profile, opening.settings) for name, place in places.items()}
+    return ServedIndexes(given, about)
 
 
 def open_browser(console: Console, address: str) -> None:
@@ -259,7 +271,7 @@ class QuestionRunner(Closing):
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:
-                update_index(replace(request, wait_s=0.0, with_chroma=False, leaves_pending=True), _NoIndexing())
+                update_index(replace(request, wait_s=0.0, leaves_pending=True), _NoIndexing())
             except IndexLockedError as error:
                 raise DeclinedError(str(error)) from error
             remember(request.index)

@@ -11,6 +11,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("ask", "search", "find", "query", "question"), "ask"),
     **dict.fromkeys(("list", "ls", "toc", "outline", "files"), "tree"),
     **dict.fromkeys(("show", "cat", "open", "view", "print"), "read"),
+    **dict.fromkeys(("related", "like", "near"), "similar"),
     **dict.fromkeys(("add", "update", "reindex", "refresh", "sync"), "index"),
     **dict.fromkeys(("remove", "delete", "rm", "drop"), "forget"),
     **dict.fromkeys(("check", "repair", "fix"), "doctor"),

@@ -33,6 +33,7 @@ from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import Encoder, IndexReport, Likely, Progress
+from retriever.vectors.manifest import uses_chroma
 
 if TYPE_CHECKING:
     from pageindex.document import Document
@@ -225,14 +226,9 @@ def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) 
 
 
 def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
-    if text_vectors.pending_count(connection):
-        return False
-    if request.with_chroma:
-        return True
-    from retriever.vectors.exact import uses_chroma
-
-    return uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    """Whether ChromaDB is brought up to date: where searches by these settings ask it, as it is half of an index."""
+    is_asked = uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    return is_asked and not text_vectors.pending_count(connection)
 
 
 def index_words_first(

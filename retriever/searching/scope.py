@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 MAX_NAMED = 8  # of what there is, in a message
+MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
 MAX_NAME_CHARS = 60
 MAX_FLAG_SECTIONS = 2_000  # in so many of the sections with the word, a `-word` is looked for
 DAY_FORMS = "2024, 2024-05, 2024-05-01, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
@@ -73,6 +74,17 @@ class Part:
         last = max(0, len(self.node_keys) - 1)
         found: list[bool] = (self.node_keys[np.minimum(places, last)] == node_keys).tolist()
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What filters can name in an index."""
+
+    folders: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    """Those of the most documents first."""
+    days: tuple[str, ...] = ()
+    """The first and the last day of a document; none where there is no document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +154,17 @@ class ScopeTables:
             for tag in {tag for name, value in pairs if name == "tags" for tag in tag_and_above(value)}:
                 found.setdefault(tag, set()).add(key)
         return found
+
+    @cached_property
+    def tag_names(self) -> list[str]:
+        """The tags as they are written, those of the most documents first."""
+        counts = Counter(value for pairs in self.fields.values() for key, value in pairs if key == "tags")
+        return [value for value, _ in counts.most_common()]
+
+    def list_choices(self) -> Choices:
+        """What a form offers."""
+        folders, days = list_folders(self.documents), sorted(self.days)
+        return Choices(tuple(folders[:MAX_CHOICES]), tuple(self.tag_names[:MAX_CHOICES]), tuple(days[:1] + days[-1:]))
 
     def find(self, is_met: Callable[[ScopedDocument], bool]) -> set[int]:
         """The keys of the documents that meet a condition."""
@@ -269,12 +292,17 @@ def find_folder(
         below = f"{folder.prefix}{inside}".rstrip("/")
         if found := find(partial(_is_below, folder=below)):
             return found
-    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
-    folders = sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
+    folders = list_folders(documents)
     files = [document.path for document in documents]
     names = [PurePosixPath(path).name for path in folders]
     listed = list_known([*folders, *files], wanted, also=names)
     raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
+
+
+def list_folders(documents: Iterable[ScopedDocument]) -> list[str]:
+    """The folders that hold documents, below those that were indexed; the outermost first."""
+    parents = {str(above) for item in documents for above in PurePosixPath(item.path).parents}
+    return sorted(parents - {"."}, key=lambda path: (path.count("/"), path))
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -295,9 +323,9 @@ def fold_tag(name: str) -> str:
 def find_tag(term: str, name: str, tables: ScopeTables) -> set[int]:
     """The documents with a tag, or one below it; raises where none has it."""
     if fold_tag(name) not in tables.tags:
-        counts = Counter(value for pairs in tables.fields.values() for key, value in pairs if key == "tags")
-        known = [value for value, _ in counts.most_common()]
-        raise ScopeError(term, f"no document has the tag {name!r}{list_known(known, name) or ', or any other'}")
+        raise ScopeError(
+            term, f"no document has the tag {name!r}{list_known(tables.tag_names, name) or ', or any other'}"
+        )
     return tables.tags[fold_tag(name)]
 
 
@@ -376,34 +404,38 @@ def find_word(view: "View", word: str, keys: "IntArray") -> "IntArray":
 def find_phrase(view: "View", phrase: str, keys: "IntArray") -> "IntArray":
     """Those of the sections that hold a phrase in their text, title or other names, but for case, markup and breaks."""
     words = _normalize(phrase).split()
+    first, *others = map(re.escape, words)
     # Words end where the phrase ends; in a script without spaces nothing says where.
-    ends = [r"\b" if sign.isalnum() and sign < "\u2e80" else "" for sign in (words[0][0], words[-1][-1])]
+    begins, ends = (sign.isalnum() and sign < "\u2e80" for sign in (words[0][0], words[-1][-1]))
     between = rf"{_MARKUP}*\s[\s>]*{_MARKUP}*"  # a line break in a quote as well
-    pattern = re.compile(f"{ends[0]}{between.join(map(re.escape, words))}{ends[1]}", re.IGNORECASE)
+    # A pattern that begins with plain text, in lower case, is found five times as fast.
+    before = rf"(?<!\w{first})" if begins else ""
+    pattern = re.compile(between.join([first + before, *others]) + (r"\b" if ends else ""))
     terms = tokenize(phrase)
     if terms:
         keys = np.intersect1d(keys, view.lexical.find_holding(terms), assume_unique=True)
     fields = view.scope_tables.fields
     found = [
-        stored.key
-        for stored in reading.rankable_nodes(view.connection, keys.tolist())
-        if pattern.search(_normalize(f"{stored.node.title}\n{stored.node.body}"))
-        or any(pattern.search(_normalize(value)) for _, value in fields.get(stored.document_key, ()))
+        key
+        for key, document_key, title, body in reading.bodies(view.connection, keys.tolist())
+        if pattern.search(_normalize(f"{title}\n{body}"))
+        or any(pattern.search(_normalize(value)) for _, value in fields.get(document_key, ()))
     ]
     return np.array(found, np.int64)
 
 
 def _normalize(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return (text if text.isascii() else unicodedata.normalize("NFC", text)).lower()
 
 
 def find_flags(view: "View", words: Iterable[str]) -> tuple[str, ...]:
     """Which of the words the documents write with a dash before them: `-xzf` of a command is not to be left out."""
     flags = []
     for word in words:
-        written = re.compile(rf"(?<![\w-])-{re.escape(word)}(?![\w-])", re.IGNORECASE)
+        flag = re.escape(f"-{_normalize(word)}")
+        written = re.compile(rf"{flag}(?<![\w-]{flag})(?![\w-])")  # plain text first, as in `find_phrase`
         keys = view.lexical.find_holding(tokenize(word))[:MAX_FLAG_SECTIONS]
-        nodes = reading.rankable_nodes(view.connection, keys.tolist())
-        if any(written.search(stored.node.body) for stored in nodes):
+        bodies = reading.bodies(view.connection, keys.tolist())
+        if any(written.search(_normalize(body)) for _, _, _, body in bodies):
             flags.append(word)
     return tuple(flags)

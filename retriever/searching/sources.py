@@ -30,7 +30,7 @@ from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
-from retriever.vectors.exact import uses_chroma
+from retriever.vectors.manifest import uses_chroma
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide

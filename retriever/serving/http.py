@@ -28,7 +28,7 @@ from retriever.serving.guard import DEFAULT_LIMITS, Limits, RequestGuard, Server
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from retriever.serving.pool import ServedIndex
+    from retriever.serving.pool import ServedIndex, ServedIndexes
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8470
@@ -91,8 +91,8 @@ def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
         raise ServingError(f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port") from error
 
 
-def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette:
-    """MCP at /mcp, the web page at everything else; both or one of them, to be put behind the guard."""
+def make_application(index: "ServedIndex | ServedIndexes", *, mcp: bool, web: bool) -> Starlette:
+    """MCP at /mcp, the web page (of one index) at everything else; both or one of them, to be put behind the guard."""
     routes: list[BaseRoute] = []
     parts: list[Starlette] = []
     if mcp:
@@ -103,7 +103,7 @@ def make_application(index: "ServedIndex", *, mcp: bool, web: bool) -> Starlette
     if web:
         from retriever.serving.web import make_web_app
 
-        parts.append(make_web_app(index))
+        parts.append(make_web_app(index.choose()))
         routes.append(Mount("/", parts[-1]))
 
     @asynccontextmanager

@@ -248,9 +248,11 @@ def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str
         values["section"] = f"{hit.file}:{hit.span}"
     if with_folder:
         values["folder"] = hit.folder
+    if hit.index:
+        values["index"] = hit.index
     if not with_text:
         values |= {"text": "", "text_cut": bool(hit.text)}
-    place = f"{code(hit.citation)}{format_section(hit)}{state}"
+    place = f"{code(hit.citation)}{format_section(hit)}{f' of index {code(hit.index)}' if hit.index else ''}{state}"
     return f"{hit.rank}. {place} {titles} node {code(hit.node_id)}{quoted}", values
 
 

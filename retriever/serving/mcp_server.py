@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +33,7 @@ from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make
 from retriever.store import reading
 
 if TYPE_CHECKING:
-    from retriever.serving.pool import ServedIndex
+    from retriever.serving.pool import ServedIndex, ServedIndexes
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -70,7 +70,7 @@ NEXT_STEPS: dict[type[Exception], str] = {
 }
 
 
-def make_mcp_server(index: "ServedIndex") -> Server:
+def make_mcp_server(index: "ServedIndex | ServedIndexes") -> Server:
     limiter = anyio.CapacityLimiter(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
@@ -81,7 +81,7 @@ def make_mcp_server(index: "ServedIndex") -> Server:
             raise MCPError(code=types.INVALID_PARAMS, message=describe_error(error)) from None
 
     async def on_list_tools(_: Any, __: object) -> types.ListToolsResult:  # noqa: ANN401 - the SDK's context
-        return types.ListToolsResult(tools=list_tools())
+        return types.ListToolsResult(tools=list_tools(index.names))
 
     async def on_call_tool(_: Any, given: types.CallToolRequestParams) -> types.CallToolResult:  # noqa: ANN401 - as above
         return await run_in_thread(partial(call_tool, index, given.name, given.arguments or {}))
@@ -106,7 +106,7 @@ def make_mcp_server(index: "ServedIndex") -> Server:
 class _Server(Server):
     """Its instructions name what is indexed when a client asks for them."""
 
-    def __init__(self, index: "ServedIndex", **given: Any) -> None:  # noqa: ANN401 - as the SDK has them
+    def __init__(self, index: "ServedIndex | ServedIndexes", **given: Any) -> None:  # noqa: ANN401 - as the SDK has them
         self._index = index
         super().__init__("hybrid-retrieve", **given)
 
@@ -120,8 +120,11 @@ class _Server(Server):
         """The SDK sets it once."""
 
 
-def list_tools() -> list[types.Tool]:
-    """What an agent is told of the tools: none of them changes anything, nor looks outside the documents."""
+def list_tools(indexes: Sequence[str] = ()) -> list[types.Tool]:
+    """What an agent is told of the tools: none of them changes anything, nor looks outside the documents.
+
+    `indexes` is as in `make_schema`.
+    """
     hints = types.ToolAnnotations(
         read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False
     )
@@ -130,14 +133,14 @@ def list_tools() -> list[types.Tool]:
             name=tool.name,
             title=tool.title,
             description=describe_tool(tool),
-            input_schema=make_schema(tool),
+            input_schema=make_schema(tool, indexes),
             annotations=hints,
         )
         for tool in TOOLS.values()
     ]
 
 
-def call_tool(index: "ServedIndex", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+def call_tool(index: "ServedIndex | ServedIndexes", name: str, arguments: dict[str, Any]) -> types.CallToolResult:
     """The result of a call; an error is a result as well, which says what to do."""
     try:
         reply = read_call(name, make_sendable(arguments)).answer(index)
@@ -171,13 +174,15 @@ def describe_error(error: Exception) -> str:
 # Resources: the tree, and each document by its path.
 
 
-def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResult:
+def list_resources(index: "ServedIndex | ServedIndexes", cursor: str) -> types.ListResourcesResult:
     """Some of the resources, by path; the cursor, else UsageError, is the number of documents before."""
     if cursor and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
         raise UsageError("this cursor is none of this server's; list the resources without it")
     first = int(cursor or 0)
     end = first + RESOURCES_PER_PAGE
-    with index.retriever() as retriever, retriever.view() as view:
+    if index.names:  # their paths are those of one index: the tools read them
+        return types.ListResourcesResult(resources=[])
+    with index.choose().retriever() as retriever, retriever.view() as view:
         documents = [
             (folder.prefix + document.path, document.size)
             for folder in reading.folders(view.connection)
@@ -198,13 +203,13 @@ def list_resources(index: "ServedIndex", cursor: str) -> types.ListResourcesResu
     return types.ListResourcesResult(resources=resources, next_cursor=str(end) if end < len(documents) else None)
 
 
-def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
+def read_resource(index: "ServedIndex | ServedIndexes", uri: str) -> types.ReadResourceResult:
     """The text of a resource; UsageError when there is none, or it is too large to be sent whole."""
     from retriever.browse import load_tree, read_excerpt
 
     if uri != TREE_URI and not uri.startswith(DOCUMENT_URI):
         raise UsageError("there is no such resource; list them first")
-    with index.retriever() as retriever, retriever.view() as view:
+    with index.choose().retriever() as retriever, retriever.view() as view:
         if uri == TREE_URI:
             kind, text = "text/plain", load_tree(view.connection).pretty()
         else:
@@ -223,7 +228,7 @@ def read_resource(index: "ServedIndex", uri: str) -> types.ReadResourceResult:
 # HTTP: one POST for each message, one JSON answer, no sessions to keep.
 
 
-def make_mcp_app(index: "ServedIndex") -> Starlette:
+def make_mcp_app(index: "ServedIndex | ServedIndexes") -> Starlette:
     """The application; it belongs behind our guard, which stands in for the SDK's own check of Host and Origin."""
     app = make_mcp_server(index).streamable_http_app(
         streamable_http_path=HTTP_PATH,
@@ -247,7 +252,7 @@ def make_mcp_app(index: "ServedIndex") -> Starlette:
 # Standard streams: one message a line, nothing else on standard output.
 
 
-def serve_stdio(index: "ServedIndex") -> None:
+def serve_stdio(index: "ServedIndex | ServedIndexes") -> None:
     """Serves until standard input or the parent process ends; then ends the process, even while a call is at work."""
     # A search in another thread, or a read that blocks, would keep a process that ends in any other way.
     signal.signal(signal.SIGINT, lambda *_: os._exit(130))

@@ -4,7 +4,7 @@ What loads numpy is imported by the first call that needs it, so that a client d
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -28,7 +28,7 @@ from retriever.settings.layers import profile_names
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-    from retriever.serving.pool import ServedIndex
+    from retriever.serving.pool import ServedIndex, ServedIndexes
 
 INSTRUCTIONS = (
     "Searches the user's own documents (Markdown); ask when they may say something. Use search first, then read what "
@@ -62,7 +62,9 @@ class Tool(BaseModel):
     name: ClassVar[str]
     title: ClassVar[str]
 
-    def answer(self, index: "ServedIndex") -> Reply:
+    index: str = Field(default="", description="One of them by name, as hits have it.", max_length=4_000)
+
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         """The answer to the call; UsageError when an argument names nothing that there is."""
         raise NotImplementedError
 
@@ -70,11 +72,11 @@ class Tool(BaseModel):
     def describe_mistake(cls, mistake: "ErrorDetails") -> str:
         name = str(mistake["loc"][0])
         if mistake["type"] == "extra_forbidden":
-            known = list(cls.model_fields)
+            known = list(make_schema(cls)["properties"])
             near = difflib.get_close_matches(name[:100], known, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
             return f"there is no argument {name[:100]!r}; {hint}"
-        schema = make_schema(cls)["properties"][name]
+        schema = cls.model_json_schema()["properties"][name]
         match mistake["type"], schema["type"]:
             case "missing", _:
                 return f"{name} is missing: {schema['description']}"
@@ -119,17 +121,23 @@ class SearchTool(Tool):
     cursor: Cursor = ""
 
     def answer(
-        self, index: "ServedIndex", settings: Mapping[str, Any] | None = None, *, shows_passages: bool = False
+        self,
+        served: "ServedIndex | ServedIndexes",
+        settings: Mapping[str, Any] | None = None,
+        *,
+        shows_passages: bool = False,
     ) -> Reply:
         folders, tags, where = ((given,) if given else () for given in (self.path, self.tag, self.where))
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
-        with index.retriever(self.profile, {"top_k": MAX_HITS, **(settings or {})}) as retriever:
+        with served.searcher(self.index, self.profile, {"top_k": MAX_HITS, **(settings or {})}) as retriever:
             answer = retriever.search(self.question, conversation=self.conversation, scope=scope)
-        call = self.name, self.question, self.conversation, self.top_k, self.profile, scope.terms, dict(settings or {})
+        asked = self.index, self.question, self.conversation
+        call = *asked, self.top_k, self.profile, scope.terms, dict(settings or {})
+        snapshot = sum(state.snapshot for state in answer.indexes or (answer.index,))
         return reply_hits(
             replace(answer, hits=answer.hits[: self.top_k]),
-            Pagination(call, answer.index.snapshot),
+            Pagination(call, snapshot),
             self.cursor,
             (),
             self.max_tokens,
@@ -151,8 +159,8 @@ class AnswerTool(Tool):
     path: str = Field(default="", description="Only from this file or folder.", max_length=4_000)
     max_tokens: MaxTokens = 4_000
 
-    def answer(self, index: "ServedIndex") -> Reply:
-        with index.retriever() as retriever:
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+        with served.choose(self.index).retriever() as retriever:
             scope = Scope((self.path,) if self.path else ())
             short = retriever.answer(self.question, conversation=self.conversation, scope=scope)
         return reply_answer(short, self.max_tokens)
@@ -171,14 +179,14 @@ class OutlineTool(Tool):
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
-    def answer(self, index: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import load_tree
         from retriever.references import find_node
 
-        with index.retriever() as retriever, retriever.view() as view:
+        with served.choose(self.index).retriever() as retriever, retriever.view() as view:
             tree, snapshot = load_tree(view.connection), view.number
             top = find_node(view.connection, tree, self.node_or_path) if self.node_or_path else None
-        pages = Pagination((self.name, self.node_or_path, self.depth), snapshot)
+        pages = Pagination((self.name, self.index, self.node_or_path, self.depth), snapshot)
         return reply_outline(tree.pretty(top, self.depth).split("\n"), pages, self.cursor, self.max_tokens)
 
 
@@ -192,15 +200,18 @@ class ReadTool(Tool):
     max_tokens: MaxTokens = 4_000
     cursor: Cursor = ""
 
-    def answer(self, index: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import read_excerpt
 
-        with index.retriever() as retriever, retriever.view() as view:
+        with served.choose(self.index).retriever() as retriever, retriever.view() as view:
             excerpt = read_excerpt(view.connection, self.node_id, retriever.access)
             snapshot = view.number
         # The text belongs to the call: a file that changes makes no new snapshot at once.
         return reply_excerpt(
-            excerpt, Pagination((self.name, self.node_id, excerpt.text), snapshot), self.cursor, self.max_tokens
+            excerpt,
+            Pagination((self.name, self.index, self.node_id, excerpt.text), snapshot),
+            self.cursor,
+            self.max_tokens,
         )
 
 
@@ -213,10 +224,10 @@ class RelatedTool(Tool):
     node_id: Reference = Field(description="A node_id or a file's path.")
     max_tokens: MaxTokens = 4_000
 
-    def answer(self, index: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         from retriever.browse import find_relations, locate_relations
 
-        with index.retriever() as retriever:
+        with served.choose(self.index).retriever() as retriever:
             try:
                 similar, reason = retriever.similar(self.node_id, MAX_SIMILAR).sections, ""
             except UnknownReferenceError:
@@ -235,7 +246,8 @@ class StatusTool(Tool):
     name = "status"
     title = "Show the index's state"
 
-    def answer(self, index: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
+        index = served.choose(self.index)
         with index.retriever() as retriever:
             return reply_status(retriever.status(), index.profile)
 
@@ -257,10 +269,12 @@ class HydeSearchTool(Tool):
     )
     cursor: Cursor = ""
 
-    def answer(self, index: "ServedIndex") -> Reply:
+    def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         settings = {"use_llm": True, "hyde": {"gate": "always" if self.force_hyde else "auto"}}
-        search = SearchTool(question=self.question, conversation=self.conversation, cursor=self.cursor)
-        return search.answer(index, settings, shows_passages=self.return_hypothetical)
+        search = SearchTool(
+            index=self.index, question=self.question, conversation=self.conversation, cursor=self.cursor
+        )
+        return search.answer(served, settings, shows_passages=self.return_hypothetical)
 
 
 TOOLS: Mapping[str, type[Tool]] = {
@@ -272,9 +286,16 @@ def describe_tool(tool: type[Tool]) -> str:
     return " ".join((tool.__doc__ or "").split())
 
 
-def make_schema(tool: type[Tool]) -> dict[str, Any]:
-    """The JSON Schema of a tool's arguments, without what only costs tokens: titles, lengths, empty defaults."""
+def make_schema(tool: type[Tool], indexes: Sequence[str] = ()) -> dict[str, Any]:
+    """The JSON Schema of a tool's arguments, without what only costs tokens: titles, lengths, empty defaults.
+
+    `indexes` are the names of those that are served, where they are several.
+    """
     schema = tool.model_json_schema()
+    if indexes:
+        schema["properties"]["index"]["enum"] = list(indexes)
+    else:
+        del schema["properties"]["index"]
     del schema["title"], schema["description"]
     schema["properties"] = {
         name: {

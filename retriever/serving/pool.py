@@ -8,14 +8,14 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from retriever.display.phrases import STAGES
 from retriever.display.sanitize import code
-from retriever.errors import IndexLockedError, NotReadyError, RetrieverError, UsageError
+from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError, RetrieverError, UsageError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from retriever.indexing.request import IndexRequest
     from retriever.retriever import Retriever
+    from retriever.several import SeveralRetrievers
     from retriever.types import Answer
 
 log = logging.getLogger(__name__)
@@ -138,6 +139,8 @@ class ServedIndex(Closing):
     `about` is what the user says of the documents, in a line, for `describe`.
     """
 
+    names: Sequence[str] = ()  # as those of `ServedIndexes`
+
     def __init__(
         self,
         docs: Sequence[str] = (),
@@ -164,6 +167,20 @@ class ServedIndex(Closing):
             raise UsageError(f"there is no profile {profile!r}; there are: {', '.join(profile_names())}")
         name, given = profile or self.profile, settings or {}
         with self._pool.borrow(repr((name, given)), lambda: self._open(name, given), wait_s) as retriever:
+            yield retriever
+
+    def choose(self, name: str = "") -> "ServedIndex":
+        """Itself, as `ServedIndexes.choose`; UsageError for the name of another index."""
+        if name:
+            raise UsageError("one index is served here: leave out index")
+        return self
+
+    @contextmanager
+    def searcher(
+        self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
+    ) -> "Iterator[Retriever | SeveralRetrievers]":
+        """What answers a question, as `ServedIndexes.searcher`."""
+        with self.choose(name).retriever(profile, settings) as retriever:
             yield retriever
 
     def begin(self) -> None:
@@ -237,6 +254,55 @@ class ServedIndex(Closing):
         self._pool.close()
 
 
+class ServedIndexes(Closing):
+    """Several indexes by their names: a question goes to all of them, everything else to the one that is named."""
+
+    def __init__(self, indexes: Mapping[str, ServedIndex], about: str = "") -> None:
+        self.names = tuple(indexes)
+        self._about = about
+        self._indexes = dict(indexes)
+
+    def choose(self, name: str = "") -> ServedIndex:
+        """The index of this name; UsageError where there is none, or none is named."""
+        if name not in self._indexes:
+            wrong = f"there is no index {name[:100]!r}" if name else "several indexes are served, so index is needed"
+            raise UsageError(f"{wrong}; there are: {', '.join(self.names)}")
+        return self._indexes[name]
+
+    @contextmanager
+    def searcher(
+        self, name: str = "", profile: str = "", settings: Mapping[str, Any] | None = None
+    ) -> "Iterator[Retriever | SeveralRetrievers]":
+        """What answers a question: the retriever of one index, or without a name those of all."""
+        from retriever.several import SeveralRetrievers
+
+        with ExitStack() as stack:
+            if name:
+                yield stack.enter_context(self.choose(name).retriever(profile, settings))
+                return
+            retrievers, failed = {}, {}
+            for one, index in self._indexes.items():
+                try:
+                    retrievers[one] = stack.enter_context(index.retriever(profile, settings))
+                except IndexUnusableError as error:
+                    failed[one] = error
+            yield SeveralRetrievers(retrievers, failed)
+
+    def begin(self) -> None:
+        """As `ServedIndex.begin`, of all."""
+        for index in self._indexes.values():
+            index.begin()
+
+    def describe(self) -> str:
+        """As `ServedIndex.describe`, of each."""
+        lines = [f"Index {code(name)}: {index.describe()}" for name, index in self._indexes.items()]
+        return "\n".join([*lines, *([f"About them: {self._about}"] if self._about else [])])
+
+    def close(self) -> None:
+        for index in self._indexes.values():
+            index.close()
+
+
 class IndexingThread(threading.Thread):
     """Indexes while questions are answered: once the words are there by words, then the rest.
 
@@ -258,9 +324,8 @@ class IndexingThread(threading.Thread):
         from retriever.indexing.update import update_index
 
         try:
-            request = replace(self._request, with_chroma=False)
-            update_index(request, self._progress, self._can_answer.set, self._find_likely)
-            remember(request.index)
+            update_index(self._request, self._progress, self._can_answer.set, self._find_likely)
+            remember(self._request.index)
         except _StoppedError:
             pass
         except Exception as error:  # whoever waits raises it; later it is said in the log

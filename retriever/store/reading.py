@@ -264,6 +264,14 @@ def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | No
     return map(_read_node, select(connection, f"{query} AND node_key {GIVEN} ORDER BY node_key", node_keys))
 
 
+def bodies(connection: sqlite3.Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
+    """(node key, document key, title, text without front matter) of these nodes, by key: no more than a scan needs."""
+    query = f"SELECT node_key, document_key, title, text, front_matter_lines FROM nodes WHERE node_key {GIVEN}"
+    for node_key, document_key, title, text, lines in select(connection, f"{query} ORDER BY node_key", node_keys):
+        pieces = text.split("\n", lines)
+        yield node_key, document_key, title, pieces[-1] if len(pieces) > lines else ""
+
+
 def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) -> list[int]:
     query = f"SELECT node_key FROM nodes WHERE first_line IS NOT NULL AND document_key {GIVEN} ORDER BY node_key"
     return [row[0] for row in select(connection, query, document_keys)]

@@ -6,7 +6,7 @@
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,17 +14,8 @@ import numpy.typing as npt
 from retriever.errors import EncoderError
 from retriever.types import FloatMatrix
 
-# Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
-# its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about.
-EXACT_UP_TO = 20_000
-
 # (chunk key, cosine similarity in [-1, 1]), best first, ties by key.
 Neighbours = list[tuple[int, float]]
-
-
-def uses_chroma(vector_search: Literal["auto", "exact", "chroma"], chunks: int) -> bool:
-    """Whether a search asks ChromaDB, by that setting and how many chunks there are, or scans all vectors."""
-    return vector_search == "chroma" or (vector_search == "auto" and chunks > EXACT_UP_TO)
 
 
 @dataclass(frozen=True, slots=True)

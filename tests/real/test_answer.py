@@ -67,7 +67,7 @@ def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedOll
     found = ask(shelf, ollama)
     (sentence,) = found.sentences
     assert (sentence.text, sentence.quote) == (STAMP["text"], STAMP["quote"])
-    assert (sentence.citation, sentence.node_id) == ("mail.md:7-7", "mail.md#mail/stamps")
+    assert (sentence.citation, sentence.node_id) == ("mail.md:7", "mail.md#mail/stamps")
     assert (found.writer, found.note) == ("llama3.2", "written by llama3.2")
     assert found.answer.degraded == ()
     assert found.answer.trace.stages[-1].name == "answer"
@@ -198,7 +198,7 @@ def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: Scripted
     assert told == [(STAMP["text"], 0), (second["text"], 1)]
     assert [sentence.text for sentence in short.sentences] == [text for text, _ in told]
     assert [(item.text, item.reason) for item in short.dropped] == [
-        (lie["text"], "the number 99 does not stand in mail.md:7-7")
+        (lie["text"], "the number 99 does not stand in mail.md:7")
     ]
     assert [answer.hits for answer in found] == [short.answer.hits]
 

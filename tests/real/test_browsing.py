@@ -171,7 +171,7 @@ VAULT = {
     [
         ("Apfelkuchen.md", "Rezepte/Apfelkuchen.md:1-11"),
         ("apfelkuchen", "Rezepte/Apfelkuchen.md:1-11"),
-        ("Apfelkuchen:3", "Rezepte/Apfelkuchen.md:3-3"),
+        ("Apfelkuchen:3", "Rezepte/Apfelkuchen.md:3"),
         ("Apfelkuchen#Teig", "Rezepte/Apfelkuchen.md:5-8"),
         ("[[Apfelkuchen]]", "Rezepte/Apfelkuchen.md:1-11"),
         ("[[Apfelkuchen#Backen|backen]]", "Rezepte/Apfelkuchen.md:9-11"),
@@ -214,7 +214,7 @@ def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
     answer = retriever.search("mouse")
     assert f"{answer!r}" == f"<Answer to 'mouse': {answer.verdict}, {len(answer.hits)} hits>"
     assert f"{answer.hits[0]!r}" == f"<Hit 1: {answer.hits[0].citation} {answer.hits[0].title!r}>"
-    assert f"{retriever.read('guide.md:8')!r}" == "<Excerpt guide.md:8-8 'Install'>"
+    assert f"{retriever.read('guide.md:8')!r}" == "<Excerpt guide.md:8 'Install'>"
     retriever.close()
     retriever.close()  # a second time does nothing
     assert f"{retriever!r}" == f"<Retriever of {shelf.index}: closed>"

@@ -160,44 +160,44 @@ def notes(tmp_path: Path) -> Path:
     return write_pages(tmp_path / "notes", pages)
 
 
-def begin(*arguments: str | Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_first_command_answers_and_the_next_goes_on(notes: Path, tmp_path: Path, number: signal.Signals) -> None:
     place = ("--index", tmp_path / "index")
-    with begin("--docs", notes, *place, CATS) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        lines = [process.stdout.readline()]
-        while not (said := process.stderr.readline()).startswith("embedding the rest"):
-            assert said, "it ended"
-        time.sleep(1)
-        process.send_signal(number)
-        out, err = process.communicate(timeout=60)
-    assert "lighthouse.md" in lines[0] + out
-    assert process.returncode == (0 if number is signal.SIGINT else -number)
-    if number is signal.SIGINT:
-        assert err == "stopped; the next question, or `index`, goes on from here\n"
 
-    partial = run_command(command("--json", *place, CATS), env=environment())
-    assert '"embedded_share": 1.0' not in partial.stdout  # a program is answered of what there is
-    following = run_command(command(*place, CATS), env=environment())
-    assert following.returncode == 0
-    assert "embedding the rest" in following.stderr
+    def stop(process: "subprocess.Popen[bytes]", output: bytes) -> None:
+        if b"embedding the rest" in output and not stopped:
+            stopped.append(True)
+            time.sleep(1)
+            process.send_signal(number)
+
+    stopped = list[bool]()
+    words = command("--docs", notes, *place, CATS)
+    code, output = in_terminal(words, tmp_path, environment(TERM="xterm", COLUMNS="120"), stop)
+    assert b"lighthouse.md" in output
+    assert code == (0 if number is signal.SIGINT else -number)
+    if number is signal.SIGINT:
+        assert b"stopped; the next question, or `index`, goes on from here" in output
+
+    for form in ((), ("--json",)):  # behind a pipe there is one answer, of what there is
+        partial = run_command(command(*form, *place, CATS), env=environment())
+        assert "Now that everything is embedded" not in partial.stdout
+        assert '"embedded_share": 1.0' not in partial.stdout
+        assert "note: to embed the rest, run: hybrid_retrieve.py index --index" in partial.stderr
+    code, output = in_terminal(command(*place, CATS), tmp_path, environment(TERM="xterm", COLUMNS="120"))
+    assert code == 0
+    assert b"embedding the rest" in output
     whole = run_command(command("--json", *place, CATS), env=environment())
     assert '"embedded_share": 1.0' in whole.stdout
     assert '"degraded": []' in whole.stdout
 
 
-def test_a_program_gets_one_answer_of_everything(notes: Path, tmp_path: Path) -> None:
-    printed = run_command(command("--json", "--docs", notes, "--index", tmp_path / "index", CATS))
-    assert printed.stdout.count("\n") == 1
-    assert '"embedded_share": 1.0' in printed.stdout
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_a_pipe_gets_one_answer_of_everything(notes: Path, tmp_path: Path, form: tuple[str, ...]) -> None:
+    printed = run_command(command(*form, "--docs", notes, "--index", tmp_path / "index", CATS))
+    assert printed.stdout.count("lighthouse.md:1-3") == 1
+    assert "embedding the rest" not in printed.stderr
+    assert "to embed the rest" not in printed.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")

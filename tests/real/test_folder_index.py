@@ -11,10 +11,15 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.types import TextContent
 
 from hybrid_retrieve import main
+from retriever.command_line.options import Opening
+from retriever.command_line.serve import open_served
+from retriever.serving.mcp_server import call_tool, list_tools
 
 PROGRAM = Path(__file__).parents[2] / "hybrid_retrieve.py"
 
@@ -146,6 +151,9 @@ def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: P
     assert [path.name for path in (place / "placed").iterdir()] == ["mine.txt"]
     assert names(run) == ["notes"]
     assert "there is no index 'sub'" in run("notes", "indexes", "--drop", "sub", "--yes")[2], "a part of one is none"
+    before = names(run)
+    assert "there is no index 'sub'" in run("empty", "indexes", "--drop", before[0], "--drop", "sub")[2]
+    assert names(run) == before
     assert "there is no index 'piano'" in run("empty", "indexes", "--drop", "piano", "--yes")[2]
 
 
@@ -282,5 +290,49 @@ def test_several_indexes_are_asked_and_each_hit_says_which(run: Ask, place: Path
     assert "Rotate the keys every year." in context
     assert "The keys of the piano are white." in context
     (place / "asked.jsonl").write_text('{"id": "1", "question": "keys"}\n')
-    assert "this asks one index" in run("empty", "--all", "--batch", "../asked.jsonl")[2]
+    (line,) = run("empty", "--all", "--batch", "../asked.jsonl")[1].splitlines()
+    assert {hit["index"] for hit in json.loads(line)["hits"]} >= {"notes", "work"}
     assert "leave out --index" in run("empty", "--all", "--index", "work", "keys")[2]
+
+
+def test_an_agent_is_answered_by_several_indexes_and_reads_one(run: Ask, place: Path) -> None:
+    run("notes", "index", ".")
+    run("work", "index", ".")
+
+    def call(tool: str, **arguments: str) -> tuple[str, dict[str, Any] | None]:
+        result = call_tool(served, tool, arguments)
+        content = result.content[0]
+        assert isinstance(content, TextContent)
+        return content.text, None if result.is_error else result.structured_content
+
+    opening = Opening(several=("notes", "work"), settings={"encoder": {"kind": "none"}})
+    with open_served(opening, "Our two houses") as served:
+        assert "Index `notes`: " in served.describe()
+        assert served.describe().endswith("About them: Our two houses")
+        assert all(
+            tool.input_schema["properties"]["index"]["enum"] == ["notes", "work"] for tool in list_tools(served.names)
+        )
+        text, values = call("search", question="keys")
+        assert values is not None
+        assert {hit["index"]: hit["citation"] for hit in values["hits"]} == {
+            "notes": "keys.md:1-3",
+            "work": "piano.md:1-3",
+        }
+        assert "`piano.md:1-3` of index `work`" in text
+        _, values = call("search", question="keys", index="work")
+        assert values is not None
+        assert [hit["citation"] for hit in values["hits"]] == ["piano.md:1-3"]
+        assert "The keys of the piano are white." in call("read", node_id="piano.md", index="work")[0]
+        assert "otters.md" in call("outline", index="notes")[0]
+        for wrong in ({}, {"index": "cellar"}):
+            assert "there are: notes, work" in call("read", node_id="piano.md", **wrong)[0]
+    with open_served(Opening(index="notes"), "") as served:
+        assert "index" not in list_tools(served.names)[0].input_schema["properties"]
+        assert call("read", node_id="keys.md", index="work")[0] == "one index is served here: leave out index"
+
+
+@pytest.mark.parametrize("named", [("--all",), ("--index", "notes", "--index", "work")])
+def test_the_page_shows_one_index(run: Ask, named: tuple[str, ...]) -> None:
+    code, _, err = run("empty", "serve", "--web", *named)
+    assert code == 2
+    assert "the web page has one index: give --index once, or index the folders as one" in err

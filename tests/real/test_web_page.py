@@ -215,6 +215,31 @@ def test_a_follow_up_is_understood_by_the_questions_of_the_tab(seen: Seen) -> No
     assert page.locator("#ask [name=after]").count() == 2
 
 
+def test_filters_are_chosen_under_more(seen: Seen) -> None:
+    page = seen.ask("flowers of tomatoes")
+    page.get_by_text("More", exact=True).click()
+    folders = page.locator("datalist#folders option").evaluate_all("all => all.map(one => one.value)")
+    assert folders == ["garden", "garden/deep", "garden/deep/er"]
+    page.get_by_label("Folder").fill("garden/deep")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**in=garden**")
+    page.locator("code", has_text="in:garden/deep").wait_for()
+    page.get_by_role("link", name="Why these").click()
+    page.locator(".time-line").wait_for()
+    assert "in=garden" in page.url
+    assert page.get_by_label("Folder").input_value() == "garden/deep"
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Question").press_sequentially("!", delay=20)  # what is found as one types is in it as well
+    page.locator(".hits.typed article").first.wait_for()
+    assert page.locator(".typed .crumbs").all_inner_texts() == ["garden/deep/er/well.md"]
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Folder").fill("gardn")
+    page.keyboard.press("Enter")
+    page.locator("#results", has_text="did you mean garden?").wait_for()
+    assert page.get_by_label("Folder").input_value() == "gardn", "a slip can be mended where it was made"
+    assert page.get_by_label("Question").input_value() == "!flowers of tomatoes"
+
+
 def test_results_come_as_one_types_and_go_with_the_question(seen: Seen) -> None:
     page = seen.open("/")
     page.get_by_role("heading", name="Ask these documents").wait_for()
@@ -270,7 +295,7 @@ def test_a_citation_a_link_and_a_text_are_copied(browser: Browser, server: Serve
             button.click()
             button.filter(has_text="Copied").wait_for()
             copied[name] = page.evaluate("navigator.clipboard.readText()")
-        assert copied["Copy mail.md:"] == "mail.md:11-11"
+        assert copied["Copy mail.md:"] == "mail.md:11"
         assert copied["Copy the link"] == "[[mail#Stamps]]"
         assert copied["Copy the text"].startswith("A stamp pays for the journey of a letter.")
 

@@ -223,7 +223,7 @@ def test_a_chunk_that_does_not_fit_is_left_out_and_named() -> None:
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()
     assert context.left_out == (LeftOut(section, 500),)
-    assert "- `a.md:1-1` `A`, about 500 tokens" in context.markdown
+    assert "- `a.md:1` `A`, about 500 tokens" in context.markdown
 
 
 def test_the_same_text_is_quoted_once() -> None:
@@ -233,9 +233,9 @@ def test_the_same_text_is_quoted_once() -> None:
     )
     assert drop_repeats([one, other]) == ([one], {"b.md": one})
     context = build_context([one, other], "answered", 400, words)
-    assert [piece.citation for piece in context.pieces] == ["a.md:1-1"]
-    assert context.left_out == (LeftOut(other, 3, "a.md:1-1"),)
-    assert outline_line(context.left_out[0]) == "- `b.md:1-1` `b.md`, the same text as `a.md:1-1`"
+    assert [piece.citation for piece in context.pieces] == ["a.md:1"]
+    assert context.left_out == (LeftOut(other, 3, "a.md:1"),)
+    assert outline_line(context.left_out[0]) == "- `b.md:1` `b.md`, the same text as `a.md:1`"
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)
@@ -266,7 +266,7 @@ def test_two_folders_are_told_apart() -> None:
     ]
     groups = group_quotations([Quotation(section, section.span) for section in pair])
     assert [group.folder for group in groups] == ["/x", "/y"]
-    assert "## `a.md:1-1` `A` in `/y`" in build_context(pair, "answered", 400, words).markdown
+    assert "## `a.md:1` `A` in `/y`" in build_context(pair, "answered", 400, words).markdown
 
 
 @pytest.mark.parametrize("text", ["a", "`", "a `b` c", "``", "a\nb", "# x\x1b[0m", ""])

@@ -95,6 +95,6 @@ def test_tags_of_the_front_matter_and_of_the_text() -> None:
     assert yaml_block("tags: {a: b}").tags == ()
     text = (
         "---\ntags: [A]\n---\n# Title #head\n\n#start and `#code`, [#link](x#y) #12 #x-1 #a (#bracket) mid#word\n\n"
-        "- item #été/b_c\n\n<p #html>\n\n```\n#fence\n```\n\n    #indented\n"
+        "- item #été/b_c\n\n## Install { #anchor }\n\n<p #html>\n\n```\n#fence\n```\n\n    #indented\n"
     )
     assert parse_document("page.md", text).tags == ("A", "head", "start", "x-1", "été/b_c")

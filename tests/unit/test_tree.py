@@ -30,7 +30,7 @@ def test_it_prints(tree: DocumentTree) -> None:
         "/  /  3 files, 7 sections\n"
         "├── guide  guide/  2 files, 5 sections\n"
         "│   ├── deep  guide/deep/  1 file, 1 section\n"
-        "│   │   └── more  guide/deep/more.md:1-1\n"
+        "│   │   └── more  guide/deep/more.md:1\n"
         "│   └── Install  guide/install.md\n"
         "│       └── Install  guide/install.md:1-2\n"
         "│           ├── Linux  guide/install.md:3-4\n"

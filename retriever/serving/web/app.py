@@ -164,11 +164,12 @@ class Handlers:
         if request.url.path.startswith("/api/") or request.url.path in ("/health", "/openapi.json"):
             given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
             response = AsciiJson({"error": message, **given}, status)
-        elif isinstance(error, NotReadyError):
-            path, query = request.url.path, request.scope["query_string"]
-            response = HTMLResponse(self.pages.waiting(path, query, read_preferences(request)), status)
         else:
-            response = HTMLResponse(self.pages.failure(message, read_preferences(request)), status)
+            visit = request.url.path, request.scope["query_string"], read_preferences(request)
+            is_early = isinstance(error, NotReadyError)
+            response = HTMLResponse(
+                self.pages.waiting(*visit) if is_early else self.pages.failure(message, *visit), status
+            )
         if isinstance(error, NotReadyError):
             headers["Retry-After"] = "1"
         response.headers.update(headers)

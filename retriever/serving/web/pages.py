@@ -1,5 +1,6 @@
 """The pages, each made of a query and the reader's preferences with a template of templates/; called in threads."""
 
+import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -7,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Literal
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 from pydantic import BeforeValidator, Field
 
@@ -22,6 +23,7 @@ from retriever.history import QuestionLog
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import new_nonce
+from retriever.query import Scope
 from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.searching.question import MAX_QUESTION_CHARS
@@ -86,11 +88,11 @@ class ReadPageParameters(QuestionParameters):
 
 
 def _read_lines(given: object) -> str:
-    first, sign, last = str(given).partition("-")
-    numbers = [int(number) for number in (first, last) if number.isascii() and number.isdigit() and len(number) < 10]
-    if not sign or len(numbers) < 2 or not 1 <= numbers[0] <= numbers[1]:
+    lines = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(given), re.ASCII)
+    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
+    if not 1 <= first <= last:
         raise ValueError("must be lines as first-last")
-    return str(given)
+    return f"{first}-{last}"
 
 
 class PassagePageParameters(ReadPageParameters):
@@ -356,24 +358,34 @@ class Pages:
             folders, access = reading.folders(view.connection), retriever.access
         return read_picture(folders, given.name, access)
 
-    def failure(self, message: str, preferences: Preferences) -> str:
-        return self._render("failure.html", Visit(preferences=preferences), title="Error", message=message)
+    def failure(self, message: str, path: str, query: bytes, preferences: Preferences) -> str:
+        visit = self._repeat_visit(path, query, preferences)
+        return self._render("failure.html", visit, title="Error", message=message)
 
     def waiting(self, path: str, query: bytes, preferences: Preferences) -> str:
         """How far the first reading of the documents is: the page that was wanted takes its place by itself."""
-        given = dict(parse_qsl(query.decode("latin-1"), errors="surrogateescape"))
-        whole = f"{path}?{query.decode('latin-1')}" if query else path
-        visit = Visit(given.get("question", "")[:MAX_QUESTION_CHARS], preferences=preferences, path=whole)
+        visit = self._repeat_visit(path, query, preferences)
         return self._render("waiting.html", visit, title="Reading", last=self._site.library.progress.last)
+
+    def _repeat_visit(self, path: str, query: bytes, preferences: Preferences) -> Visit:
+        """Of a page that cannot be shown: what was asked, right or wrong, stays in the form."""
+        given = parse_qs(query.decode("latin-1"), errors="surrogateescape")
+        folders, tags, where = (tuple(given.get(name, ())) for name in ("in", "tag", "where"))
+        question, since, until = (given.get(name, [""])[0] for name in ("question", "since", "until"))
+        whole = f"{path}?{query.decode('latin-1')}" if query else path
+        scope = Scope(folders, tags, since, until, where)
+        return Visit(question[:MAX_QUESTION_CHARS], preferences=preferences, path=whole, scope=scope)
 
     def _visit(self, path: str, query: bytes, given: QuestionParameters, preferences: Preferences) -> Visit:
         """The profile is named in addresses where it is not the library's own."""
         profile = "" if given.profile == self._site.library.profile else given.profile
         whole = f"{path}?{query.decode('latin-1')}" if query else path
-        return Visit(given.question, profile, given.after, preferences, whole)
+        return Visit(given.question, profile, given.after, preferences, whole, getattr(given, "scope", Scope()))
 
     def _render(self, template: str, visit: Visit, *, title: str = "", **values: Any) -> str:  # noqa: ANN401 - the template's own
-        return self._templates.get_template(template).render({"visit": visit, "title": title, "tree": [], **values})
+        return self._templates.get_template(template).render(
+            {"visit": visit, "title": title, "tree": [], "choices": self._site.choices, **values}
+        )
 
 
 def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -15,6 +15,7 @@ from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.overview import Overview, read_overview, suggest_questions
 from retriever.query import Scope
 from retriever.searching.open_index import View
+from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web.tree import Outline, read_outline
 from retriever.settings.layers import profile_names
@@ -51,6 +52,7 @@ class Visit:
     after: tuple[str, ...] = ()  # the questions before it, oldest first
     preferences: Preferences = Preferences()
     path: str = "/"  # of this page with its query: a changed preference leads back to it
+    scope: Scope = field(default_factory=Scope)  # the filters of the form, beside those in the question
 
     @property
     def turns(self) -> tuple[str, ...]:
@@ -62,15 +64,20 @@ class Visit:
     def _asked(self) -> Mapping[str, Any]:
         return {"question": self.question, "profile": self.profile, "after": self.after}
 
+    @property
+    def _within(self) -> Mapping[str, Any]:
+        filters = {"in": self.scope.folders, "tag": self.scope.tags, "where": self.scope.where}
+        return {**filters, "since": self.scope.since, "until": self.scope.until}
+
     def ask(self, view: str = "") -> str:
-        return address("/", **self._asked, view=view)
+        return address("/", **self._asked, **self._within, view=view)
 
     def ask_alone(self, question: str = "") -> str:
         """The address of a question that follows no other."""
-        return address("/", question=question or self.question, profile=self.profile)
+        return address("/", question=question or self.question, profile=self.profile, **self._within)
 
     def answer(self) -> str:
-        return address("/answer", **self._asked)
+        return address("/answer", **self._asked, **self._within)
 
     def read(self, node_id: str) -> str:
         return address("/read", node=node_id, **self._asked)
@@ -104,7 +111,7 @@ def wikilink(place: Hit | Excerpt) -> str:
 _NO_WIKILINK = {ord(sign): " " for sign in "[]|#^"}
 
 
-def address(path: str, **parameters: str | int | tuple[str, ...] | None) -> str:
+def address(path: str, **parameters: str | int | Sequence[str] | None) -> str:
     """The path with those parameters that have a value; a name that is not UTF-8 is encoded byte by byte."""
     given = {name: value for name, value in parameters.items() if value not in (None, "", ())}
     return f"{path}?{urlencode(given, doseq=True, errors='surrogateescape', quote_via=quote)}" if given else path
@@ -130,6 +137,7 @@ class Site:
         self.profiles = tuple(dict.fromkeys((library.profile, *profile_names())))
         # Replaced as a whole: retrievers of two profiles may ask at once.
         self._outline: tuple[tuple[str, int], Outline] | None = None
+        self.choices = Choices()  # of the state whose outline was read last
         self._welcome: tuple[tuple[str, int], tuple[Overview, tuple[str, ...]]] | None = None
 
     def open(self, profile: str = "") -> "AbstractContextManager[Retriever]":
@@ -200,4 +208,5 @@ class Site:
         known = self._outline
         if known is None or known[0] != wanted:
             known = self._outline = wanted, read_outline(view.connection)
+            self.choices = view.scope_tables.list_choices()
         return known[1]

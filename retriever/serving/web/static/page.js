@@ -87,14 +87,15 @@ function stopTyping() {
   typed = null;
 }
 
+function readForm() {
+  const filled = [...new FormData(document.getElementById("ask"))].filter(([, value]) => value.trim());
+  return new URLSearchParams(filled);
+}
+
 async function showTyped() {
-  const asked = question.value.trim();
   const request = typed = new AbortController();
-  const parameters = new URLSearchParams(new FormData(document.getElementById("ask")));
-  parameters.set("question", asked);
-  parameters.set("typing", true);
   try {
-    const next = await fetched(`/?${parameters}`, request.signal);
+    const next = await fetched(`/?${readForm()}&typing=true`, request.signal);
     const found = next.getElementById("results");
     if (typed !== request || !found?.querySelector(".hits, .nothing")) return;
     const results = document.getElementById("results");
@@ -170,9 +171,8 @@ async function show(address, remember) {
     document.title = next.title;
     document.body.className = next.body.className;
     if (remember) history.pushState({}, "", address);
-    for (const name of ["question", "profile"]) {
-      document.getElementById(name).value = next.getElementById(name).value;
-    }
+    question.value = next.getElementById("question").value;
+    document.querySelector("#ask .more > div").replaceWith(next.querySelector("#ask .more > div"));
     for (const old of document.querySelectorAll("#ask [name=after]")) old.remove();
     document.getElementById("ask").append(...next.querySelectorAll("#ask [name=after]"));
     document.querySelector("#preferences [name=back]").value = location.pathname + location.search;
@@ -194,11 +194,10 @@ function announce() {
 
 document.getElementById("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  const asked = new URLSearchParams(new FormData(event.target));
   rememberQuestion();
-  show(`/?${asked}`, true);
+  show(`/?${readForm()}`, true);
 });
-document.getElementById("profile").addEventListener("change", () => {
+document.querySelector("#ask .more").addEventListener("change", () => {
   if (question.value.trim()) document.getElementById("ask").requestSubmit();
 });
 addEventListener("popstate", () => show(location.pathname + location.search, false));
