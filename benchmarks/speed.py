@@ -100,7 +100,6 @@ def measure_indexing(scene: Scene) -> Vectors:
 
     first = encode(texts[: len(texts) // 2])
     ours = run(*PROGRAM, "index", str(scene.docs), "--index", str(scene.index))
-    make_chroma(scene.docs, scene.index)
     alone = first.plus(encode(texts[len(texts) // 2 :]))
     print(f"{len(texts):,} texts, {tokens:,} tokens; alone, the encoder reads {tokens / alone.wall:,.0f} tokens/s\n")
     print_head()
@@ -147,7 +146,6 @@ def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Seq
     write_editions(scene.docs, docs, editions)
     fill_vectors(index, texts_of(docs, scene.encoder), originals, scene.encoder.fingerprint)
     made = run(*PROGRAM, "index", str(docs), "--index", str(index))
-    make_chroma(docs, index)
     cold = run(*PROGRAM, "--index", str(index), OPENING)
     answers: list[Answer] = []
     searched, alone = [], []
@@ -165,12 +163,6 @@ def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Seq
     print_memory(f"cold ask, {opened.index.sections:,} sections", cold, 300)
     print(f"\nindexed with the vectors at hand in {made.wall:.0f} s, {made.megabytes:.0f} MB")
     print_stages(opened, answers)
-
-
-def make_chroma(docs: Path, index: Path) -> None:
-    """What few chunks do without, for what is compared with it."""
-    with open_retriever([docs], index, settings={"vector_search": "chroma"}):
-        pass
 
 
 class Parts:

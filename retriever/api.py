@@ -10,6 +10,7 @@ Every function raises a RetrieverError (retriever/errors.py) that says what to d
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def open_retriever(
                 with Retriever(request, profile) as early:
                     likely.extend(on_words(early) or ())
 
-        update_index(request, progress or NoProgress(), ask_early, lambda: likely)
+        update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
         remember(request.index)
     return Retriever(request, profile)
 

@@ -314,9 +314,9 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
         with closing(Snapshot(index, number, manifest_hash)) as snapshot:
             chroma, fingerprint = snapshot.folder / CHROMA_NAME, snapshot.manifest.fingerprint
             if fingerprint and not chroma.exists():
-                says = "not made, as no search asks it: that is above 20,000 chunks, or with vector_search: chroma"
+                says = "not made; the next `index` does, and a search that asks it"
             elif fingerprint and ChromaManifest.read(chroma).snapshot != snapshot.manifest_hash:
-                says = "of an older snapshot; the next search that asks it brings it up to date"
+                says = "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
             elif fingerprint:
                 keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
                 snapshot.vectors.verify(keys, matrix)

@@ -148,7 +148,7 @@ class Shelf:
         wait_s: float = 0.0,
         settings: Mapping[str, Any] | None = None,
     ) -> IndexRequest:
-        given = collect_settings(DEFAULT_PROFILE, {"vector_search": "chroma", **(settings or {})}, None, {})
+        given = collect_settings(DEFAULT_PROFILE, settings, None, {})
         return IndexRequest(
             index or self.index, folders, given.profile(), given.for_index(), encoder or self.encoder, wait_s
         )

@@ -271,7 +271,7 @@ class QuestionRunner(Closing):
         self.uses_model = request.profile.use_llm
         if request.docs:
             try:
-                update_index(replace(request, wait_s=0.0, leaves_pending=True), _NoIndexing())
+                update_index(replace(request, wait_s=0.0, with_chroma=False, leaves_pending=True), _NoIndexing())
             except IndexLockedError as error:
                 raise DeclinedError(str(error)) from error
             remember(request.index)

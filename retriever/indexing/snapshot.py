@@ -40,7 +40,7 @@ from retriever.store.manifest import (
 )
 from retriever.trace import NoProgress
 from retriever.types import Progress
-from retriever.vectors.manifest import ChromaManifest, uses_chroma
+from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
@@ -271,13 +271,7 @@ def build_snapshot(
 def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
     """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; as `build_snapshot`."""
     fingerprint = reading.meta(connection, "fingerprint") or ""
-    return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=keeps_chroma(connection, index))
-
-
-def keeps_chroma(connection: sqlite3.Connection, index: Path) -> bool:
-    """Whether a snapshot that is made of the same vectors has ChromaDB: where there are many, or somebody asked it."""
-    had_it = (locate_snapshot(index, reading.snapshot_number(connection)) / CHROMA_NAME).exists()
-    return had_it or uses_chroma("auto", reading.counts(connection).chunks)
+    return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=True)
 
 
 def make_chroma(

@@ -17,7 +17,7 @@ from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference, build_snapshot, keeps_chroma, remove_old_snapshots
+from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.store import reading, writing
@@ -126,8 +126,9 @@ def _put_in_force(
             return
         writing.set_of_nodes(connection, changed)
         fingerprint = reading.meta(connection, "fingerprint") or ""
-        difference, with_chroma = Difference(list(changed), list(changed)), keeps_chroma(connection, index)
-        number = build_snapshot(connection, index, fingerprint, difference, with_chroma=with_chroma)
+        number = build_snapshot(
+            connection, index, fingerprint, Difference(list(changed), list(changed)), with_chroma=True
+        )
     remove_old_snapshots(index, number)
 
 

@@ -226,9 +226,10 @@ def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) 
 
 
 def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
-    """Whether ChromaDB is brought up to date: where searches by these settings ask it, as it is half of an index."""
-    is_asked = uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
-    return is_asked and not text_vectors.pending_count(connection)
+    """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
+    if text_vectors.pending_count(connection):
+        return False
+    return request.with_chroma or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
 
 
 def index_words_first(

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -324,8 +324,9 @@ class IndexingThread(threading.Thread):
         from retriever.indexing.update import update_index
 
         try:
-            update_index(self._request, self._progress, self._can_answer.set, self._find_likely)
-            remember(self._request.index)
+            request = replace(self._request, with_chroma=False)
+            update_index(request, self._progress, self._can_answer.set, self._find_likely)
+            remember(request.index)
         except _StoppedError:
             pass
         except Exception as error:  # whoever waits raises it; later it is said in the log
