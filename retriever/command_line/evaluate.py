@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retriever.evaluation.formats import Source
     from retriever.evaluation.statistics import Estimate
     from retriever.evaluation.summary import Summary
-    from retriever.types import Progress
+    from retriever.protocols import Progress
 
 WITHOUT_EXPANSION = " - expansion"  # ends the name of a system that is measured without expansions (evaluation/ask.py)
 KIND_MEASURES = 3  # headline measures shown for each kind of question: nDCG@10, hit@1, hit@5

@@ -27,7 +27,7 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
     with opening.open(console) as retriever:
         if as_json:
-            from retriever.display.json import NodeJson
+            from retriever.display.index_json import NodeJson
 
             nodes = retriever.nodes(reference, depth)
             counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
@@ -54,7 +54,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     with opening.open(console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
-        from retriever.display.json import PassageJson
+        from retriever.display.index_json import PassageJson
 
         print_json(PassageJson.dump(excerpt))
         return ExitCode.OK
@@ -89,7 +89,7 @@ def similar(
     with opening.open(console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
-        from retriever.display.json import SimilarJson
+        from retriever.display.index_json import SimilarJson
 
         print_json(SimilarJson.dump(found))
         return ExitCode.OK
@@ -118,7 +118,7 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) 
         state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
     if as_json:
-        from retriever.display.json import StatusJson
+        from retriever.display.index_json import StatusJson
 
         expansion = {"expansion": asdict(measured)} if measured else {}
         print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | expansion)

@@ -33,12 +33,13 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.llm.speed import USUAL
 from retriever.llm.task import Generator, Task
+from retriever.protocols import Encoder
 from retriever.query import Dropped, Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
 from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights, weigh_queries
 from retriever.settings.schema import ExpansionSettings, QueryWeights
 from retriever.trace import Recorder, milliseconds_since
-from retriever.types import Encoder, StageName
+from retriever.types import StageName
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
