@@ -173,6 +173,7 @@ class CacheFile:
             return
         with self._logging_failures():
             make_private_folder(self._path.parent)
+            # The words of questions are nobody else's to read, whatever the umask says.
             self._path.touch(mode=0o600)
             with self._connect() as connection, connection:
                 for statement, values in statements:
@@ -214,6 +215,7 @@ class ExpansionCache:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> CachedExpansion | None:
+        # Memory first, for who asks a thing twice at once; the disk keeps what was written for weeks.
         with self._lock:
             found = self._recent.get(key)
         content = self._file.expansion(key) if found is None and self._max_entries else None
