@@ -30,6 +30,7 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
             from retriever.display.index_json import NodeJson
 
             nodes = retriever.nodes(reference, depth)
+            # Only folders have counts, and to count reads the whole tree.
             counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
             print_json({"nodes": [NodeJson.of(node, counts).model_dump() for node in nodes]})
         else:
@@ -58,6 +59,7 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
         print_json(PassageJson.dump(excerpt))
         return ExitCode.OK
+    # On standard error: what is piped on is the text as it stands in the file.
     titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
     state = CITATION_STATES[excerpt.citation_state]
     place = f"{shorten_path(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"

@@ -149,6 +149,7 @@ class CacheFile:
         gains = self._read(
             "SELECT questions, plain, expanded FROM gains WHERE place = ? ORDER BY questions", str(index)
         )
+        # Questions that the gate spared were no use of the cache, and are in no share of it.
         needed = [(cached, milliseconds) for _, cached, milliseconds, _, _ in events if milliseconds is not None]
         times = sorted(milliseconds for cached, milliseconds in needed if not cached)
         return ExpansionMetrics(

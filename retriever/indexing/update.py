@@ -186,6 +186,7 @@ def find_changes(
 
 def find_moved(connection: sqlite3.Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
     """The folder that is not where it was, but at `path`."""
+    # A folder that is still there was copied, not moved, and keeps its index.
     gone = (folder for folder in folders if folder.key and not is_folder(folder.path))
     documents = ((folder, reading.documents(connection, folder.key).values()) for folder in gone)
     return next((folder for folder, known in documents if looks_moved(known, Path(path))), None)
