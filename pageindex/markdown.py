@@ -140,6 +140,7 @@ def parse_markdown(text: str) -> Markdown:
             if opening.markup.startswith("#") and (unclosed == "" or unclosed[-1] in " \t"):
                 title = unclosed.rstrip()
             first, last = opening.map or [0, 1]
+            title = drop_icons(title).strip() or title
             headings.append(Heading(int(opening.tag[1]), references.plain_text(title), anchor_id, line, last - first))
         if "[" in content.content or "#" in content.content:
             texts.append(InlineText(line, content.content, is_html=content.type == "html_block"))
@@ -179,6 +180,16 @@ def split_attributes(content: str) -> tuple[str, str | None]:
         return content, None
     ids = [item[1:] for item in attributes if item.startswith("#") and len(item) > 1]
     return content[:start].rstrip(), ids[0] if ids else None
+
+
+# As MkDocs and kramdown read them behind what they belong to: `{ .wide }`, `{: #id }`, `{ align=right }`.
+ATTRIBUTES = r"\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}+\}"
+_ICON = re.compile(rf"(?<!`):(?:material|fontawesome|octicons|simple)-[\w-]{{1,100}}:(?:{ATTRIBUTES})?")
+
+
+def drop_icons(content: str) -> str:
+    """Markdown without what MkDocs shows as a picture, `:material-check:{ .green }`; what is quoted as code stays."""
+    return _ICON.sub("", content) if ":" in content else content
 
 
 def up_to_nesting(rule: RuleFuncBlockType) -> RuleFuncBlockType:

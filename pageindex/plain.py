@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from pageindex.front_matter import read_front_matter
-from pageindex.markdown import References
+from pageindex.markdown import References, drop_icons
 
 CELL = " · "  # between two cells of a table
 
@@ -20,7 +20,8 @@ _COMMENT = re.compile(r"<!--.{0,2000}?-->|%%[^%\n]{0,500}%%", re.DOTALL)
 _UNSEEN = re.compile(
     r"""(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>     # a component of MDX: `<Tabs items={["a"]}>`
       | \{\{[^{}\n]{0,300}\}\} | \{%[^{}\n]{0,300}%\}            # templates of Hugo, Jekyll, Liquid
-      | (?:(?<=[)\]`])|(?<=\s))\{:?[ ]?[.#][^{}\n]{0,200}\}      # attributes: `{.wide}`, `{#anchor}`
+      | (?<=[)\]`])\{:?[ ]?(?:[.#]|[\w-]{1,50}=)[^{}\n]{0,200}\} # attributes: `{.wide}`, `{ align=right }`
+      | (?<=\s)\{:?[ ]?[.#][^{}\n]{0,200}\}
       | \[\^[^\[\]\s]{1,99}\](?::[ ])?                           # marks of footnotes
       | (?<=\s)\^[\w-]{1,60}(?=[ \t]*$)                          # `^name`, a block's in Obsidian
     """,
@@ -30,7 +31,7 @@ _UNSEEN = re.compile(
 _BREAK = re.compile(
     r"</?(?:br|p|t[dhr]|li|[uod]l|d[dt]|div|h[1-6]|summary|hr)(?:[ \t][^<>\n]{0,500})?/?>", re.IGNORECASE
 )
-_SUSPECT = re.compile(r"[<{^]|==|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
+_SUSPECT = re.compile(r"[<{^]|==|:[fmos]|^[ \t]*[>!?:]")  # what every line has that one of these patterns changes
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^=\n]{1,300})(?<=\S)==")
 # Titles of callouts: `> [!note] Title`, `!!! note "Title"`, `::: tip Title`, `:::tip[Title]`.
 _CALLOUT = re.compile(r"^[ \t]*(?:>[ \t]?)++\[!(\w{1,30})[^\]\n]{0,60}\][-+]?[ \t]*([^\n]*)$")
@@ -64,7 +65,7 @@ def drop_unseen(text: str) -> str:
             line = "".join(titles).strip() or kind.capitalize()
             line = f"\n{line}:" if line else ""
         parts = _CODE_SPAN.split(line)  # code stands at the odd places
-        parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", part))) for part in parts[::2]]
+        parts[::2] = [_HIGHLIGHT.sub(r"\1", _BREAK.sub(" ", _UNSEEN.sub("", drop_icons(part)))) for part in parts[::2]]
         kept.append("".join(parts))
     return "\n".join(kept)
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from pageindex.markdown import MAX_INLINE_CHARS, References
+from pageindex.markdown import ATTRIBUTES, MAX_INLINE_CHARS, References, drop_icons
 
 MAX_SUMMARY_CHARS = 420
 
@@ -25,8 +25,8 @@ _CODE_INDENT = re.compile(r" {4}| {0,3}\t")
 _CALLOUT = re.compile(r"[ \t]*(?:>[ \t]?)+\[!\w+\]")
 _QUOTE = re.compile(r"[ \t]*(?:>[ \t]?)*")
 _ITEM = re.compile(r"(?:[-*+]|\d{1,9}[.)])(?:[ \t]+(?:\[[ xX]\][ \t]+)?|$)")
-_IMAGE = re.compile(r"!\[[^\[\]]{0,999}+\](?:\([^()\n]{0,999}+\)|\[[^\[\]]{0,999}+\])?+")
-_ATTRIBUTES = re.compile(r"(?<=[)\]])\{[:.#][^{}\n]{0,200}+\}")
+_IMAGE = re.compile(rf"!\[[^\[\]]{{0,999}}+\](?:\([^()\n]{{0,999}}+\)|\[[^\[\]]{{0,999}}+\])?+(?:{ATTRIBUTES})?")
+_ATTRIBUTES = re.compile(rf"(?<=[)\]]){ATTRIBUTES}")
 _SENTENCE_END = re.compile(r"""[.!?…]["')\]]*+\s+|(?<=[\u3002\uff01\uff1f])""")  # the last three are CJK
 _ENDINGS = (".", "!", "?", "…", ":", ";", ",", '"', "'", ")", "\u3002", "\uff01", "\uff1f")
 
@@ -45,7 +45,8 @@ def extractive_summary(
 def prose_sentences(text: str, references: References) -> Iterator[str]:
     """The sentences of a text's paragraphs and list items, as plain text; what is no prose is left out."""
     for paragraph in _find_paragraphs(text):
-        prose = references.plain_text(_ATTRIBUTES.sub("", _IMAGE.sub("", paragraph[:MAX_INLINE_CHARS])))
+        shown = _ATTRIBUTES.sub("", _IMAGE.sub("", drop_icons(paragraph[:MAX_INLINE_CHARS])))
+        prose = references.plain_text(shown)
         start = 0
         for end in _SENTENCE_END.finditer(prose):
             if end.end() > start:

@@ -18,11 +18,12 @@ from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, U
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
 from retriever.indexing.request import IndexRequest, absolute, remember
+from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
 from retriever.store.database import is_index, make_damage_error, read_index
 from retriever.trace import NoProgress
-from retriever.types import Encoder, IndexReport, Progress
+from retriever.types import IndexReport
 
 if TYPE_CHECKING:
     from retriever.archive import Manifest

@@ -98,6 +98,7 @@ def examine_software() -> Iterator[Finding]:
     cure = "use a Python that comes with SQLite 3.37 or newer" if sqlite3.sqlite_version_info < OLDEST_SQLITE else ""
     yield judge("environment", "SQLite", f"SQLite {sqlite3.sqlite_version}", cure)
 
+    # By their metadata: to import them all would take as long as a question.
     installed = []
     for name in PACKAGES:
         try:
@@ -137,6 +138,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
     reranks = profile.use_llm and profile.rerank.kind == "llm"
     looks_further = profile.use_llm and profile.rounds > 0
+    # Only what this profile will ask is asked: who runs one model is told nothing of another.
     is_well = True
     wanted = ((profile.llm.expansion_model, expands), (profile.llm.rerank_model, reranks), ("", looks_further))
     models = dict.fromkeys(model or profile.llm.model for model, is_asked in wanted if is_asked)
@@ -159,6 +161,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
             pluralize(settings.rewordings, "rewording"),
             pluralize(settings.hyde_variants, "passage"),
         )
+        # By the plan that a question would make, so that the time named here is the time waited there.
         seconds = speed.seconds(build_instructions(settings), count_usual_tokens(settings))
         says = f"{' and '.join(texts)} of a question, in about {seconds:.0f} s"
         problem = f"{says}, and no room is left for a question" if room < LEAST_ROOM else ""
@@ -211,6 +214,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
     repair = Command(f"doctor --repair --index {index}").render()
     try:
         with read_index(index) as connection:
+            # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
             damage = list(find_damage(connection))
             if damage:
                 yield from (Finding("index", FILE_NAME, "problem", clause, repair) for clause in damage)
@@ -240,6 +244,7 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
     yield Finding("index", FILE_NAME, "well", f"format {INDEX_FORMAT}, {says}; every row can be read")
 
+    # Three states that look alike in the counts: no encoder, a first run that goes on, and vectors that are lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""
     embedded = text_vectors.vector_count(connection, fingerprint) if fingerprint else 0
     if not fingerprint:
@@ -340,6 +345,7 @@ def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Fin
             cure = Command(f"index --index {index} {folder.path}", "if it is meant, run").render()
             yield Finding("index", "folder", "note", explain_refusal([folder.path]), cure)
             continue
+        # What cannot be read is known as well: it has changed only where its size or times have.
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
             diff = detect_changes(folder, known, list_documents(Path(folder.path), settings))

@@ -39,6 +39,7 @@ def record_answer(index: Path, answer: Answer) -> Answer:
     from retriever.display.json import IndexJson, StageJson, dump_hit  # pydantic, where answers are recorded
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
+    # All that the answer said, so that a record explains itself when the documents have changed.
     record = {
         "asked_at": now,
         "question": answer.question,
@@ -133,6 +134,7 @@ class QuestionLog:
                 yield connection
             with writing_to(self.index):
                 remove_aside(self.index)
+            # What was deleted stands in the log until that is emptied, which a reader can prevent.
             (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy:
                 raise IndexLockedError(
@@ -143,6 +145,7 @@ class QuestionLog:
 
 @contextmanager
 def _writing(index: Path) -> Iterator[sqlite3.Connection]:
+    # Without the writer's lock: a question must be recorded while an indexing goes on for minutes.
     with translate_sqlite_errors(index), closing(create_database(index)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):

@@ -75,6 +75,7 @@ def read_overview(connection: sqlite3.Connection, named: Collection[str] | None 
     folders, titled = [], list[_Document]()
     for folder in reading.folders(connection):
         documents = _read_documents(connection, folder.key)
+        # An index from elsewhere says how much it holds; its words reach no agent before its folder was named.
         speaks = named is None or folder.path in named
         titled += documents if speaks else []
         by_top: dict[str, list[_Document]] = {}
@@ -82,6 +83,7 @@ def read_overview(connection: sqlite3.Connection, named: Collection[str] | None 
             top, sign, _ = document.path.partition("/")
             if sign:
                 by_top.setdefault(f"{top}/", []).append(document)
+        # The largest say what it is about; in order of their names they are found again.
         largest = sorted(by_top, key=lambda path: (-len(by_top[path]), path))[:MAX_BELOW]
         below = (
             _describe(connection, f"{folder.prefix}{path}", path, path, by_top[path], speaks=speaks)
@@ -152,6 +154,7 @@ def _stem(path: str) -> str:
 
 def _best_titles(documents: list[_Document]) -> Iterator[str]:
     seen: set[str] = set()
+    # What others link to is what a reader should know first; a changelog or list of links says nothing.
     for document in sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
         title = " ".join(document.title.split())
         is_page = _stem(document.path.rpartition("/")[2]) in INDEX_PAGES

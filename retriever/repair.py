@@ -25,6 +25,7 @@ from retriever.indexing.consent import drop_widening_settings, forget_named, nam
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
 from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
+from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, writing
 from retriever.store.checking import find_damage
@@ -41,7 +42,7 @@ from retriever.store.database import (
 from retriever.store.locks import writer_lock
 from retriever.store.text_vectors import is_as_written
 from retriever.trace import NoProgress
-from retriever.types import Encoder, IndexReport, Progress
+from retriever.types import IndexReport
 
 DRAFT_NAME = f"{FILE_NAME}.draft"
 DAMAGED_NAME = f"{FILE_NAME}.damaged"

@@ -20,6 +20,7 @@ from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
+from retriever.protocols import Likely, Progress
 from retriever.query import Correction, Expansion, Scope, SearchedScope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
@@ -32,7 +33,7 @@ from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
 from retriever.trace import NoProgress, Recorder
-from retriever.types import Answer, CitedSentence, Hit, Likely, Progress, ShortAnswer, SimilarSections, StageName
+from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:

@@ -56,6 +56,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
 
     model = profile.encoder.model or (BUNDLED_MODEL.name if profile.encoder.kind == "onnx" else "")
     skipped = reading.skipped(view.connection)
+    # Looked at now, and not with the last question: who asks for the state wants this moment's.
     diffs, problems = watch.find_changes(view)
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
@@ -64,6 +65,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=measure_folder(view.index),
         changed_files=tuple(path for diff in diffs for path in diff.paths),
+        # A rule of .gitignore that cannot be read is no file that was left out: it is told as a remark.
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),
         broken_links=view.counts.broken_links,
         coverage=vectors / chunks if chunks else view.embedded_share,
@@ -84,6 +86,7 @@ def read_details(view: View, profile: Profile) -> StatusDetails:
     from pageindex.files import CorpusOptions, count_other_formats
     from pageindex.ignore import CorpusError
 
+    # A folder of an index from elsewhere is not listed, not even to count what is in it.
     named, formats = read_named_folders(view.index).folders, Counter[str]()
     options = CorpusOptions(profile.documents.suffixes, profile.documents.ignore, profile.documents.max_file_bytes)
     for folder in reading.folders(view.connection):

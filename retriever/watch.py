@@ -14,7 +14,8 @@ from pageindex.files import Listing, SourceFile
 from retriever.api import index_folders, index_request
 from retriever.errors import DocumentsError, RetrieverError
 from retriever.indexing.changes import YOUNG_NS, list_documents
-from retriever.types import IndexReport, Progress
+from retriever.protocols import Progress
+from retriever.types import IndexReport
 
 SETTLED_MS = 300  # the saves of an editor, or a branch switch, are over when nothing has changed for this long
 LONGEST_BURST_MS = 10_000  # where files never stop changing, the index follows after this long
@@ -60,6 +61,7 @@ class Watcher:
             if not (is_notified or self._failed):
                 continue
             now = self._look()
+            # A notice may be of a file that is no document, and a save may leave size and times as they were.
             is_same = now == self._seen
             is_settled = is_same and not (is_notified and self._has_young(now))
             if is_settled or (now == self._failed and time.monotonic() < self._retry_at):
@@ -69,6 +71,7 @@ class Watcher:
                 event = self._update(now, filled)  # the index itself decides about folders that are away or empty
             except RetrieverError as error:
                 self._failed, self._retry_at = now, time.monotonic() + RETRY_S
+                # A folder that is away for a night is one line, not one every ten seconds.
                 if str(error) != reported:
                     reported = str(error)
                     yield error
@@ -94,6 +97,7 @@ class Watcher:
 
     def _update(self, now: Mapping[str, Listing | str], docs: Sequence[Path]) -> WatchEvent:
         index, profile, settings, progress = self._index_with
+        # Before the run: a file that is saved while it goes on is looked at once more.
         young_ns = time.time_ns() - YOUNG_NS
         report = index_folders(docs, index, profile, settings, progress)
         files = {folder: frozenset(found.files) for folder, found in now.items() if isinstance(found, Listing)}

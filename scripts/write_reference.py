@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 
-from retriever import api, errors, types
+from retriever import api, errors, protocols, types
 from retriever.retriever import Retriever
 from retriever.settings.schema import Bounds, list_settings
 
@@ -37,6 +37,8 @@ def reference() -> str:
     parts += [describe(member) for name, member in vars(Retriever).items() if is_public(name, member)]
     parts += ["## Values", "In `retriever.types`, in the order of the flow."]
     parts += [describe(kind) for kind in public(types, inspect.isclass)]
+    parts += ["## Protocols", "In `retriever.protocols`: what a caller may bring of its own."]
+    parts += [describe(kind) for kind in public(protocols, inspect.isclass)]
     parts += ["## Errors", "In `retriever.errors`. Catch `RetrieverError` for all of them.", tree_of_errors()]
     parts += [
         "## Settings",

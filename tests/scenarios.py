@@ -12,10 +12,11 @@ from retriever.embedding import open_encoder
 from retriever.indexing.forget import forget
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
+from retriever.protocols import Encoder
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
-from retriever.types import Encoder, FloatMatrix
+from retriever.types import FloatMatrix
 from tests.shelf import CountingEncoder, Shelf
 
 

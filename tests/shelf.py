@@ -17,10 +17,11 @@ from retriever.errors import EncoderError
 from retriever.indexing.consent import name_folders, read_named_folders
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
+from retriever.protocols import Encoder, Progress
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
-from retriever.types import Answer, Encoder, FloatMatrix, IndexReport, Progress
+from retriever.types import Answer, FloatMatrix, IndexReport
 from tests.fake_encoder import FakeEncoder
 
 LONG_AGO_NS = 1_500_000_000_000_000_000

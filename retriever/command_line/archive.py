@@ -84,7 +84,7 @@ def import_file(
         status = retriever.status()
     state = status.index
     if as_json:
-        from retriever.display.json import StatusJson
+        from retriever.display.index_json import StatusJson
 
         print_json(StatusJson.dump(status))
     else:

@@ -224,6 +224,7 @@ def answer_person(asking: "Asking", opening: Opening) -> "Answer":
             answer = asking.show(retriever)
             if answer.index.embedded_share == 1:
                 return answer
+            # What was just found is embedded first: the second answer is about it.
             likely = asking.note_early(answer)
             try:
                 with asking.console.show_progress() as progress:
@@ -233,6 +234,7 @@ def answer_person(asking: "Asking", opening: Opening) -> "Answer":
                 return answer
             return asking.show(retriever)
     except KeyboardInterrupt:
+        # Who stops the embedding has an answer by words already, and loses nothing.
         if asking.early is None:
             raise
         asking.console.note("stopped; the next question, or `index`, goes on from here")
@@ -260,6 +262,7 @@ class Asking:
         found = retriever.context(self.question, **self.grounding) if self.in_context else None
         answer = found.answer if found else retriever.search(self.question, **self.grounding)
         spent = Spent(opened, milliseconds_since(self.begun))
+        # The same list twice would be read twice, to find that nothing changed.
         if self.early is not None:
             if [hit.node_id for hit in self.early.hits] == [hit.node_id for hit in answer.hits]:
                 self.console.note(f"everything is embedded now, and the answer is the same ({spent})")
@@ -347,8 +350,10 @@ def note_state(answer: "Answer", console: Console, spent: "Spent", *, index: str
             changed = pluralize(one.stale_files, "file")
             place = one.path if several else index
             console.note(f"note: {changed} changed, not in this answer; run: {format_refresh_command(one, place)}")
+    # The sections of such a file cannot be found, and only this says so.
     if state.skipped_files:
         console.note(f"note: {pluralize(state.skipped_files, 'file')} could not be read; `status` names them")
+    # Where the filters left nothing, a note has named the filter.
     if not answer.hits and (answer.scope is None or answer.scope.sections):
         console.note("nothing found: try other words, or --profile recall")
     if footer:
@@ -390,6 +395,7 @@ def answer_batch(
         content = sys.stdin.buffer.read() if is_stream else read_file(source, MAX_BATCH_BYTES, follow_link=True)
     except OSError as error:
         raise UsageError(f"--batch: {source}: cannot be read: {error.strerror}") from error
+    # All lines are read before the first is asked: a mistake in the last one is said at once.
     questions = read_questions(content, "standard input" if is_stream else source)
     unanswered, degraded = 0, dict[str, int]()
     opened = options.open_one_or_several(opening, console)
@@ -406,6 +412,7 @@ def answer_batch(
                 progress.advance("answering", number)
         if progress is not None:
             progress.finish("answering")
+    # Each reason once: of a thousand questions all may have met the same one.
     for sentence, times in degraded.items():
         console.note(f"note: {sentence} ({pluralize(times, 'question')})")
     console.note(f"asked {pluralize(len(questions), 'question')}; no section answers {unanswered:,} of them")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Display
     from rich.progress import TaskID
 
-    from retriever.types import Progress
+    from retriever.protocols import Progress
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
 STANDARD_STREAM = "-"  # as a file's name on the command line

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from retriever.evaluation.formats import Source
     from retriever.evaluation.statistics import Estimate
     from retriever.evaluation.summary import Summary
-    from retriever.types import Progress
+    from retriever.protocols import Progress
 
 WITHOUT_EXPANSION = " - expansion"  # ends the name of a system that is measured without expansions (evaluation/ask.py)
 KIND_MEASURES = 3  # headline measures shown for each kind of question: nDCG@10, hit@1, hit@5
@@ -105,6 +105,7 @@ def evaluate(
     """
     names = tuple(dict.fromkeys(name.strip() for name in profiles.split(",") if name.strip()))
     request = Request(opening, names, expansions, ablate, score, depth)
+    # Files first: what took minutes to measure is kept even where the terminal is gone by then.
     summary = measure(Path(questions), request, console)
     write_files(summary, run, report, save_baseline)
     if as_json:
@@ -159,6 +160,7 @@ def open_questions(request: Request, source: "Source") -> "Iterator[Asked]":
     if source.documents is None:
         yield Asked(source.questions, request.opening.docs, request.opening.index, expansions, request.depth)
         return
+    # A benchmark's documents are nobody's notes, so its index is not left among the user's.
     with TemporaryDirectory(prefix="hybrid-retrieve-index-") as index:
         yield Asked(source.questions, (str(source.documents),), index, expansions, request.depth)
 
@@ -176,6 +178,7 @@ def ask_systems(request: Request, asked: "Asked", progress: "Progress | None") -
                 expanded = bool(asked.expansions) or retriever.profile.use_llm
                 parts += without_each_part(system, retriever.profile, expanded=expanded)
         systems = parts
+    # One profile after another, never side by side: their times are compared.
     runs = [ask_all(system, asked, progress) for system in systems]
     with open_system(systems[0], asked, progress) as retriever:
         summary = summarize(asked.questions, runs, list_sections(retriever))
@@ -199,6 +202,7 @@ def score_runs(files: "Sequence[str]", asked: "Asked") -> "Summary":
 
     runs = [run for name in files for run in read_runs(Path(name))]
     check_runs(runs, [question.id for question in asked.questions.questions])
+    # Judgements of whole documents need no index: a run of another program is measured without one.
     sections = Sections(())
     if asked.questions.has_lines:
         with open_system(System("", DEFAULT_PROFILE, {}), asked) as retriever:
@@ -239,6 +243,7 @@ def compare_with_baseline(summary: "Summary", baseline: Path, console: Console) 
     for change in verdict.changes:
         values = f"{change.before:.3f} -> {change.after:.3f} (p = {change.difference.p:.4f})"
         console.note(f"{change.system}: {change.measure} {values}")
+    # All falls in one message: whoever reads it in a log wants to run this once.
     if verdict.is_worse:
         falls = [
             f"{change.system}: {change.measure} fell from {change.before:.3f} to {change.after:.3f}"
@@ -327,6 +332,7 @@ def format_interval(value: "Estimate | None") -> str:
 
 def format_share(value: float, digits: int = 3) -> str:
     """`.617`, `1.00`."""
+    # Without the zero, as the tables of the field have it: seven columns fit a terminal.
     text = f"{value:.{digits}f}"
     return text.removeprefix("0") if value >= 0 else f"-{text.removeprefix('-').removeprefix('0')}"
 
@@ -365,6 +371,7 @@ def questions(console: Console, settings: dict[str, Any], docs: str, limit: int,
     from retriever.settings.layers import load_profile
 
     limits = load_profile(flags=settings).documents
+    # No index is needed, nor made: who has none yet can look at what would be asked.
     listing = list_documents(Path(docs), limits)
     skipped = [(item.path, item.reason) for item in listing.skipped]
     documents = []

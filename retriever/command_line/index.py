@@ -44,7 +44,7 @@ def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> Ex
         report = index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
-        from retriever.display.json import IndexReportJson
+        from retriever.display.index_json import IndexReportJson
 
         print_json(IndexReportJson.dump(report))
         return ExitCode.OK
@@ -99,7 +99,7 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
                 if run.files or not number:  # otherwise a folder went away, which is said above
                     console.note(describe_run(run, is_first=not number))
                 if as_json:
-                    from retriever.display.json import IndexReportJson
+                    from retriever.display.index_json import IndexReportJson
 
                     print_json(IndexReportJson.dump(run.report))
                     sys.stdout.flush()

@@ -46,7 +46,7 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
         return ExitCode.OK
     found = list_indexes()
     if as_json:
-        from retriever.display.json import ListedIndexJson
+        from retriever.display.index_json import ListedIndexJson
 
         print_json({"indexes": [ListedIndexJson.dump(item) for item in found]})
         return ExitCode.OK

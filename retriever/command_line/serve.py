@@ -30,10 +30,10 @@ from retriever.serving.resident_client import (
 )
 
 if TYPE_CHECKING:
+    from retriever.protocols import Progress
     from retriever.retriever import Retriever
     from retriever.serving.pool import ServedIndex, ServedIndexes
     from retriever.serving.resident_server import Call, Outcome
-    from retriever.types import Progress
 
 MAX_OPEN = 4  # retrievers; each holds a model and an index: 100 MB and more
 ANSWER_S = 30.0  # the longest that an answer may take, with everything to be loaded, on a busy machine

@@ -27,9 +27,10 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
     with opening.open(console) as retriever:
         if as_json:
-            from retriever.display.json import NodeJson
+            from retriever.display.index_json import NodeJson
 
             nodes = retriever.nodes(reference, depth)
+            # Only folders have counts, and to count reads the whole tree.
             counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
             print_json({"nodes": [NodeJson.of(node, counts).model_dump() for node in nodes]})
         else:
@@ -54,10 +55,11 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     with opening.open(console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
-        from retriever.display.json import PassageJson
+        from retriever.display.index_json import PassageJson
 
         print_json(PassageJson.dump(excerpt))
         return ExitCode.OK
+    # On standard error: what is piped on is the text as it stands in the file.
     titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
     state = CITATION_STATES[excerpt.citation_state]
     place = f"{shorten_path(excerpt.folder, excerpt.file)}:{excerpt.span}{f', {state}' if state else ''}"
@@ -89,7 +91,7 @@ def similar(
     with opening.open(console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
-        from retriever.display.json import SimilarJson
+        from retriever.display.index_json import SimilarJson
 
         print_json(SimilarJson.dump(found))
         return ExitCode.OK
@@ -118,7 +120,7 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) 
         state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
     if as_json:
-        from retriever.display.json import StatusJson
+        from retriever.display.index_json import StatusJson
 
         expansion = {"expansion": asdict(measured)} if measured else {}
         print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | expansion)

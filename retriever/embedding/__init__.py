@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pageindex.files import read_file
+from retriever.protocols import Encoder
 from retriever.settings.schema import EncoderSettings
-from retriever.types import Encoder
 
 if TYPE_CHECKING:
     from retriever.embedding.tokens import Tokens

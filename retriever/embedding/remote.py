@@ -107,6 +107,7 @@ class RemoteEncoder:
         Raises:
             EncoderError: as `encode_documents`.
         """
+        # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
         identity = self._retry(self._server.identity, self._for_questions)
         return fingerprint((*identity, self.dimension, self._prefixes.query, self._prefixes.document, self._limit))
 
@@ -136,6 +137,7 @@ class RemoteEncoder:
                 refuses a text, takes too long or gives something that is no vector.
         """
         prefixed = [self._prefixes.document + text for text in texts]
+        # A server that cuts a text in silence would make what follows the cut unfindable.
         refuse_longer(self._tokens.count(prefixed), self._limit)
         return self._batches(prefixed, self._for_documents)
 
@@ -145,6 +147,7 @@ class RemoteEncoder:
         Raises:
             EncoderError: as `encode_documents`.
         """
+        # A question that is too long is cut here, where the caller can be told, and never refused.
         questions = [self._tokens.cut(self._prefixes.query + text, self._limit).text for text in texts]
         return self._batches(questions, self._for_questions)
 
@@ -159,6 +162,7 @@ class RemoteEncoder:
         try:
             found = pool.map(embed, starts) if self._parallel > 1 and len(starts) > 1 else map(embed, starts)
             for start, rows in zip(starts, found, strict=True):
+                # A server whose model was changed under its name: two lengths in one index compare with nothing.
                 if rows.shape[1] != self.dimension:
                     raise EncoderError(
                         f"{self._server.name} gave vectors of {self.dimension} and of {rows.shape[1]} numbers"
@@ -177,6 +181,7 @@ class RemoteEncoder:
                 tokens = self._tokens.count(texts)[0]
                 reason = f"{self._server.name} refuses a text of about {tokens} tokens ({texts[0][:40]!r}): {error}"
                 raise EncoderError(f"{reason}; set encoder.max_tokens lower if it is too long") from error
+            # One text of a batch may be too long for the model: the others are embedded all the same.
             half = len(texts) // 2
             return np.concatenate([self._vectors(texts[:half], timeouts), self._vectors(texts[half:], timeouts)])
         return unit_rows(rows, len(texts), self._server.name)
@@ -266,6 +271,7 @@ class OllamaServer:
             models = client.list().models
         names = (self._model, f"{self._model}:latest")
         digest = next((model.digest for model in models if model.model in names), None)
+        # Without a digest nobody could tell when the model behind the name is another one.
         if not digest:
             raise self._missing()
         return ("ollama", self._model, digest)
@@ -346,6 +352,7 @@ class OpenAIServer:
             raise EncoderError(f"{self.name} gave something that is no list of embeddings: {error!r}") from error
         if not response.is_success:
             raise refusal(response.status_code, response.text, self.name)
+        # In any order, as the interface allows; but each once, or two texts would change places.
         if sorted(vectors) != list(range(len(texts))):
             raise EncoderError(f"{self.name} gave {len(items)} vectors for {len(texts)} texts")
         return [vectors[place] for place in range(len(texts))]

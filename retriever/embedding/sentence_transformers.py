@@ -121,6 +121,7 @@ class SentenceTransformersEncoder:
 
     def _tokenizer_content(self) -> str:
         """The tokenizer as tokenizer.json would have it, which not every model ships."""
+        # Chunks are cut by counts of tokens, thousands a second: only a fast tokenizer gives them.
         backend = getattr(self._model.tokenizer, "backend_tokenizer", None)
         if backend is None:
             raise EncoderError(f"{self._settings.model} has no fast tokenizer, so its tokens cannot be counted")

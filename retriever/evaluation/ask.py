@@ -16,10 +16,11 @@ from retriever.evaluation.questions import (
 )
 from retriever.evaluation.runs import Found, Outcome, Run, find_loss
 from retriever.llm.check import check_llm
+from retriever.protocols import Encoder, Progress
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
 from retriever.settings.schema import LlmSettings, Profile, merge
-from retriever.types import Answer, Candidate, Encoder, Progress, StageName, Trace
+from retriever.types import Answer, Candidate, StageName, Trace
 
 if TYPE_CHECKING:
     from retriever.retriever import Retriever

@@ -79,6 +79,7 @@ def why_not(
     named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]
     if not named:
         raise UsageError(f"{reference!r} holds no section")
+    # Of a file any section would do: the one that came farthest is explained.
     nodes = {node.id: node for node in named}
     answer = retriever.search(question, expansion)
     profile = retriever.profile
@@ -86,6 +87,7 @@ def why_not(
     cap = max(profile.candidate_cap, profile.top_k)
     last = in_last_order(candidates, answer.trace)
     loss = find_loss(nodes, answer.trace.rankings, last, profile.top_k, cap)
+    # The same question without limits says where a section stands that no list had room for.
     whole = deep.search(question, expansion).trace.rankings
     node_id = loss.node_id
     if loss.stage is Stage.NOT_FOUND:  # of sections that no source listed, the one that came nearest in any

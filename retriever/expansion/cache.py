@@ -149,6 +149,7 @@ class CacheFile:
         gains = self._read(
             "SELECT questions, plain, expanded FROM gains WHERE place = ? ORDER BY questions", str(index)
         )
+        # Questions that the gate spared were no use of the cache, and are in no share of it.
         needed = [(cached, milliseconds) for _, cached, milliseconds, _, _ in events if milliseconds is not None]
         times = sorted(milliseconds for cached, milliseconds in needed if not cached)
         return ExpansionMetrics(
@@ -173,6 +174,7 @@ class CacheFile:
             return
         with self._logging_failures():
             make_private_folder(self._path.parent)
+            # The words of questions are nobody else's to read, whatever the umask says.
             self._path.touch(mode=0o600)
             with self._connect() as connection, connection:
                 for statement, values in statements:
@@ -214,6 +216,7 @@ class ExpansionCache:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> CachedExpansion | None:
+        # Memory first, for who asks a thing twice at once; the disk keeps what was written for weeks.
         with self._lock:
             found = self._recent.get(key)
         content = self._file.expansion(key) if found is None and self._max_entries else None

@@ -34,12 +34,13 @@ from retriever.expansion.prompt import (
 from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.llm.speed import USUAL
 from retriever.llm.task import Generator, Task
+from retriever.protocols import Encoder
 from retriever.query import Dropped, ExpansionReport, FollowUp, Query
 from retriever.searching.open_index import View
 from retriever.searching.queries import normalize_weights
 from retriever.settings.schema import ExpansionSettings
 from retriever.trace import Recorder, milliseconds_since
-from retriever.types import Encoder, StageName
+from retriever.types import StageName
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from retriever.indexing.background import encode_unrelated, read_unrelated
 from retriever.lexical.tokens import tokenize
+from retriever.protocols import Encoder
 from retriever.query import Dropped, Expansion, Query
 from retriever.searching.open_index import View
-from retriever.types import Encoder
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix

@@ -13,8 +13,9 @@ from hashlib import sha256
 from statistics import median
 
 from retriever.errors import EncoderError
+from retriever.protocols import Encoder
 from retriever.store import reading, text_vectors, writing
-from retriever.types import Encoder, FloatMatrix
+from retriever.types import FloatMatrix
 
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
 CHUNKS_AT_ONCE = 8192

@@ -18,9 +18,9 @@ from pageindex.files import (
 )
 from pageindex.ignore import CorpusError
 from retriever.errors import DocumentsError
+from retriever.protocols import Progress
 from retriever.settings.schema import DocumentSettings
 from retriever.store.reading import StoredDocument, StoredFolder
-from retriever.types import Progress
 
 # A file that changes again this soon after it was read may keep its size and its times: the coarsest clocks of file
 # systems tick every two seconds.

@@ -8,11 +8,12 @@ from itertools import chain
 from pageindex.node import Node
 from retriever.embedding import bundled_counter
 from retriever.indexing.background import renew_background
+from retriever.protocols import Encoder, Likely, Progress, as_token_encoder
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
-from retriever.types import Chunk, Encoder, Likely, Progress, as_token_encoder
+from retriever.types import Chunk
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
 LIKELY_AT_ONCE = 64  # who asks waits for a batch, and then for these

@@ -13,10 +13,10 @@ from retriever.embedding import card_digest
 from retriever.embedding.prefixes import served_prefixes
 from retriever.errors import UsageError
 from retriever.files import writing_to
+from retriever.protocols import Encoder
 from retriever.settings.schema import Profile
 from retriever.store import reading
 from retriever.store.reading import StoredFolder
-from retriever.types import Encoder
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
 # texts that the encoder has never read are embedded.

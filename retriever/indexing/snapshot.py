@@ -28,6 +28,7 @@ from pageindex.files import read_file
 from pageindex.node import Node
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
+from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.manifest import (
@@ -39,7 +40,6 @@ from retriever.store.manifest import (
     describe_files,
 )
 from retriever.trace import NoProgress
-from retriever.types import Progress
 from retriever.vectors.manifest import ChromaManifest
 
 if TYPE_CHECKING:

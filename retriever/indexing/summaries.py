@@ -20,10 +20,11 @@ from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
+from retriever.protocols import Progress
 from retriever.store import reading, writing
 from retriever.store.database import transaction, write_index
 from retriever.text import cut
-from retriever.types import IndexReport, Progress, SummaryReport
+from retriever.types import IndexReport, SummaryReport
 
 # The summaries that a language model writes for an index are kept by the text that was read, the model and what it was
 # asked, each as soon as it is there: so nothing is written twice, not after an interruption, and not when a text moves.

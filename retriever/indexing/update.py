@@ -29,10 +29,11 @@ from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, fin
 from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
+from retriever.protocols import Encoder, Likely, Progress
 from retriever.store import reading, text_vectors, writing
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
-from retriever.types import Encoder, IndexReport, Likely, Progress
+from retriever.types import IndexReport
 from retriever.vectors.manifest import uses_chroma
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def find_changes(
 
 def find_moved(connection: sqlite3.Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
     """The folder that is not where it was, but at `path`."""
+    # A folder that is still there was copied, not moved, and keeps its index.
     gone = (folder for folder in folders if folder.key and not is_folder(folder.path))
     documents = ((folder, reading.documents(connection, folder.key).values()) for folder in gone)
     return next((folder for folder, known in documents if looks_moved(known, Path(path))), None)

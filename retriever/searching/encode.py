@@ -10,12 +10,13 @@ from retriever.embedding import measure_known, open_encoder, unread_tokens
 from retriever.embedding.tokens import checked_rows
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.request import IndexRequest
+from retriever.protocols import Encoder, as_token_encoder
 from retriever.query import Query
 from retriever.searching.open_index import View
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, text_vectors
 from retriever.trace import Recorder
-from retriever.types import Encoder, FloatMatrix, StageName, TokenBits, as_token_encoder
+from retriever.types import FloatMatrix, StageName, TokenBits
 
 LEAST_KNOWN = 0.1  # of a question: with less, its vector says nothing
 UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answer

@@ -85,6 +85,7 @@ def rank_semantic(
     Raises:
         SnapshotError: the vectors are not those of the index.
     """
+    # By default one search with the mean of all texts: a list for each was measured, and is no better.
     weights = [query.semantic_weight for query in queries]
     searches = [(average_vectors(encoded.vectors, weights), 1.0)]
     limit = settings.vector_top_n
@@ -145,12 +146,14 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
 
     Best first, ties by node id and then in the order of the text.
     """
+    # Sections with the same text share one vector, which stands for all of them.
     alike = text_vectors.alike(view.connection, [key for key, _ in nearest])
     stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
     view.tree.load(chunk.document_key for chunk in stored.values())
     found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
     if view.part is not None:
         found = list(compress(found, view.are_allowed([chunk.node_id for _, chunk in found])))
+    # Ties by name, so that one index gives one answer, however its rows came about.
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
     hits = []
     for similarity, chunk in found[:limit]:
@@ -223,6 +226,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     for texts, share in searches:
         weights = weigh_words([(words[query.text], query.keyword_weight) for query in texts])
         result = view.lexical.search_weighted(weights, limit)
+        # A score says which section is best; the coverage, how much of the question even the best one speaks of.
         keys = [key for key, _ in result.ranking]
         coverage = [0.0] * len(keys)
         for query in texts:
@@ -238,6 +242,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         results.append(result)
         coverages.append(coverage)
 
+    # What the verdict needs to know of the words, while the sections are at hand.
     asked = split_words(question, languages)
     first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
     view.tree.load_nodes(first)
@@ -281,6 +286,7 @@ def rank_token_match(
         share: of that weight, what the ranking gets, 0 to 1.
     """
     ids = [candidate.node_id for candidate in candidates]
+    # One read for all candidates: sixty single ones would take longer than the comparison.
     tokens = text_vectors.tokens_of_nodes(view.connection, view.fingerprint, ids, question.shape[1])
     scores = max_similarities(question, [found[: settings.token_match_chunks] for found in tokens.values()])
     items = penalize_boilerplate(view, map(Ranked, tokens, scores), settings.page_prior)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.display.json import StatusJson, dump_expansion, dump_hit
+from retriever.display.index_json import StatusJson
+from retriever.display.json import dump_expansion, dump_hit
 from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, format_section, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError

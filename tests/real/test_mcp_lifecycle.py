@@ -128,7 +128,7 @@ def test_nothing_heavy_is_loaded_before_the_first_search(index: Path) -> None:
     with stdio(index, program=[program, "-c", watched, script, *arguments]) as server:
         assert server.begin()["result"]["serverInfo"]["name"] == "hybrid-retrieve"
         server.send(request(1, "tools/list"))
-        assert len(server.answer()["result"]["tools"]) == 6
+        assert len(server.answer()["result"]["tools"]) == 7
         server.stdin.close()
         assert server.process.stderr is not None
         loaded = set(server.process.stderr.read().decode().split())
@@ -266,7 +266,7 @@ def server(index: Path) -> Iterator[Served]:
 
 def is_alive(server: Served) -> bool:
     status, body = post(server, json.dumps(request(1, "tools/list")).encode(), mcp_protocol_version="2025-06-18")
-    return status == 200 and len(json.loads(body)["result"]["tools"]) == 6
+    return status == 200 and len(json.loads(body)["result"]["tools"]) == 7
 
 
 def raw(server: Served, content: bytes) -> bytes:

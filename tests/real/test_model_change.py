@@ -15,10 +15,11 @@ from retriever.doctor import examine_index
 from retriever.errors import EncoderError
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.update import update_index
+from retriever.protocols import Encoder
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.trace import NoProgress
-from retriever.types import Answer, Encoder, IndexReport
+from retriever.types import Answer, IndexReport
 from tests.scenarios import pages
 from tests.shelf import ALWAYS_LOOK, PAGES, QUESTIONS, CountingEncoder, FailingEncoder, Shelf, found
 from tests.trials import ended, in_a_child

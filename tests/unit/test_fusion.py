@@ -165,7 +165,7 @@ def test_lists_that_tell_nothing_apart() -> None:
 some_scores = st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e6, 1e6), max_size=6)
 some_ranking = st.builds(
     lambda source, ceiling, weight, found: scored(source, ceiling, weight, **found),
-    st.sampled_from([source for source in Source if source is not Source.RERANK]), st.floats(0, 1e6),
+    st.sampled_from([source for source in Source if source not in (Source.RERANK, Source.ROUNDS)]), st.floats(0, 1e6),
     st.floats(0, 10), some_scores,
 )  # fmt: skip
 some_rankings = st.lists(some_ranking, max_size=5, unique_by=lambda item: item.source)

@@ -150,15 +150,15 @@ def test_every_package_that_is_imported_is_declared() -> None:
 
 LAYERS = {
     "pageindex": [
-        "text",
+        "text plain_yaml",
         "ignore files front_matter",
         "markdown",
         "node",
-        "outline links tags summary plain boilerplate",
+        "outline links summary plain boilerplate",
         "document tree",
     ],
     "retriever": [
-        "errors types query text trace deadline files installation",
+        "errors types protocols query text trace deadline files installation",
         "settings",
         "store",
         "embedding lexical vectors",

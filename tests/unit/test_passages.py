@@ -14,6 +14,7 @@ def words_of(text: str) -> list[str]:
 def test_a_short_passage_is_shown_whole_and_without_its_heading() -> None:
     assert snippet("## Colours\n\nRed is warm.\n\nBlue is cold.\n", {"blue"}, words_of) == "Red is warm. Blue is cold."
     assert snippet("## Colours\n", {"colours"}, words_of) == ""
+    assert snippet(":material-check:{ .green } Blue, `:simple-x:`.\n", {"blue"}, words_of) == "Blue, :simple-x:."
     assert snippet("", {"blue"}, words_of) == ""
 
 

@@ -18,6 +18,7 @@ def summary(text: str, *titles: str, max_chars: int = 420) -> str:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("![Logo](a.svg){ align=right }\n\n:material-check:{ .green } One [two](b.md){ .md-button }.", "One two."),
         ("One *two* `x_y`.\nThree [four](a.md){.internal}.\n\nFive.", "One two x_y. Three four. Five."),
         ("```py\ncode\n```\nText.\n~~~\nmore", "Text."),
         ("````\n```\nstill code\n````\nText.", "Text."),

@@ -30,6 +30,10 @@ def shown(markdown: str, **around: object) -> str:
             '<details class="callout doubt">\n<summary>Why?</summary>\n<p>So.</p>\n</details>\n',
         ),
         ("> [!tip]+ T\n", '<details class="callout tip" open>\n<summary>T</summary>\n</details>\n'),
+        (
+            ":material-check:{ .green } Yes, see [it](https://example.org){ .md-button } {a}\n",
+            '<p> Yes, see <a href="https://example.org" rel="noreferrer noopener" class="outside">it</a> {a}</p>\n',
+        ),
         ("> a quote\n", "<blockquote>\n<p>a quote</p>\n</blockquote>\n"),
         (
             "- [ ] buy\n- [x] **sell**\n- [y] no task\n",

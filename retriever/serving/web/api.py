@@ -13,16 +13,8 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.display.json import (
-    AnswerJson,
-    NodeJson,
-    PassageJson,
-    ShortAnswerJson,
-    SimilarJson,
-    TreeJson,
-    dump_answer,
-    dump_short_answer,
-)
+from retriever.display.index_json import NodeJson, PassageJson, SimilarJson, TreeJson
+from retriever.display.json import AnswerJson, ShortAnswerJson, dump_answer, dump_short_answer
 from retriever.errors import ParametersError
 from retriever.query import Scope
 from retriever.references import find_node

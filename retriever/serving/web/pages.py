@@ -156,6 +156,7 @@ class Pages:
             visit.question, visit.profile, given.scope, visit.after, typing=given.typing, wait_s=PAGE_WAIT_S
         )
         answer = timed.answer
+        # While somebody types, the list alone is sent: the rest of the page stays as it is.
         if given.typing:
             stems = frozenset(answer.matched_words)
             return self._render("typing.html", visit, answer=answer, highlight=partial(highlight, words=stems))
@@ -175,6 +176,7 @@ class Pages:
         """The page with a short answer, in pieces: each sentence comes as soon as it is checked."""
         given = read_parameters(query, self._answer)
         visit = self._visit("/answer", query, given, preferences)
+        # The search and the model run beside the page, which begins as soon as the sections are known.
         events: SimpleQueue[Timed | CitedSentence | None] = SimpleQueue()
         worker = ThreadPoolExecutor(1)
         asked = visit.question, visit.profile, given.scope, visit.after
@@ -193,6 +195,7 @@ class Pages:
         page = self._render(
             "answer.html", visit, title=timed.answer.question, tree=tree, timed=timed, place=place, **values
         )
+        # One page in three parts, so that it works without a script: what is above the sentences, they, the rest.
         before, _, after = page.partition(place)
 
         def write() -> Iterator[str]:
@@ -260,6 +263,7 @@ class Pages:
     def _read_node(self, retriever: "Retriever", reference: str, passage: Span | None, visit: Visit) -> str:
         with retriever.view() as view:
             outline = self._site.outline(view)
+            # A reference may name what has no lines: then the page is a list of what is below it.
             named = outline.find(reference)
             # A folder has no text; a file without lines of its own has that of its sections, an empty one none.
             is_list = named and (named.kind is NodeKind.FOLDER or not (named.span or outline.tree.children(named.id)))
@@ -307,6 +311,7 @@ class Pages:
             "Links to": [node_id for node_id in dict.fromkeys(leads_to) if node_id in outline.tree],
             "Linked from": [node_id for node_id in leads_here if node_id in outline.tree],
         }
+        # What is similar is an extra of the page, which is shown without it.
         try:
             near = find_similar(view, node.id, retriever.access, MAX_SIMILAR).sections
         except UsageError:  # it has no text, or the index no vectors
@@ -392,6 +397,7 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
     """The excerpt, or as many whole lines of it as one page shows: at least one, and the passage among them."""
     if len(excerpt.text) <= MAX_SHOWN_CHARS:
         return excerpt
+    # Cut between lines: a page that begins or ends inside one would cite what it does not show.
     end = excerpt.text.rfind("\n", 0, MAX_SHOWN_CHARS) + 1 or excerpt.text.find("\n") + 1
     text, first = excerpt.text[:end], excerpt.span.first
     last = first + text.count("\n") - 1
@@ -411,6 +417,7 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
     folder = reading.folder_of(view.connection, [key])[key]
+    # Folders of one index may hold files of one path: the prefix says which is meant.
     prefix = next(item.prefix for item in reading.folders(view.connection) if item.path == folder)
 
     def resolve(kind: str, path: str, anchor: str) -> str | None:

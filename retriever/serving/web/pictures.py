@@ -67,6 +67,7 @@ def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAcces
         UsageError: there is none, or it is none that may be shown.
     """
     media_type = _TYPES.get(PurePosixPath(name).suffix.lower())
+    # The longest prefix first: that of the first folder is empty, and every name begins with it.
     for folder in sorted(folders, key=lambda folder: -len(folder.prefix)):
         if media_type is None or not name.startswith(folder.prefix) or folder.path not in access.folders:
             continue
@@ -78,8 +79,10 @@ def read_picture(folders: Iterable[StoredFolder], name: str, access: FolderAcces
             content, _, _ = read_regular(folder.path, path, MAX_PICTURE_BYTES)
         except (UnreadableDocumentError, OSError, ValueError):
             continue
+        # By its content: a page named .png would be run by a browser that guesses types.
         if not _SIGNATURES[media_type].match(content):
             raise UsageError("this file is no picture of the type that its name says")
+        # Shown as a picture no script of it would run; opened by itself it would, in this page's origin.
         if media_type == SVG_TYPE and _ACTIVE.search(content):
             raise UsageError("this SVG holds a script or something else that acts, so it is not shown")
         return Picture(content, media_type)
@@ -109,6 +112,7 @@ def _places(document: str, source: str, *, by_name: bool) -> Iterator[str]:
         yield _normalize([], source)
         return
     yield _normalize(above, source)
+    # As Obsidian finds it: in the folder for attachments nearest to the note.
     if by_name:
         for depth in range(len(above), -1, -1):
             for name in EMBED_FOLDERS:

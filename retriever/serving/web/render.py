@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -22,7 +23,7 @@ from markdown_it.token import Token
 from markupsafe import Markup
 
 from pageindex.links import LinkKind
-from pageindex.markdown import split_attributes
+from pageindex.markdown import ATTRIBUTES, drop_icons, split_attributes
 from pageindex.node import Span
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize
@@ -81,11 +82,9 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     parser = _parser()
     env = {"options": options}
     tokens = parser.parse(markdown, env)
-    # Attributes of headings, such as {#anchor}, are taken off.
-    for place, token in enumerate(tokens):
-        if token.type == "inline" and tokens[place - 1].type == "heading_open" and token.children:
-            last = token.children[-1]
-            last.content = split_attributes(last.content)[0] if last.type == "text" else last.content
+    for before, token in pairwise(tokens):
+        if token.type == "inline" and token.children:
+            drop_notation(token.children, in_heading=before.type == "heading_open")
     # A first heading that repeats the title is left out: the page shows the title above the text.
     if [token.type for token in tokens[:3]] == ["heading_open", "inline", "heading_close"]:
         texts = [child.content for child in tokens[1].children or () if child.type in ("text", "code_inline")]
@@ -98,6 +97,21 @@ def render_markdown(markdown: str, options: RenderOptions) -> Markup:
     levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
     options.shift = options.top_level - min(levels, default=options.top_level)
     return Markup(parser.renderer.render(tokens, parser.options, env))  # its texts are escaped below
+
+
+def drop_notation(children: Sequence[Token], *, in_heading: bool) -> None:
+    """Takes icons of MkDocs off, and attributes: of a heading at its end, else behind a picture or a link."""
+    for before, child in pairwise((None, *children)):
+        if child is not None and child.type == "text":
+            child.content = drop_icons(child.content)
+            if before is not None and before.type in ("image", "link_close"):
+                child.content = _ATTRIBUTES.sub("", child.content)
+    last = children[-1]
+    if in_heading and last.type == "text":
+        last.content = split_attributes(last.content)[0]
+
+
+_ATTRIBUTES = re.compile(f"^{ATTRIBUTES}")
 
 
 def mark_passage(tokens: Sequence[Token], lines: Sequence[str], first: int, end: int, passage_id: str) -> None:

@@ -103,6 +103,7 @@ class Visit:
 
 def wikilink(place: Hit | Excerpt) -> str:
     """What a note writes to link to a section or file: `[[guide/install#On Linux]]`."""
+    # By its whole path: two notes may have one name.
     target = str(PurePosixPath(place.file).with_suffix(""))
     heading = " ".join(place.title.translate(_NO_WIKILINK).split()) if "#" in place.node_id else ""
     return f"[[{target}#{heading}]]" if heading else f"[[{target}]]"

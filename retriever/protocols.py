@@ -1,0 +1,71 @@
+"""What a caller may bring of its own: an embedding model, somebody who watches the progress."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, cast
+
+from retriever.types import FloatMatrix, TokenBits
+
+
+class Encoder(Protocol):
+    """Texts in, unit vectors out."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the vectors' space: two encoders with one fingerprint give the same vectors (16 hex digits)."""
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+
+    @property
+    def max_tokens(self) -> int:
+        """How many tokens of a text are read, special ones included; what follows them would be lost."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The length of each text in tokens, special ones included, without any cut."""
+
+    def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
+        """(n, d) float32, unit rows, in the order of the texts.
+
+        Raises:
+            EncoderError: the model cannot be loaded or reached, or gave something that is no vector.
+        """
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
+        """As `encode_documents`, for questions (some models want another prefix)."""
+
+
+class TokenEncoder(Encoder, Protocol):
+    """An encoder that can also say what its vectors are made of: one vector for each token, in its context."""
+
+    def encode_documents_and_tokens(self, texts: Sequence[str]) -> tuple[FloatMatrix, list[TokenBits]]:
+        """As `encode_documents`, with each text's tokens, for no more work.
+
+        Raises:
+            EncoderError: as `encode_documents`.
+        """
+
+    def encode_query_and_tokens(self, text: str) -> tuple[FloatMatrix, TokenBits, int]:
+        """As `encode_queries`, of one question, (1, d), with its tokens, and how many at its end are not read."""
+
+
+def as_token_encoder(encoder: Encoder) -> TokenEncoder | None:
+    """The encoder if it gives tokens. Asked by name: to look at a remote one's properties would call its server."""
+    return cast(TokenEncoder, encoder) if hasattr(encoder, "encode_query_and_tokens") else None
+
+
+# Asked before each batch of texts is embedded: the ids of sections that come first, because somebody looks for them.
+Likely: TypeAlias = Callable[[], Sequence[str]]
+
+
+class Progress(Protocol):
+    """Told how far long work has come; its stages: `reading`, `parsing`, `writing`, `words`, `embedding`, ..."""
+
+    def start(self, stage: str, total: int, unit: str) -> None:
+        """A stage of `total` units begins."""
+
+    def advance(self, stage: str, done: int) -> None:
+        """`done` units of it are done by now."""
+
+    def finish(self, stage: str) -> None:
+        """It is over."""
