@@ -243,7 +243,7 @@ class LexicalIndex:
             floor = np.partition(stripes, len(stripes) - limit)[len(stripes) - limit]
             if floor > 0:  # then no row got there without a word
                 return np.flatnonzero(scores >= floor)
-        is_candidate = np.zeros(len(scores), dtype=np.bool_)  # np.unique would import numpy.ma: 15 ms
+        is_candidate = np.zeros(len(scores), dtype=np.bool_)  # np.unique would import numpy.ma: 7 ms
         for column in columns:
             is_candidate[self._postings.rows[column]] = True
         return np.flatnonzero(is_candidate)
