@@ -4,16 +4,19 @@ r"""How long commands and searches take, each beside a reference that is measure
 
 Prints Markdown tables; docs/speed.md holds them and says what each reference is. Other work on a machine comes and
 goes, so what is compared takes turns, medians are shown, and beside the time on the wall that of the processor. At most
-8 minutes on two busy cores; `--quick` takes a small folder through the same steps. Not for Windows, which has no wait4.
+8 minutes on two busy cores; `--quick` takes a small folder through the same steps. `--program` takes turns with another
+version's hybrid_retrieve.py, at the commands alone. Not for Windows, which has no wait4.
 """
 
 import json
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -71,18 +74,22 @@ class Scene:
 @click.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path), default=ROOT / "docs")
 @click.option("--questions", type=click.Path(exists=True, path_type=Path), help="JSONL, each line with a `question`.")
+@click.option("--program", type=click.Path(exists=True, path_type=Path), help="hybrid_retrieve.py of another version.")
 @click.option("--quick", is_flag=True, help="Everything once, with two copies of FOLDER in place of 18,000 sections.")
-def main(folder: Path, questions: Path | None, quick: bool) -> None:
+def main(folder: Path, questions: Path | None, program: Path | None, quick: bool) -> None:
     """Measure with the documents of FOLDER; by default those of this project."""
     begun = perf_counter()
     asked = read_questions(questions) if questions else QUESTIONS
     with TemporaryDirectory(prefix="hybrid-retrieve-speed-") as name:
         place = Path(name)
         scene = Scene(place, copied(folder, place / "docs"), place / "index", OnnxEncoder())
-        originals = measure_indexing(scene)
-        measure_commands(scene, asked[0], rounds=1 if quick else 9)
-        editions = 2 if quick else -(-SECTIONS // sections_of(folder))
-        measure_searches(scene, originals, editions, asked[: 1 if quick else MOST_QUESTIONS])
+        if program is not None:
+            compare_commands(scene, program.resolve(), asked[0], rounds=1 if quick else 9)
+        else:
+            originals = measure_indexing(scene)
+            measure_commands(scene, asked[0], rounds=1 if quick else 9)
+            editions = 2 if quick else -(-SECTIONS // sections_of(folder))
+            measure_searches(scene, originals, editions, asked[: 1 if quick else MOST_QUESTIONS])
     print(f"\nmeasured in {perf_counter() - begun:.0f} s on {os.cpu_count()} cores")
 
 
@@ -138,6 +145,58 @@ def measure_commands(scene: Scene, question: str, rounds: int) -> None:
     looked = costs["help"].times(1.5).plus(costs["stat"].times(3))
     print_row("index again, nothing changed", costs["unchanged"], "1.5 x `--help` + 3 x stat of all files", looked)
     print_row("index again, one file changed", costs["changed"], "2 x a cold ask", costs["ask"].times(2))
+
+
+def compare_commands(scene: Scene, program: Path, question: str, rounds: int) -> None:
+    """The commands that a person waits for, in turn with those of another version, which has an index of its own."""
+    edits = count(1)
+    actions: dict[str, Callable[[], Cost]] = {"python": partial(run, sys.executable, "-c", "pass")}
+    for version, path in (("ours", Path(PROGRAM[1])), ("theirs", program)):
+        own = replace(scene, docs=copied(scene.docs, scene.place / version), index=scene.place / f"{version}-index")
+        ask = (sys.executable, str(path), "--index", str(own.index), question)
+        run(sys.executable, str(path), "index", str(own.docs), "--index", str(own.index))
+        run(*ask)
+        print(f"{version}: {count_modules(path, ask[2:]):,} modules after a plain question")
+        if version == "ours":
+            actions["bare"] = partial(run, *bare_ask(own, question))
+        actions[f"{version} help"] = partial(run, *ask[:2], "--help")
+        actions[f"{version} ask"] = partial(run, *ask)
+        actions[f"{version} changed"] = partial(ask_changed, own, ask, edits)
+    costs = in_turn(actions, rounds)
+    print()
+    print_head()
+    targets = {
+        "help": (
+            "`--help`",
+            "9.2 x a Python that does nothing",
+            costs["python"].times(9.2),
+        ),  # 120 ms where it takes 13
+        "ask": ("cold ask", "0.5 x the bare process", costs["bare"].times(0.5)),
+        "changed": (
+            "ask, one file changed",
+            "0.7 x a cold ask + 300 ms",
+            costs["ours ask"].times(0.7).plus(Cost(0.3, 0.3)),
+        ),
+    }
+    for key, (name, target, allowed) in targets.items():
+        print_row(name, costs[f"ours {key}"], "the other version", costs[f"theirs {key}"])
+        print_row(name, costs[f"ours {key}"], target, allowed)
+
+
+def ask_changed(scene: Scene, ask: Sequence[str], edits: Iterator[int]) -> Cost:
+    """A question whose answer waits for a file to be indexed again."""
+    edit(scene.docs, next(edits))
+    return run(*ask)
+
+
+def count_modules(program: Path, words: Sequence[str]) -> int:
+    """How many modules a command line of that version has imported when it ends."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(program.parent)!r}); import hybrid_retrieve\n"
+        f"hybrid_retrieve.main({list(words)!r}); print(len(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return int(done.stderr.splitlines()[-1])
 
 
 def measure_searches(scene: Scene, originals: Vectors, editions: int, asked: Sequence[str]) -> None:

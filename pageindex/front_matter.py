@@ -4,16 +4,16 @@ Nothing in it is executed or converted: YAML is composed into nodes whose scalar
 that `version: 2.10` stays 2.10 and `date: 2024-13-01` is no error. Whatever is wrong with a block is a warning.
 """
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import accumulate, islice
+from typing import TYPE_CHECKING
 
-import yaml
-
-from pageindex.plain_yaml import MAX_NESTING, PlainLoader
+# A question reads texts without front matter, and does without the 15 ms that PyYAML takes.
+if TYPE_CHECKING:
+    import yaml
 
 MAX_CHARS = 65_536  # longer blocks are not read: PyYAML takes 0.7 s for 500 KB
 MAX_FIELDS = 200  # of one document
@@ -64,6 +64,8 @@ def read_front_matter(text: str) -> FrontMatter:
     found = _find_block(text)
     if found is None:
         return FrontMatter()
+    import yaml
+
     fence, block = found
     lines = block.count("\n") + 2
     if len(block) > MAX_CHARS:
@@ -130,6 +132,8 @@ def _find_block(text: str) -> tuple[str, str] | None:
 
 def _parse_yaml(block: str) -> dict[str, Value] | None:
     """The mapping of a YAML block, None if it is something else; an empty block is an empty mapping."""
+    from pageindex.plain_yaml import PlainLoader
+
     loader = PlainLoader(block)
     try:
         root = loader.get_single_node()
@@ -139,7 +143,9 @@ def _parse_yaml(block: str) -> dict[str, Value] | None:
     return value if isinstance(value, dict) else None
 
 
-def _to_value(node: yaml.Node) -> Value:
+def _to_value(node: "yaml.Node") -> Value:
+    import yaml
+
     if node.tag not in (_SCALAR_TAGS if isinstance(node, yaml.ScalarNode) else _COLLECTION_TAGS):
         raise _BlockError(f"it has a value of the type {node.tag}")
     if isinstance(node, yaml.MappingNode):
@@ -155,6 +161,10 @@ def _drop_surrogates(text: str) -> str:
 
 
 def _parse_toml(block: str) -> dict[str, Value]:
+    import tomllib
+
+    from pageindex.plain_yaml import MAX_NESTING
+
     # How many brackets are open at most; those in strings count too, which errs on the safe side.
     depths = accumulate((char in "[{") - (char in "]}") for char in block if char in "[]{}")
     if max(depths, default=0) > MAX_NESTING:

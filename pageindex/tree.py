@@ -3,7 +3,7 @@
 from __future__ import annotations  # nx.DiGraph takes a type argument for mypy only
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -121,9 +121,7 @@ class DocumentTree:
             children = self.children(parent.id)
             self._families[parent.id] = children, {child.id: place for place, child in enumerate(children)}
         family, places = self._families[parent.id]
-        place = places[node_id]
-        near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
-        return tuple(islice((family[at] for at in near if 0 <= at < len(family)), count))
+        return nearest_siblings(family, places[node_id], count)
 
     def links(self, node_id: str) -> tuple[Node, ...]:
         """The nodes that this one links to, each once."""
@@ -217,6 +215,12 @@ class DocumentTree:
         near = get_close_matches(node_id, same_file or [known for known in self._graph if "#" not in known], 1, 0.3)
         suggestion = f"; the nearest is {printable(near[0])}" if near else ""
         return UnknownNodeError(f"no node {printable(node_id)}{suggestion}")
+
+
+def nearest_siblings(family: Sequence[Node], place: int, count: int | None) -> tuple[Node, ...]:
+    """The others of a family, from a place in it: nearest first, the earlier one of two, at most `count`. Pure."""
+    near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
+    return tuple(islice((family[at] for at in near if 0 <= at < len(family)), count))
 
 
 def printable(text: str) -> str:

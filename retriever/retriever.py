@@ -13,15 +13,13 @@ from pageindex.node import Node
 from retriever.browse import Excerpt, load_tree, read_excerpt
 from retriever.deadline import Deadline, StageTimes
 from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, ScopeError, SnapshotError
-from retriever.expansion.cache import CacheFile, ExpansionCache, ExpansionMetrics
-from retriever.expansion.expand import ExpandedQuery, Expander, SearchRequest
+from retriever.expansion.expanded import ExpandedQuery, SearchRequest
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
-from retriever.llm.task import Generator
 from retriever.protocols import Likely, Progress
 from retriever.query import Correction, Expansion, Scope, SearchedScope, Turn, as_turns
 from retriever.references import find_node
@@ -41,7 +39,10 @@ from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSect
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Piece
+    from retriever.expansion.cache import CacheFile, ExpansionMetrics
+    from retriever.expansion.expand import Expander
     from retriever.llm.generator import ServedGenerator
+    from retriever.llm.task import Generator
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
@@ -133,7 +134,11 @@ class Retriever(Closing):
         flags = self._find_flags(read)
         text, within = read.settle(flags)
         mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
-        expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
+        is_plain = not (mended.conversation or mended.expansion or self.profile.use_llm)
+        if is_plain and self.profile.hyde.gate != "always":
+            expanded = ExpandedQuery(mended.question)
+        else:
+            expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
         notes = tuple(phrase_flag(flag) for flag in flags)
         expanded = replace(expanded, asked=read.asked, scope=(scope or Scope()) + within, notes=notes)
         with self._use() as index:
@@ -328,7 +333,7 @@ class Retriever(Closing):
         """Which folders this user has named for the index, and which of their files are documents."""
         return FolderAccess.of(self._index.path, self.profile.documents)
 
-    def metrics(self) -> ExpansionMetrics:
+    def metrics(self) -> "ExpansionMetrics":
         """How the expansion of this user's questions fared with this index."""
         return self._cache_file.metrics(self._index.path)
 
@@ -479,17 +484,22 @@ class Retriever(Closing):
         return self._generators[settings.model]
 
     @cached_property
-    def _expander(self) -> Expander:
+    def _expander(self) -> "Expander":
+        from retriever.expansion.cache import ExpansionCache
+        from retriever.expansion.expand import Expander
+
         cache = ExpansionCache(self._cache_file, self.profile.hyde.cache_entries)
         open_model = partial(self._open_generator, self.profile.llm.expansion_model)
         return Expander(self.profile.part(ExpansionSettings), open_model, cache)
 
     @cached_property
-    def _cache_file(self) -> CacheFile:
+    def _cache_file(self) -> "CacheFile":
+        from retriever.expansion.cache import CacheFile
+
         return CacheFile.of_user() if self.profile.hyde.cache_entries else CacheFile(None)
 
     @cached_property
-    def _planner(self) -> Generator | None:
+    def _planner(self) -> "Generator | None":
         return self._open_generator("") if self.profile.use_llm and self.profile.rounds else None
 
     @cached_property

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from retriever.errors import OutOfTimeError
-from retriever.expansion.expand import ExpandedQuery, build_queries, drop_unrelated
-from retriever.llm.task import Generator
+from retriever.expansion.expanded import ExpandedQuery, build_queries
 from retriever.query import Query
 from retriever.rerank.stage import Reranker, RerankRequest, rerank
 from retriever.searching.confidence import measure_agreement
@@ -15,7 +15,6 @@ from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.names import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
-from retriever.searching.rounds import merge_found, run_rounds
 from retriever.searching.sources import (
     KeywordResult,
     KeywordSettings,
@@ -32,6 +31,9 @@ from retriever.settings.schema import Profile, QueryWeights, RerankStageSettings
 from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
 
+if TYPE_CHECKING:
+    from retriever.llm.task import Generator
+
 
 def search(
     view: View,
@@ -39,7 +41,7 @@ def search(
     expanded: ExpandedQuery,
     profile: Profile,
     reranker: Reranker | None,
-    planner: Generator | None,
+    planner: "Generator | None",
     recorder: Recorder,
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
@@ -110,10 +112,11 @@ def look_further(
     expanded: ExpandedQuery,
     profile: Profile,
     candidates: tuple[Candidate, ...],
-    planner: Generator,
+    planner: "Generator",
     recorder: Recorder,
 ) -> tuple[Candidate, ...]:
     """The candidates with what the language model asked for besides; as they came where that fails."""
+    from retriever.searching.rounds import merge_found, run_rounds  # pydantic, for the answers of a model
 
     def ask(question: str) -> tuple[Candidate, ...]:
         own = Recorder(deadline=recorder.deadline)
@@ -144,6 +147,8 @@ def encode_queries(
             note.skip()
     recorder.expansion = expanded.report
     if len(queries) > 1:
+        from retriever.expansion.expand import drop_unrelated  # pydantic and 10 modules, for what a model wrote
+
         vectors, encoder = (encoded.vectors, encoded.encoder) if encoded else (None, None)
         queries, are_kept = drop_unrelated(queries, vectors, view, encoder, recorder)
         encoded = encoded.select(are_kept) if encoded else None

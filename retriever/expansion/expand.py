@@ -9,7 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from retriever.deadline import Deadline
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
+from retriever.expansion.expanded import ExpandedQuery, SearchRequest, find_rarity
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
-from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
+from retriever.expansion.gate import count_rare_names, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
@@ -34,10 +35,10 @@ from retriever.expansion.screening import count_reasons, find_related, screen
 from retriever.llm.speed import USUAL
 from retriever.llm.task import Generator, Task
 from retriever.protocols import Encoder
-from retriever.query import Dropped, Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
+from retriever.query import Dropped, ExpansionReport, FollowUp, Query
 from retriever.searching.open_index import View
-from retriever.searching.queries import normalize_weights, weigh_queries
-from retriever.settings.schema import ExpansionSettings, QueryWeights
+from retriever.searching.queries import normalize_weights
+from retriever.settings.schema import ExpansionSettings
 from retriever.trace import Recorder, milliseconds_since
 from retriever.types import StageName
 
@@ -47,31 +48,6 @@ if TYPE_CHECKING:
 OpenView = Callable[[], AbstractContextManager[View]]
 # The generator and the seconds that it has -> the task that it can do in them.
 FitTask = Callable[[Generator, float | None], Task[WrittenExpansion]]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    question: str
-    # Used in place of the language model's answer; None: the model is asked, if it is switched on.
-    expansion: Expansion | None = None
-    conversation: tuple[Turn, ...] = ()  # what was asked before, oldest first
-    focus: tuple[str, ...] = ()  # kinds of things to write about
-
-
-@dataclass(frozen=True, slots=True)
-class ExpandedQuery:
-    question: str
-    expansion: Expansion = field(default_factory=Expansion)
-    report: ExpansionReport | None = None  # none where no expansion was asked for
-    follow_up: FollowUp | None = None  # none where the question stands alone
-    asked: str = ""  # the question as it was asked, with its filters
-    scope: Scope = field(default_factory=Scope)  # what may be found
-    notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
-
-    @property
-    def entities(self) -> tuple[str, ...]:
-        """The names that the question speaks of; those that a model invented are none."""
-        return find_entities(self.question, self.expansion.entities)
 
 
 class Expander:
@@ -230,17 +206,6 @@ class Expander:
         finally:
             self._writing.release()
         return entry, False
-
-
-def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:
-    """The question first, then the texts that may be searched with besides it."""
-    return weigh_queries(expanded.question, expanded.expansion, weights, partial(find_rarity, view))
-
-
-def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
-    """How rare the terms are in the documents, of those that stand there."""
-    found = view.lexical.search(terms, 1).terms if terms else ()
-    return {term.term: term.rarity for term in found if term.documents}
 
 
 def drop_unrelated(

@@ -243,8 +243,10 @@ class LexicalIndex:
             floor = np.partition(stripes, len(stripes) - limit)[len(stripes) - limit]
             if floor > 0:  # then no row got there without a word
                 return np.flatnonzero(scores >= floor)
-        rows = [self._postings.rows[column] for column in columns]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *rows]))
+        is_candidate = np.zeros(len(scores), dtype=np.bool_)  # np.unique would import numpy.ma: 7 ms
+        for column in columns:
+            is_candidate[self._postings.rows[column]] = True
+        return np.flatnonzero(is_candidate)
 
 
 def build_lexical(folder: Path, documents: Mapping[int, Sequence[str]]) -> None:

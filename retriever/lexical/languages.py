@@ -110,18 +110,18 @@ vil ville
 STOP_WORDS = {name: frozenset(words.split()) for name, words in _LISTS.items()}
 STEMMED = tuple(name for name in STOP_WORDS if name != "english")
 
-# Scripts that say the language by themselves; Chinese is what has Han characters and no Kana.
+# Scripts that say the language by themselves; Chinese is what has Han characters and no Kana. Large ranges take Python
+# milliseconds to compile, so that is done where one is used.
 _SCRIPTS = {
-    "japanese": re.compile("[\u3041-\u30ff]"),
-    "chinese": re.compile("[\u3400-\u9fff]"),
-    "korean": re.compile("[\uac00-\ud7a3]"),
-    "thai": re.compile("[\u0e01-\u0e5b]"),
-    "lao": re.compile("[\u0e81-\u0eff]"),
-    "khmer": re.compile("[\u1780-\u17ff]"),
-    "burmese": re.compile("[\u1000-\u109f]"),
+    "japanese": "[\u3041-\u30ff]",
+    "chinese": "[\u3400-\u9fff]",
+    "korean": "[\uac00-\ud7a3]",
+    "thai": "[\u0e01-\u0e5b]",
+    "lao": "[\u0e81-\u0eff]",
+    "khmer": "[\u1780-\u17ff]",
+    "burmese": "[\u1000-\u109f]",
 }
 SINGLED = ("chinese", "japanese")  # in these a Han character is a term by itself, beside the pairs that it is in
-_HAN = re.compile("[\u3400-\u9fff]")
 KANA_SHARE = 0.1  # of the Han and Kana of a text: less is a Chinese text with a Japanese name in it
 LANGUAGES = (*STEMMED, *_SCRIPTS)
 READ_APART = (*STEMMED, *SINGLED)  # whose words are read otherwise than in English
@@ -135,7 +135,7 @@ def detect_language(text: str) -> str:
     words = _WORD.findall(text.lower())
     if not text.isascii():
         # Of a script that has no spaces between words, two characters are about a word.
-        found = {name: len(script.findall(text)) // 2 for name, script in _SCRIPTS.items()}
+        found = {name: len(re.findall(script, text)) // 2 for name, script in _SCRIPTS.items()}
         if found["japanese"] > KANA_SHARE * (found["japanese"] + found["chinese"]):
             found["japanese"] += found["chinese"]
         name = max(found, key=lambda name: found[name])
@@ -156,7 +156,8 @@ def detect_question(question: str, languages: Sequence[str]) -> tuple[str, ...]:
     """
     stemmed = tuple(name for name in languages if name in STEMMED)
     votes = count_votes(_WORD.findall(question.lower()), ("english", *stemmed))
-    most, has_han = max(votes.values()), bool(_HAN.search(question))
+    most = max(votes.values())
+    has_han = not question.isascii() and bool(re.search(_SCRIPTS["chinese"], question))
     return tuple(name for name in languages if (has_han if name in SINGLED else votes[name] == most))
 
 

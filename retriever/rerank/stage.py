@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import log2
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pageindex.markdown import References
 from pageindex.node import Node
@@ -12,7 +12,6 @@ from pageindex.summary import prose_sentences
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, OutOfTimeError, RerankerError
 from retriever.lexical.tokens import tokenize
-from retriever.llm.task import Generator
 from retriever.searching.hits import find_matched_chunk, read_chunks
 from retriever.searching.open_index import View
 from retriever.settings.schema import RerankStageSettings
@@ -20,6 +19,9 @@ from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around
 from retriever.trace import Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
+
+if TYPE_CHECKING:
+    from retriever.llm.task import Generator
 
 SCALE = "reranked"
 
@@ -54,7 +56,7 @@ class Reranker(Protocol):
         """A score for each candidate, which come best first; `seconds` is the longest wait, None for its own limits."""
 
 
-def open_reranker(settings: RerankStageSettings, open_generator: Callable[[], Generator]) -> Reranker | None:
+def open_reranker(settings: RerankStageSettings, open_generator: "Callable[[], Generator]") -> Reranker | None:
     """The reranker that the settings ask for, or None. No model is loaded yet: faults are errors of `score`."""
     # Each kind is imported when it is asked for.
     if settings.rerank.kind == "llm" and settings.use_llm:

@@ -12,7 +12,7 @@ from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
 
 class Tree(Protocol):
-    """What is asked of a tree here; `DocumentTree` is one."""
+    """What is asked of a tree here; `StoredTree` and `DocumentTree` are such."""
 
     def node(self, node_id: str) -> Node:
         """The node with that id."""

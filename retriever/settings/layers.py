@@ -97,8 +97,6 @@ def load_profile(
 
 def profile_layer(name: str) -> Layer:
     """The settings of a profile file. Raises ProfileError when no such profile, or not YAML, or not a mapping."""
-    from pageindex.plain_yaml import PlainYamlError, read_plain_yaml  # 30 ms that --help does not spend
-
     path = Path(name)
     if name in profile_names():
         path = profile_folder() / f"{name}.yaml"
@@ -106,13 +104,17 @@ def profile_layer(name: str) -> Layer:
         known = ", ".join(profile_names())
         raise ProfileError((f"profile {name!r}: there is none of this name; there are {known}",))
     try:
-        data = read_file(path, MAX_PROFILE_BYTES, follow_link=True)
-        content = read_plain_yaml(data.decode("utf-8"))
+        text = read_file(path, MAX_PROFILE_BYTES, follow_link=True).decode("utf-8")
+        content: object = {}
+        if [line for line in text.splitlines() if line and not line.startswith("#")] != ["{}"]:  # the default profile
+            from pageindex.plain_yaml import read_plain_yaml  # 30 ms
+
+            content = read_plain_yaml(text)
     except OSError as error:
         if error.errno == errno.EFBIG:
             raise ProfileError((f"{path}: larger than {MAX_PROFILE_BYTES // 1024} KB, so no profile",)) from error
         raise ProfileError((f"{path}: cannot be read: {error.strerror}",)) from error
-    except (PlainYamlError, UnicodeDecodeError) as error:
+    except ValueError as error:  # PlainYamlError, UnicodeDecodeError
         raise ProfileError((f"{path}: not YAML: {error}",)) from error
     if content is None:
         content = {}
@@ -123,14 +125,15 @@ def profile_layer(name: str) -> Layer:
 
 def environment_layers(environment: Mapping[str, str]) -> list[Layer]:
     """One layer for each HYBRID_RETRIEVE_ variable; its value is read as YAML (`8`, `true`, `[.md]`)."""
+    given = sorted(name for name in environment if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_SETTINGS)
+    if not given:
+        return []
     from pageindex.plain_yaml import PlainYamlError, read_plain_yaml  # as above
 
     known = {item.variable: item for item in list_settings()}
     layers: list[Layer] = []
     mistakes = []
-    for name in sorted(environment):
-        if not name.startswith(ENVIRONMENT_PREFIX) or name in NOT_SETTINGS:
-            continue
+    for name in given:
         if name not in known:
             mistakes.append(f"{name}: no such setting{suggest(name, known)}")
             continue

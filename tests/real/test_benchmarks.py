@@ -39,6 +39,15 @@ def test_speed(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@WAIT4
+def test_speed_beside_another_version(tmp_path: Path) -> None:
+    (tmp_path / "one.md").write_text("# Page one\n\nSome text.\n", "utf-8")
+    rows = printed("speed.py", tmp_path, "--quick", "--program", PROJECT / "hybrid_retrieve.py")
+    assert [row[0] for row in rows] == [
+        name for name in ("`--help`", "cold ask", "ask, one file changed") for _ in range(2)
+    ]  # fmt: skip
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="it watches a terminal of POSIX")
 def test_first_answer() -> None:
     rows = printed("first_answer.py", LARDER)

@@ -10,6 +10,7 @@ import pytest
 from hybrid_retrieve import main
 from pageindex.node import Span
 from retriever import Retriever, open_retriever
+from retriever.browse import load_tree
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
 from retriever.overview import suggest_questions
 from tests.shelf import CountingEncoder, Shelf
@@ -320,3 +321,25 @@ def test_questions_are_suggested_by_titles_and_first_sentences(tmp_path: Path) -
         suggested = suggest_questions(view.connection)
     # The one that another document links to comes first; titles as they are come last.
     assert suggested == ("Where does light go?", "what is Lens?", "how to clean a mirror", "Why not?")
+
+
+def test_what_a_search_loads_has_the_relatives_of_the_whole_tree(tmp_path: Path) -> None:
+    contents = (
+        "# Guide\n\n[B](#b), [faq](faq.md), [A](#a), [B again](#b)\n\n## A\n\n[top](#guide)\n\n## B\n\n## C\n\n## D\n"
+    )
+    shelf = Shelf(tmp_path, {"guide.md": contents, "faq.md": "# FAQ\n\nSee [A](guide.md#a) and [C](guide.md#c).\n"})
+    shelf.update()
+    with shelf.open() as retriever, retriever.view() as view:
+        whole = load_tree(view.connection)
+        ids = [node.id for node in whole.walk() if node.span]
+        view.tree.load_nodes(ids)
+        for node_id in ids:
+            assert tuple(view.tree.links(node_id)) == whole.links(node_id)
+            assert {node.id for node in view.tree.backlinks(node_id)} == {node.id for node in whole.backlinks(node_id)}
+            assert tuple(view.tree.children(node_id)) == whole.children(node_id)
+            # Folders are no part of what a search loads.
+            parent = view.tree.parent(node_id)
+            assert parent is None or parent == whole.parent(node_id)
+            for count in (2, None) if parent else ():
+                assert view.tree.siblings(node_id, count) == whole.siblings(node_id, count)
+        assert [node.title for node in view.tree.links("guide.md#guide")] == ["A", "B", "FAQ"]

@@ -78,6 +78,28 @@ def test_to_find_nothing_changed_loads_no_parser_and_no_numbers(tmp_path: Path) 
     assert {"numpy", "markdown_it", "pydantic"} & set(finished.stderr.splitlines()[-1].split()) == set()
 
 
+def test_a_plain_question_loads_neither_networkx_nor_pydantic(tmp_path: Path) -> None:
+    """A third of a question's time in a process of its own, for trees, language models and profiles that it has not."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text(
+        "---\ntitle: Keys\n---\n# Keys\n\nKeys are rotated [weekly](#weekly).\n\n## Weekly\n\nYes.\n"
+    )
+    index = ["--index", str(tmp_path / "index")]
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    run_python(
+        f"import hybrid_retrieve; hybrid_retrieve.main({['index', str(tmp_path / 'docs'), *index]})", env=environment
+    )
+    code = (
+        f"import sys, hybrid_retrieve; code = hybrid_retrieve.main({['how are keys rotated?', *index]})\n"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    asked = run_python(code, env=environment)
+    assert "a.md:4-7" in asked.stdout
+    loaded = set(asked.stderr.splitlines()[-1].split())
+    assert {"networkx", "pydantic", "yaml", "cachetools", "numpy.ma", "snowballstemmer", "chromadb"} & loaded == set()
+    assert len(loaded) < 600  # 950 with all of these
+
+
 def sources() -> list[Path]:
     files = [PROJECT / "hybrid_retrieve.py", *PROJECT.glob("pageindex/**/*.py"), *PROJECT.glob("retriever/**/*.py")]
     assert len(files) > 60
