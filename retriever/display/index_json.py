@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, AliasPath, BeforeValidator, Field
 
 from pageindex.node import Node, NodeKind
-from retriever.display.json import CitationState, Count, IndexJson, JsonObject, Line, Text
+from retriever.display.json import CitedJson, Count, IndexJson, JsonObject, Line, Text
 
 
 class NodeJson(JsonObject):
@@ -43,33 +43,21 @@ class TreeJson(JsonObject):
     next_offset: Count | None
 
 
-class PassageJson(JsonObject):
+class PassageJson(CitedJson):
     """Lines of a document."""
 
     schema_version: Literal[2] = 2
     node_id: Text
-    folder: Text
-    file: Text
-    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
-    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
-    citation: Text
-    citation_state: CitationState
     title: Text
     breadcrumb: list[Text]
     text: Text
 
 
-class SimilarSectionJson(JsonObject):
+class SimilarSectionJson(CitedJson):
     """A section that is near in meaning to another one; `similarity` is a cosine, -1 to 1."""
 
     rank: Count
     node_id: Text
-    folder: Text
-    file: Text
-    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
-    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
-    citation: Text
-    citation_state: CitationState
     title: Text
     breadcrumb: list[Text]
     summary: Text

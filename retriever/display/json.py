@@ -57,6 +57,17 @@ class LinesJson(JsonObject):
     end_line: Line = Field(validation_alias="last")
 
 
+class CitedJson(JsonObject):
+    """Lines of a file, relative to `folder`, and how they are cited."""
+
+    folder: Text
+    file: Text
+    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
+    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
+    citation: Text
+    citation_state: CitationState
+
+
 class RelationJson(JsonObject):
     """How the tree brought a section in: it is the `kind` of the section `node_id`."""
 
@@ -248,15 +259,9 @@ class AnswerJson(JsonObject):
     trace: TraceJson | None = None
 
 
-class PieceJson(JsonObject):
+class PieceJson(CitedJson):
     """Lines that a context quotes; `rank` is that of the best hit among them, null when they only complete a family."""
 
-    citation: Text
-    citation_state: CitationState
-    folder: Text
-    file: Text
-    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
-    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
     group: list[Text] = Field(default_factory=list)
     titles: list[Text]
     node_ids: list[Text]
@@ -308,18 +313,12 @@ class ContextJson(JsonObject):
     timings_ms: dict[str, float] = Field(default_factory=dict)
 
 
-class CitedSentenceJson(JsonObject):
+class CitedSentenceJson(CitedJson):
     """A sentence, the words that it rests on, and the lines that hold these."""
 
+    node_id: Text
     text: Text
     quote: Text
-    folder: Text
-    file: Text
-    start_line: Line = Field(validation_alias=AliasPath("span", "first"))
-    end_line: Line = Field(validation_alias=AliasPath("span", "last"))
-    citation: Text
-    citation_state: CitationState
-    node_id: Text
 
 
 class DroppedSentenceJson(JsonObject):

@@ -13,7 +13,7 @@ import re
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -81,12 +81,45 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
         languages: beside English, in which it is read, of `languages.READ_APART`: each adds its stems and stop words,
             or single characters.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     terms: list[str] = []
-    for word in _WORD.findall(text):
-        terms.extend((_cached_terms if len(word) <= _LONGEST_CACHED else _terms)(word, languages))
+    for word in _split(text):
+        terms.extend(_terms_of(word, languages))
     return terms
+
+
+class TermFinder:
+    """Finds a few terms in many texts, without stemming all their words: `tokenize` for who looks for these alone."""
+
+    def __init__(self, terms: Collection[str], languages: tuple[str, ...] = ()) -> None:
+        """Takes terms as `tokenize` gives them, and the languages that the texts are read in beside English."""
+        self._terms = frozenset(terms)
+        self._languages = languages
+        # An English stem of four letters or more begins with the first three of its word, a shorter one with all but
+        # its last letter; but for `y`, which may become `i`.
+        self._beginnings = [term[: min(3, max(1, len(term) - 1))].replace("y", "i") for term in self._terms]
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def find(self, text: str) -> frozenset[str]:
+        """Those of the terms that the text has."""
+        return self._terms.intersection(self.tokenize(text))
+
+    def tokenize(self, text: str) -> list[str]:
+        """As `tokenize`, but the stem of a word that gives none of the terms may be empty."""
+        found: list[str] = []
+        for word in _split(text):
+            terms = self._known.get(word)
+            if terms is None:
+                terms = self._known[word] = self._read(word)
+            found.extend(terms)
+        return found
+
+    def _read(self, word: str) -> tuple[str, ...]:
+        is_plain = word.isascii() and word.isalpha() and word[1:].islower()  # it has no parts, and gives one term
+        folded = word.lower()
+        likened = folded.replace("y", "i")
+        if not is_plain or self._languages or any(beginning in likened for beginning in self._beginnings):
+            return _terms_of(word, self._languages)
+        return () if folded in STOP_WORDS["english"] else ("",)
 
 
 def stems(text: str) -> list[str]:
@@ -95,10 +128,8 @@ def stems(text: str) -> list[str]:
     >>> stems("What are BackgroundTasks?")
     ['background', 'task']
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
     found = []
-    for subword in _SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-")):
+    for subword in _SUBWORD.findall(" ".join(_split(text)).replace(" ", "-")):
         for hump in _HUMP.finditer("".join(map(_classify_character, subword))):
             term = remove_accents(_fold(subword[hump.start() : hump.end()]))
             if term not in STOP_WORDS["english"]:
@@ -108,9 +139,7 @@ def stems(text: str) -> list[str]:
 
 def plain_words(text: str) -> Iterator[str]:
     """The words of a text that are letters alone, in lower case; of a word with accents its form without them too."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
-    for word in set(_SUBWORD.findall(" ".join(_WORD.findall(text)).replace(" ", "-"))):
+    for word in set(_SUBWORD.findall(" ".join(_split(text)).replace(" ", "-"))):
         if word.isalpha() and 4 <= len(word) <= 40 and not is_unspaced(word[0]):
             folded = _fold(word)
             yield folded
@@ -137,6 +166,13 @@ def count_words(text: str) -> int:
     return max(len(text.split()), sum(map(is_unspaced, text)) // 2)
 
 
+def _split(text: str) -> list[str]:
+    """The words of a text, with what joins their parts."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text).translate(_SIEVE)
+    return _WORD.findall(text)
+
+
 def _terms(word: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
     whole = word.strip("._-")
     stop_words = (STOP_WORDS["english"], *(STOP_WORDS[name] for name in languages if name in STEMMED))
@@ -159,6 +195,10 @@ def _terms(word: str, languages: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 # As many words as a large set of documents uses often; about 10 MB when full.
 _cached_terms = lru_cache(maxsize=65_536)(_terms)
+
+
+def _terms_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    return (_cached_terms if len(word) <= _LONGEST_CACHED else _terms)(word, languages)
 
 
 def _parts(subword: str, *, singled: bool) -> Iterator[str]:

@@ -3,12 +3,11 @@
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from pageindex.node import Node, Span
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.snapshot import SEARCHED_FIELDS, find_reader
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import TermFinder, tokenize
 from retriever.searching.citations import open_anchors
 from retriever.searching.open_index import View
 from retriever.searching.passage import find_passage
@@ -54,7 +53,7 @@ def build_hits(
     fields = reading.fields(view.connection, set(keys.values()))
     rarity = view.lexical.rarity(list(words))
     languages = view.lexical.read_apart
-    read = partial(tokenize, languages=languages)
+    terms = TermFinder(words, languages)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
         node = view.tree.node(candidate.node_id)
@@ -62,7 +61,7 @@ def build_hits(
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
         chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
-        passage = find_passage(node, chunk, rarity, languages)
+        passage = find_passage(node, chunk, rarity, terms)
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
         # A word that stands in a heading above is said too: a section is read below its headings.
         whole = "\n".join((*node.breadcrumb, node.title, node.body))
@@ -76,7 +75,7 @@ def build_hits(
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, read),
+                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, terms.find),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,
@@ -99,11 +98,11 @@ def find_matched_fields(
     """What of a document's front matter the scope names, or the question where the section is searched by it."""
     is_named = view.part.names_field if view.part is not None else None
     reader = find_reader(view.tree.sections(view.tree.document_key(node.id))) if fields else None
+    terms = TermFinder(words)
     return tuple(
         (key, value)
         for key, value in fields
-        if (is_named and is_named(key, value))
-        or (reader is node and key in SEARCHED_FIELDS and not set(words).isdisjoint(tokenize(value)))
+        if (is_named and is_named(key, value)) or (reader is node and key in SEARCHED_FIELDS and terms.find(value))
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from pageindex.node import Node, NodeKind, Span
-from retriever.lexical.tokens import tokenize
+from retriever.lexical.tokens import TermFinder
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, split_sentences
 
@@ -52,16 +52,14 @@ class Part:
         return cls(Span(first, last), last)
 
 
-def find_passage(
-    node: Node, chunk: StoredChunk | None, rarity: Mapping[str, float], languages: tuple[str, ...] = ()
-) -> Passage:
+def find_passage(node: Node, chunk: StoredChunk | None, rarity: Mapping[str, float], terms: TermFinder) -> Passage:
     """The passage of a section that answers.
 
     Args:
         node: the section.
         chunk: what of it matched; None where it has no chunk.
         rarity: the question's words, as BM25 reads them, and what each weighs.
-        languages: that the text is read in beside English.
+        terms: finds these words in texts.
     """
     assert node.span is not None, "only nodes with lines are found"
     whole = node.body_span or node.span
@@ -76,19 +74,19 @@ def find_passage(
 
     body = text_of(matched)
     if len(body) > MAX_READ_CHARS:  # a piece of a line that is a page
-        return Passage(matched, find_sentence(chunk.text, rarity, languages))
+        return Passage(matched, find_sentence(chunk.text, rarity, terms))
     header = (
         chunk.text.split("\n", 2)[:2] if chunk.text.startswith("|") and not body.startswith(chunk.text[:80]) else []
     )
     is_code = sum(bool(_FENCE.match(line)) for line in lines[: matched.first - top]) % 2
     parts = [] if is_code else list(split_parts("\n".join([*header, body]), matched.first - len(header)))
     chosen = Span(parts[0].span.first, parts[-1].span.last) if parts else matched
-    weights = [weigh(text_of(part.span), rarity, languages) for part in parts]
+    weights = [weigh(text_of(part.span), rarity, terms) for part in parts]
     most = max(weights, default=0.0)
-    if most and most >= LEAST_SHARE * weigh(text_of(chosen), rarity, languages):
+    if most and most >= LEAST_SHARE * weigh(text_of(chosen), rarity, terms):
         best = parts[weights.index(most)]
         chosen = Span(best.span.first, best.last)
-    sentence = find_sentence(text_of(chosen), rarity, languages)
+    sentence = find_sentence(text_of(chosen), rarity, terms)
     heading = 0 if node.kind is NodeKind.FILE else 2 if _UNDERLINE.match(lines[1] if len(lines) > 1 else "") else 1
     above = lines[max(heading, node.front_matter_lines) : chosen.first - top]
     if not "".join([*above, *lines[chosen.last - top + 1 :]]).strip():
@@ -139,17 +137,17 @@ def find_starts(kind: str, lines: Sequence[str]) -> list[int]:
     return starts
 
 
-def weigh(text: str, rarity: Mapping[str, float], languages: tuple[str, ...] = ()) -> float:
+def weigh(text: str, rarity: Mapping[str, float], terms: TermFinder) -> float:
     """The words of the question that a text has, by their rarity."""
-    found = set(tokenize(text, languages))
+    found = terms.find(text)
     return sum(weight for word, weight in rarity.items() if word in found)
 
 
-def find_sentence(text: str, rarity: Mapping[str, float], languages: tuple[str, ...] = ()) -> str:
+def find_sentence(text: str, rarity: Mapping[str, float], terms: TermFinder) -> str:
     """The sentence of a passage with most of the question's words, else the line of its code or table that has."""
     lines = [line for line in text.split("\n") if line.strip("|-: \t") and not line.lstrip().startswith("#")]
     for pieces in (split_sentences(text), lines):
-        weights = [weigh(piece, rarity, languages) for piece in pieces]
+        weights = [weigh(piece, rarity, terms) for piece in pieces]
         if any(weights):
             return cut(_ROW.sub(" | ", pieces[weights.index(max(weights))].strip("| \t")), MAX_SENTENCE_CHARS)
     return ""

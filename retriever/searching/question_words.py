@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.lexical.tokens import is_unspaced, tokenize
+from retriever.lexical.tokens import TermFinder, is_unspaced, tokenize
 from retriever.types import QuestionForm
 
 if TYPE_CHECKING:
@@ -92,23 +92,22 @@ def measure_together(words: Sequence[Word], sections: Iterable[Node], languages:
     if not pairs:
         return 1.0 if words else 0.0
     apart = set(pairs)
+    terms = TermFinder({term for word in words for term in word}, languages)
     for section in sections:
         titles = "\n".join((*section.breadcrumb, section.title))
         text = f"{titles}\n\n{section.body[:MOST_READ]}"
         near = _find_near(apart, text)
         for passage in _BLANK_LINE.split(text) if near else ():
-            apart -= _find_together(near, passage, languages)
+            apart -= _find_together(near, passage, terms)
     return sum(pair not in apart for pair in pairs) / len(pairs)
 
 
-def _find_together(
-    pairs: Collection[tuple[Word, Word]], passage: str, languages: tuple[str, ...]
-) -> set[tuple[Word, Word]]:
+def _find_together(pairs: Collection[tuple[Word, Word]], passage: str, terms: TermFinder) -> set[tuple[Word, Word]]:
     near = _find_near(pairs, passage)
     if not near:
         return set()
     places: dict[str, set[int]] = {term: set() for pair in near for word in pair for term in word}
-    for place, term in enumerate(tokenize(passage, languages)):
+    for place, term in enumerate(terms.tokenize(passage)):
         if term in places:
             places[term].add(place)
     return {

@@ -14,6 +14,7 @@ from retriever.store.locks import writer_lock
 
 FILE_NAME = "index.sqlite"
 BUSY_TIMEOUT_S = 10.0
+MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps at most; what is beyond is read
 
 # Of index.sqlite, in SQLite's user_version. An index of another format is refused: it is made again by `index`.
 INDEX_FORMAT = 3
@@ -77,6 +78,9 @@ def open_database(folder: Path) -> sqlite3.Connection:
                 with _closed_on_failure(_connect(f"{path.as_uri()}?{mode}")) as connection:
                     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
                     _check_format(connection, folder)
+                    # A search reads some hundred pages here and there, which are then not copied. No memory is taken:
+                    # what is mapped stays in the system's cache.
+                    connection.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
                 return connection
             except sqlite3.OperationalError as error:
                 last_error = error
