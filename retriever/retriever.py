@@ -134,6 +134,7 @@ class Retriever(Closing):
         flags = self._find_flags(read)
         text, within = read.settle(flags)
         mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
+        # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         is_plain = not (mended.conversation or mended.expansion or self.profile.use_llm)
         if is_plain and self.profile.hyde.gate != "always":
             expanded = ExpandedQuery(mended.question)
