@@ -364,6 +364,10 @@ def index_request(
         try:
             with read_index(place) as connection:
                 content: object = reading.index_settings(connection)
+        except NoIndexError:  # another process has just begun to make it, and not said with which settings
+            if not folders:
+                raise
+            content = {}
         except RecursionError:  # somebody else may have made the index
             content = None
         if not isinstance(content, dict):
