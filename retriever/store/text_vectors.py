@@ -151,10 +151,17 @@ def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]
     return [row[0] for row in rows]
 
 
-def distinct_vectors(connection: sqlite3.Connection, fingerprint: str) -> tuple[list[int], list[str], FloatMatrix]:
-    """As `chunk_vectors`, of the first chunk of each text."""
-    query = f"{_VECTORS} WHERE chunk_key IN (SELECT min(chunk_key) FROM chunks GROUP BY text_hash) ORDER BY chunk_key"
-    return _as_matrix(connection.execute(query, (fingerprint,)))
+def distinct_vectors(
+    connection: sqlite3.Connection, fingerprint: str, node_keys: Iterable[int] | None = None
+) -> tuple[list[int], list[str], FloatMatrix]:
+    """As `chunk_vectors`, of the first chunk of each text; of the texts of these nodes, or of all when None."""
+    query = (
+        f"{_VECTORS} WHERE chunk_key IN (SELECT min(chunk_key) FROM chunks %s GROUP BY text_hash) ORDER BY chunk_key"
+    )
+    if node_keys is None:
+        return _as_matrix(connection.execute(query % "", (fingerprint,)))
+    of_nodes = f"WHERE text_hash IN (SELECT text_hash FROM chunks WHERE node_key {GIVEN})"
+    return _as_matrix(select(connection, query % of_nodes, node_keys, fingerprint))
 
 
 def tokens_of_nodes(

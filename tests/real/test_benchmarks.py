@@ -48,6 +48,15 @@ def test_speed_beside_another_version(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@WAIT4
+def test_growth(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.md").write_text(f"# Page {name}\n\nSome text.\n\n## Part\n\nMore of {name}.\n", "utf-8")
+    rows = {row[0]: row[1:] for row in printed("growth.py", tmp_path, "--editions", "1,2")}
+    assert rows["sections"] == ["4.0", "8.0", "1.00"]
+    assert {"size of the index, MB", "`status`, ms", "stage semantic, ms", "stage hits, ms"} <= rows.keys()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="it watches a terminal of POSIX")
 def test_first_answer() -> None:
     rows = printed("first_answer.py", LARDER)
