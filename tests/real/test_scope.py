@@ -96,7 +96,8 @@ def test_a_small_part_is_searched_by_its_own_vectors_as_by_all(tmp_path: Path) -
     shared = "## Heat\n\nThe oven bakes bread at 230 degrees.\n"
     pages = {f"notes/{number:02}.md": f"# Note {number}\n\nWritten on day {number}.\n" for number in range(20)}
     pages |= {"a/oven.md": f"# Oven\n\n{shared}", "z/oven.md": f"# Oven\n\n{shared}"}
-    question, hits = "how hot must it be for bread? in:z", []
+    question = "how hot must it be for bread? in:z"
+    hits: list[list[tuple[str, object]]] = []
     for first in ([question], ["how hot is it?", question]):  # without a scope, the vectors of all are read
         with open_retriever(index=indexed(tmp_path / str(len(hits)), pages)) as opened:
             hits.append([(hit.node_id, hit.evidence) for hit in [opened.search(text) for text in first][-1].hits])
