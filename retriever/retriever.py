@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pageindex.node import Node
 from retriever.browse import Excerpt, load_tree, read_excerpt
@@ -204,7 +204,7 @@ class Retriever(Closing):
         The language model writes them where it runs (`answer.kind`); otherwise they are the documents' own.
 
         Args:
-            question: as in `search`, and so are the four below.
+            question: as in `search`, and so are `expansion`, `conversation`, `focus` and `scope`.
             expansion: other wordings of the question.
             conversation: what was asked before, oldest first.
             focus: kinds of things to write about.
@@ -226,15 +226,13 @@ class Retriever(Closing):
             budget_s=budget_s,
         )
         plan = writer.prepare(question)
-        ask = partial(self.search, question, expansion, conversation=conversation, focus=focus, scope=scope)
+        given: dict[str, Any] = {"conversation": conversation, "focus": focus, "scope": scope}
         pieces: tuple[Piece, ...] = ()
         if plan is None:
-            answer = ask()
+            answer = self.search(question, expansion, **given)
         else:
-            from retriever.context.gather import ask_for_context
-
             most = min(self.profile.context_tokens, plan.context_tokens)
-            found = ask_for_context(ask, self.view, most, self.access)
+            found = self.context(question, most, expansion, **given)
             answer, pieces = found.answer, found.context.pieces
         if on_found is not None:
             on_found(answer)
