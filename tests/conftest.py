@@ -13,8 +13,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
-    from tests.fake_library import FakeLibrary
     from tests.program import Cli
+    from tests.sample_library import Sample
     from tests.shelf import Shelf
 
 # Machines that run tests are shared and slow at times: an example's time is no property of the code.
@@ -46,12 +46,26 @@ def cli(capsys: pytest.CaptureFixture[str]) -> "Cli":
     return run
 
 
-@pytest.fixture
-def library(monkeypatch: pytest.MonkeyPatch) -> "FakeLibrary":
-    """The library replaced by mocks, for tests of what the command line says and calls."""
-    from tests.fake_library import install  # it imports most of the program
+@pytest.fixture(scope="session")
+def sample_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents, and beside them their index without vectors; only read."""
+    from retriever.api import index_folders
+    from tests.sample_library import PAGES
+    from tests.shelf import WORDS_ALONE, write_pages
 
-    return install(monkeypatch)
+    docs = write_pages(tmp_path_factory.mktemp("sample") / "docs", PAGES)
+    index_folders([docs], docs.parent / "index", settings=WORDS_ALONE)
+    return docs
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch, sample_docs: Path) -> "Sample":
+    """For tests of what a command line means and says."""
+    from tests.sample_library import Sample  # it imports most of the program
+
+    library = Sample(sample_docs, sample_docs.parent / "index")
+    library.install(monkeypatch)
+    return library
 
 
 @pytest.fixture

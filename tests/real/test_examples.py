@@ -1,4 +1,4 @@
-"""Every example of a --help page and of the README runs as it stands: in a clone, the ones of a page in their order."""
+"""Every command of a --help page, of the README and of docs/cli.md runs as it stands: in a clone, in their order."""
 
 import os
 import re
@@ -16,6 +16,7 @@ from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
 from retriever.command_line.help import WithExamples
 from retriever.command_line.program import command_line
+from tests.shelf import write_pages
 
 PROJECT = Path(__file__).parents[2]
 LASTS = ("serve", "watch", "mcp")  # until it is ended
@@ -38,7 +39,10 @@ def commands_of_readme() -> list[str]:
 @pytest.fixture(scope="module")
 def shared_clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder that examples name, and its index: by words alone, of a few pages, so that it takes little time."""
-    place = tmp_path_factory.mktemp("clone")
+    place = tmp_path_factory.mktemp("around") / "clone"
+    guide = "# Install\n\n## On Linux\n\n" + "Run it.\n" * 30
+    named = ("docs/guide/install.md", "docs/guide/mail.md", "docs/plans.md", "docs/drafts/a.md")
+    write_pages(place, dict.fromkeys((*named, "../notes/a.md", "../work/a.md"), guide))
     shutil.copytree(PROJECT / "docs" / "tutorial-notes", place / "docs" / "tutorial-notes")
     for name in ("ranking.md", "storage.md", "searching.md"):
         shutil.copy(PROJECT / "docs" / name, place / "docs")
@@ -79,7 +83,11 @@ def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
         assert process.returncode in (0, 130), line
         return
     target = words[words.index(">") + 1] if ">" in words else ""
-    code = main(words[: words.index(">")] if target else words)
+    ends = min(words.index(sign) if sign in words else len(words) for sign in "<>")
+    source = Path(words[words.index("<") + 1] if "<" in words else os.devnull)
+    with pytest.MonkeyPatch.context() as patch, source.open(encoding="utf-8") as stdin:
+        patch.setattr(sys, "stdin", stdin)
+        code = main(words[:ends])
     out, err = capfd.readouterr()
     assert code == 0, f"{line}\n{err}"
     if target:
@@ -96,3 +104,24 @@ def test_every_example_of_a_help_page_runs(name: str, clone: Path, capfd: pytest
 def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for line in commands_of_readme():
         run_as_it_stands(line, capfd)
+
+
+PREPARED = {
+    "--batch questions": ["questions docs --out questions.jsonl --limit 3"],
+    "history 12": ['ask --record "how many?"'] * 11,
+    "index docs": ["forget docs/drafts/"],
+    "indexes --drop": ["indexes --drop docs+notes --yes", "index ../notes"],
+    "--index notes": ["index ../notes", "index ../work"],
+    "import": ["indexes --drop docs --yes"],
+}
+"""What has to be done before some commands of the page."""
+
+
+def test_every_command_of_the_page_of_commands_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    page = (PROJECT / "docs" / "cli.md").read_text(encoding="utf-8")
+    blocks = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
+    for line in re.findall(r"^hybrid_retrieve\.py (.*)$", blocks, re.MULTILINE):
+        for before in [item for key, items in PREPARED.items() if line.startswith(key) for item in items]:
+            run_as_it_stands(before, capfd)
+        if not line.startswith((*NEEDS_MORE, *LASTS)):
+            run_as_it_stands(line, capfd)

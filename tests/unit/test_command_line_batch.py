@@ -12,8 +12,8 @@ import pytest
 from retriever.command_line.ask import Question, read_questions
 from retriever.errors import EncoderError, UsageError
 from tests.answers import HIT, answer
-from tests.fake_library import FakeLibrary
 from tests.program import Cli
+from tests.sample_library import Sample
 
 TWO = b'{"id": "a", "question": "first"}\n\n{"id": 7, "question": "second", "kind": "direct"}\n'
 
@@ -24,7 +24,7 @@ def _questions(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     Path("questions.jsonl").write_bytes(TWO)
 
 
-def test_a_run_has_a_line_for_each_question_in_their_order(library: FakeLibrary, cli: Cli) -> None:
+def test_a_run_has_a_line_for_each_question_in_their_order(library: Sample, cli: Cli) -> None:
     library.answers = [answer(), answer(HIT)]
     out, err = cli("--batch", "questions.jsonl", "--run", "hits.jsonl", "--top-k", "30")
     hit = {"node_id": HIT.node_id, "file": "guide/mail.md", "start_line": 12, "end_line": 34, "score": 0.0312}
@@ -40,14 +40,14 @@ def test_a_run_has_a_line_for_each_question_in_their_order(library: FakeLibrary,
     assert sorted(path.name for path in Path().iterdir()) == ["hits.jsonl", "questions.jsonl"]
 
 
-def test_dashes_are_the_standard_streams(library: FakeLibrary, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dashes_are_the_standard_streams(library: Sample, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TWO)))
     out, err = cli("--batch", "-", "--run", "-", "-q")
     assert [json.loads(line)["id"] for line in out.splitlines()] == ["a", 7]
     assert err == ""
 
 
-def test_every_malformed_line_is_named_before_anything_runs(library: FakeLibrary, cli: Cli) -> None:
+def test_every_malformed_line_is_named_before_anything_runs(library: Sample, cli: Cli) -> None:
     lines = [
         b'{"id": "a", "question": "fine"}', b"not json", b'["a", "b"]', b'{"question": "no id"}',
         b'{"id": true, "question": "no id"}', b'{"id": "b", "question": "  "}', b'{"id": "c", "question": 3}',
@@ -72,7 +72,7 @@ def test_a_byte_order_mark_and_windows_line_ends_are_read() -> None:
 
 
 @pytest.mark.parametrize("error", [EncoderError("gone"), KeyboardInterrupt(), ValueError("bug")])
-def test_a_failed_run_leaves_what_was_there(library: FakeLibrary, error: BaseException, cli: Cli) -> None:
+def test_a_failed_run_leaves_what_was_there(library: Sample, error: BaseException, cli: Cli) -> None:
     Path("hits.jsonl").write_text("old", encoding="utf-8")
     library.error = error
     cli("--batch", "questions.jsonl", "--run", "hits.jsonl", code={1, 130})
@@ -80,7 +80,7 @@ def test_a_failed_run_leaves_what_was_there(library: FakeLibrary, error: BaseExc
     assert sorted(path.name for path in Path().iterdir()) == ["hits.jsonl", "questions.jsonl"]
 
 
-def test_a_run_through_a_link_replaces_the_file_behind_it(library: FakeLibrary, cli: Cli) -> None:
+def test_a_run_through_a_link_replaces_the_file_behind_it(library: Sample, cli: Cli) -> None:
     Path("real.jsonl").write_text("old", encoding="utf-8")
     Path("link.jsonl").symlink_to("real.jsonl")
     cli("--batch", "questions.jsonl", "--run", "link.jsonl")
@@ -88,7 +88,7 @@ def test_a_run_through_a_link_replaces_the_file_behind_it(library: FakeLibrary, 
     assert Path("real.jsonl").read_text(encoding="utf-8").count("\n") == 2
 
 
-def test_a_device_is_written_not_replaced(library: FakeLibrary, cli: Cli) -> None:
+def test_a_device_is_written_not_replaced(library: Sample, cli: Cli) -> None:
     cli("--batch", "questions.jsonl", "--run", os.devnull)
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 
@@ -102,12 +102,12 @@ def test_a_device_is_written_not_replaced(library: FakeLibrary, cli: Cli) -> Non
         (["--batch", "questions.jsonl", "why?"], 2, "leave out the question"),
     ],
 )
-def test_what_cannot_be_batched(library: FakeLibrary, cli: Cli, arguments: list[str], code: int, message: str) -> None:
+def test_what_cannot_be_batched(library: Sample, cli: Cli, arguments: list[str], code: int, message: str) -> None:
     assert message in cli(*arguments, code=code).err
     assert library.opened == []
 
 
-def test_failing_on_none(library: FakeLibrary, cli: Cli) -> None:
+def test_failing_on_none(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT), answer()]
     cli("--batch", "questions.jsonl", "--run", "hits.jsonl", "--fail-on-none", code=3)
     assert Path("hits.jsonl").is_file()

@@ -1,8 +1,6 @@
-"""What is written about the command line is true: every documented command runs, every flag is there."""
+"""What is written about the command line is true; tests/real/test_examples.py runs every command of the page."""
 
 import re
-import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,28 +15,14 @@ from retriever.errors import NoIndexError
 from retriever.settings.layers import load_profile, profile_names
 from scripts.write_cli_reference import rewrite
 from tests.answers import answer, hit
-from tests.fake_library import install
 from tests.program import PROJECT, Cli, run_python
+from tests.sample_library import Sample
 
 COMMANDS = {name: command_line.load_command(name) for name in NAMES}
 PAGE = (PROJECT / "docs/cli.md").read_text(encoding="utf-8")
 DOCUMENTED = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if line.strip()
 ]
-
-
-@pytest.mark.parametrize("line", DOCUMENTED)
-def test_every_documented_command_runs(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli) -> None:
-    monkeypatch.chdir(tmp_path)
-    questions = Path("questions.jsonl")
-    questions.write_text('{"id": "1", "question": "q", "gold": []}\n', encoding="utf-8")
-    Path("docs").mkdir()
-    Path("docs/page.md").write_text(f"# How the rankings are fused\n\n{'Many words. ' * 20}\n", encoding="utf-8")
-    install(monkeypatch)
-    words = shlex.split(re.split(r" [<>] ", line)[0], comments=True)
-    with questions.open(encoding="utf-8") as stdin:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        cli(*words[words.index("hybrid_retrieve.py") + 1 :])
 
 
 def test_every_command_is_documented_and_has_examples() -> None:
@@ -118,23 +102,20 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
     ],
 )
 def test_a_word_that_is_nearly_a_command_is_answered_with_a_hint(
-    question: str, command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
+    question: str, command: str, library: Sample, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cli: Cli
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("docs").mkdir()
-    library = install(monkeypatch)
+    library.answers = [answer(hit())]
     hint = [line for line in cli(*question.split()).err.splitlines() if line.startswith("did you mean")]
     assert library.asked == [question]
     assert [command in line for line in hint] == ([True] if command else [])
 
 
-def test_a_word_that_the_documents_have_is_no_slip(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    install(monkeypatch).answers = [answer(hit(words=("Trees",)))]
+def test_a_word_of_the_documents_is_no_slip_and_one_without_an_index_is(library: Sample, cli: Cli) -> None:
+    library.answers = [answer(hit(words=("Trees",)))]
     assert "did you mean" not in cli("trees").err
-
-
-def test_a_slip_is_named_where_nothing_is_indexed_yet(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    install(monkeypatch).error = NoIndexError("nothing has been indexed yet")
+    library.error = NoIndexError("nothing has been indexed yet")
     assert "did you mean the command `index`?" in cli("indx", code=1).err
 
 

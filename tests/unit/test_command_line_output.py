@@ -20,12 +20,13 @@ from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import UsageError
 from retriever.evaluation.runs import Found
 from retriever.query import Dropped, ExpansionReport, Query
+from retriever.retriever import Retriever
 from retriever.serving.web.site import EDITOR_NAMES
 from retriever.trace import Spent
-from retriever.types import Answer, Evidence, Relation, RelationKind, Source, Verdict
+from retriever.types import Answer, DroppedSentence, Evidence, Relation, RelationKind, Source, Verdict
 from tests.answers import HIT, STATE, answer, hit
-from tests.fake_library import FakeLibrary, install
 from tests.program import Cli, Terminal
+from tests.sample_library import Sample
 
 SECOND = hit(
     rank=2,
@@ -68,14 +69,14 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int, *, full: bool = F
 
 
 def test_elsewhere_than_on_a_terminal_each_item_is_one_plain_line(
-    library: FakeLibrary, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    library: Sample, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     library.answers = [answer(HIT, SECOND)]
     assert cli("q").out == PLAIN
 
 
-def test_ranks_and_scores_are_there_for_those_who_want_them(library: FakeLibrary, cli: Cli) -> None:
+def test_ranks_and_scores_are_there_for_those_who_want_them(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT, SECOND)]
     shown = cli("q", "-v").out
     assert "    semantic #1 (cosine 0.713) \u00b7 keyword #3 (bm25 12.4)\n" in shown
@@ -107,7 +108,7 @@ def test_prose_fits_the_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> 
     assert " ".join(stream.getvalue().split()) == " ".join(PLAIN.split())
 
 
-def test_full_quotes_the_text_as_it_stands(library: FakeLibrary, cli: Cli) -> None:
+def test_full_quotes_the_text_as_it_stands(library: Sample, cli: Cli) -> None:
     library.answers = [answer(hit(text="# A\n\n\tcode\x07\n", text_cut=True))]
     expected = """\
     \u2502 # A
@@ -118,7 +119,7 @@ def test_full_quotes_the_text_as_it_stands(library: FakeLibrary, cli: Cli) -> No
     assert expected in cli("q", "--full").out
 
 
-def test_explain_takes_the_answer_apart(library: FakeLibrary, cli: Cli) -> None:
+def test_explain_takes_the_answer_apart(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT)]
     lines = cli("q", "--explain").out.splitlines()
     assert "      4.2  semantic  40 chunks of 23 sections" in lines
@@ -129,7 +130,7 @@ def test_explain_takes_the_answer_apart(library: FakeLibrary, cli: Cli) -> None:
     assert lines[-1] == "   1   0.03120 = 0.01640 semantic + 0.01480 keyword  guide/mail.md:12-34"
 
 
-def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
+def test_json_of_an_answer(library: Sample, cli: Cli) -> None:
     library.answers = [answer(HIT, degraded=("semantic: off",), index=replace(STATE, stale_files=2))]
     content = json.loads(cli("q", "--json").out)
     spent = content.pop("timings_ms")
@@ -169,7 +170,8 @@ def test_json_of_an_answer(library: FakeLibrary, cli: Cli) -> None:
     assert spent["semantic"] == 4.25
 
 
-def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, cli: Cli) -> None:
+def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> None:
+    library.answers = [answer(HIT)]
     content = json.loads(cli("q", "--json", "--full", "--explain").out)
     assert content["hits"][0]["text"] == HIT.text
     assert content["hits"][0]["text_cut"] is False
@@ -194,12 +196,12 @@ def test_json_has_texts_and_trace_only_when_asked(library: FakeLibrary, cli: Cli
         ("none", "No section answers this; these are only the nearest:\n\n 1  /docs"),
     ],
 )
-def test_a_doubt_is_said_before_the_hits(library: FakeLibrary, cli: Cli, verdict: Verdict, begins: str) -> None:
+def test_a_doubt_is_said_before_the_hits(library: Sample, cli: Cli, verdict: Verdict, begins: str) -> None:
     library.answers = [answer(HIT, verdict=verdict)]
     assert cli("q").out.startswith(begins)
 
 
-def test_stale_and_skipped_files_are_said_with_what_to_do(library: FakeLibrary, cli: Cli) -> None:
+def test_stale_and_skipped_files_are_said_with_what_to_do(library: Sample, cli: Cli) -> None:
     state = replace(STATE, folders=("/my docs", "/b"), stale_files=3, skipped_files=1)
     library.answers = [answer(HIT, index=state)]
     assert cli("q", "--json", "--index", "i").err.splitlines() == [
@@ -287,7 +289,7 @@ def test_sizes(number: int, words: str) -> None:
     assert format_size(number) == words
 
 
-def test_an_answer_without_hits_prints_nothing(library: FakeLibrary, cli: Cli) -> None:
+def test_an_answer_without_hits_prints_nothing(library: Sample, cli: Cli) -> None:
     empty: Answer = answer()
     library.answers = [empty]
     assert cli("q", "--explain", "-q").out.splitlines()[-1] == "fused  no hits"
@@ -303,16 +305,6 @@ def test_a_name_that_is_not_utf8_stays_as_it_is() -> None:
     content = HitJson.dump(hit)
     assert (content["file"], content["breadcrumb"]) == ("a\udcff.md", ["\udcfe"])
     assert json.dumps(content)
-
-
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("explain", [False, True])
-def test_an_answer_has_the_parts_that_are_asked_for(full: bool, explain: bool) -> None:
-    content = dump_answer(answer(HIT), SPENT, full=full, explain=explain)
-    assert ("text" in content["hits"][0], "trace" in content) == (full, explain)
-    assert list(content)[:3] == ["schema_version", "question", "profile"]
-    assert content["timings_ms"]["total"] == 2.25
-    assert content["hits"][0]["start_line"] == HIT.span.first
 
 
 def test_what_a_model_made_up_is_hidden() -> None:
@@ -437,8 +429,7 @@ def test_a_hostile_name_is_inert_in_the_link_and_in_its_text() -> None:
     assert "\x1b]8;;http" not in stream.getvalue()
 
 
-def test_the_choice_is_a_flag_or_a_variable(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    library = install(monkeypatch)
+def test_the_choice_is_a_flag_or_a_variable(library: Sample, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     assert "no editor is called 'nano'; there are vscode, vim" in cli("how?", "--editor", "nano", code=2).err
     monkeypatch.setenv("HYBRID_RETRIEVE_EDITOR", "nano")
     cli("how?", code=2)
@@ -447,9 +438,12 @@ def test_the_choice_is_a_flag_or_a_variable(monkeypatch: pytest.MonkeyPatch, cli
     assert "\x1b" not in cli("how?").out
 
 
-def test_a_short_answer_stands_above_its_sections(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+def test_a_short_answer_stands_above_its_sections(library: Sample, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
     sentence = "Send an email after \u202ethe response\x1b[2J."
-    install(monkeypatch).answers = [answer(hit(sentence=sentence))]
+    library.answers = [answer(hit(sentence=sentence))]
+    dropped = (DroppedSentence("It\x1b lies.", "it says other things"),)
+    written = Retriever.answer
+    monkeypatch.setattr(Retriever, "answer", lambda *given, **named: replace(written(*given, **named), dropped=dropped))
     out, err = cli("answer", "how to send an email?")
     assert out.split("\n\n")[0].split("\n") == [
         "Send an email after \ufffdthe response\ufffd[2J.  /docs/guide/mail.md:12-34",
@@ -458,15 +452,13 @@ def test_a_short_answer_stands_above_its_sections(monkeypatch: pytest.MonkeyPatc
     assert out.split("\n\n")[1].startswith(" 1  /docs/guide/mail.md:12-34")
     assert err.startswith("quoted\n")
     said = json.loads(cli("answer", "how to send an email?", "--json").out)
-    assert said["verdict"] == "answered"
-    assert said["hits"][0]["citation"] == HIT.citation
+    assert (said["verdict"], said["hits"][0]["citation"]) == ("answered", HIT.citation)
     assert (said["answer"]["writer"], said["answer"]["note"]) == ("", "quoted")
     assert said["answer"]["sentences"][0]["text"] == sentence, "exact, for programs"
     assert said["answer"]["dropped"] == [{"text": "It\x1b lies.", "reason": "it says other things"}]
 
 
-def test_no_llm_quotes_and_a_verdict_none_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
-    library = install(monkeypatch)
+def test_no_llm_quotes_and_a_verdict_none_is_an_exit_code(library: Sample, cli: Cli) -> None:
     cli("answer", "how to send an email?", "--no-llm", "--top-k", "3")
     assert library.opened[-1]["settings"] == {"top_k": 3, "answer": {"kind": "extractive"}}
     library.answers = [answer(verdict="none")]

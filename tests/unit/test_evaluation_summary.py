@@ -36,7 +36,6 @@ from retriever.evaluation.why_not import Bar, InRanking, WhyNot
 from retriever.settings.layers import load_profile
 from retriever.settings.schema import Profile, merge
 from retriever.types import Candidate, Ranked, Ranking, Source
-from tests.fake_library import install
 from tests.program import Cli
 
 SECTIONS = Sections(
@@ -352,10 +351,9 @@ def test_what_cannot_be_meant_is_refused(
     says: str,
     trec: tuple[str, str, str],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    library: object,
     cli: Cli,
 ) -> None:
-    install(monkeypatch)
     questions, expansions = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
     questions.write_text('{"id": "a", "question": "q", "gold": []}\n')
     expansions.write_text('{"id": "b"}\n')
