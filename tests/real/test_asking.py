@@ -128,18 +128,6 @@ def test_a_hit_is_what_its_citation_says(shelf: Shelf) -> None:
     assert (cut.text, cut.text_cut, cut.summary) == ("## Stamps\n\nA stamp…", True, "A stamp…")
 
 
-@pytest.mark.parametrize(
-    "question",
-    ["what is the of and", "?!... --- ***", "x " * 50_000, "\U0001f993", "(((", "*", "NEAR", '"'],
-    ids=lambda question: ascii(question)[:12],
-)
-def test_questions_that_say_little(shelf: Shelf, question: str) -> None:
-    answer = shelf.ask(question)
-    assert all(np.isfinite(hit.score) for hit in answer.hits)
-    cut = any("only its first 8,000 characters" in sentence for sentence in map(str, answer.degraded))
-    assert cut == (len(question) > 8_000)
-
-
 @pytest.mark.parametrize("question", ["", "  ", "\n\t", "\0", "\ud800"])
 def test_a_question_without_a_character(shelf: Shelf, question: str) -> None:
     with pytest.raises(QuestionError, match="the question is empty"):

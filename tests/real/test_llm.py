@@ -318,18 +318,6 @@ def test_a_wrong_answer_is_asked_for_again_with_the_shape_in_words(ollama: Scrip
     assert first.material == second.material
 
 
-def test_thoughts_fences_and_a_model_that_only_thinks(ollama: ScriptedOllama) -> None:
-    generator = opened(ollama)
-    for answer in (
-        written('<think>A boat?</think>\n```json\n{"queries": ["x"]}\n```'),
-        written('{"queries": ["x"]}', thinking="A boat?"),
-        written("", thinking='A boat? {"queries": ["x"]}'),
-    ):
-        ollama.once.append(answer)
-        assert generator.write(TASK).queries == ("x",)
-    assert len(ollama.asked) == 3
-
-
 def test_a_model_that_cannot_be_told_not_to_think_is_asked_without_a_word_of_it(ollama: ScriptedOllama) -> None:
     refusal = status(400, {"error": '"llama3.2" does not support thinking'})
     ollama.answer = lambda asked: refusal if "think" in asked.body else GOOD
@@ -478,3 +466,8 @@ def test_the_check_tells_of_a_model_that_is_not_loaded_or_reads_less(ollama: Scr
         "llama3.2:latest reads 2048 tokens, fewer than llm.num_ctx (8192): every task is cut to that",
     )
     assert answer.is_well
+
+
+def test_a_model_that_writes_its_answer_into_its_thoughts_is_read(ollama: ScriptedOllama) -> None:
+    ollama.once.append(written("", thinking='A boat? {"queries": ["x"]}'))
+    assert opened(ollama).write(TASK).queries == ("x",)

@@ -155,11 +155,6 @@ def test_a_model_that_thinks_all_the_same_gets_room_for_it(server: ScriptedOpenA
     assert "thought aloud" in str(failure(generator))
 
 
-def test_thoughts_around_an_answer_are_passed_over(server: ScriptedOpenAI) -> None:
-    server.answer = lambda asked: '<think>{"queries": 1}</think>```json\n{"queries": ["a boat is"]}\n```'
-    assert opened(server).write(TASK).queries == ("a boat is",)
-
-
 FAULTS: dict[str, tuple[Fault, type[LanguageModelError], str, int]] = {
     "ends without a reason": (cut_stream(), CutAnswerError, "ended its answer in the middle", 1),
     "nothing": (raw_events(b"data: [DONE]\n\n"), CutAnswerError, "ended its answer in the middle", 1),
@@ -215,15 +210,6 @@ def test_no_server_is_waited_for_longer_than_agreed(server: ScriptedOpenAI, faul
     server.answer = lambda asked: fault
     error = failure(opened(server, seconds=0.3, load_seconds=0.1, idle_seconds=0.2))
     assert isinstance(error, LanguageModelTimeoutError | WrongAnswerError)
-
-
-def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedOpenAI) -> None:
-    server.answer = lambda asked: status(500)
-    generator = opened(server)
-    for _ in range(4):
-        error = failure(generator)
-    assert "asked again in" in str(error)
-    assert len(server.asked) == 2
 
 
 def test_a_server_that_does_not_run() -> None:

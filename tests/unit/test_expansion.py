@@ -141,13 +141,9 @@ def test_no_passage_is_made_up_for_a_single_fact() -> None:
     assert dropped == (Dropped("passage", PASSAGE, "a single fact is asked for"),)
 
 
-def test_the_same_passage_three_times_is_one() -> None:
+def test_passages_end_at_a_sentence_and_come_once() -> None:
     kept, dropped = screen(QUESTION, Expansion(passages=(PASSAGE,) * 3), 420)
-    assert kept.passages == (PASSAGE,)
-    assert len(dropped) == 2
-
-
-def test_passages_end_at_a_sentence() -> None:
+    assert (kept.passages, len(dropped)) == ((PASSAGE,), 2)
     assert cut_at_sentence("One. Two. Three and four.", 12) == "One. Two."
     assert cut_at_sentence("one two three", 9) == "one two"
     assert cut_at_sentence("onetwothree", 5) == "onetw"
@@ -164,15 +160,11 @@ def test_expansions_are_remembered_for_a_minute_and_on_disk(tmp_path: Path) -> N
     assert cache.get("a") is None, "the file holds the two that came last"
     assert cache.get("c") == CachedExpansion(WrittenExpansion(queries=["c"]), 5.0)
     assert (tmp_path / "cache" / "file.sqlite").stat().st_mode & 0o077 == 0
-
-
-def test_without_a_file_only_memory_remembers(tmp_path: Path) -> None:
-    now = [0.0]
-    cache = ExpansionCache(CacheFile(None), 0, lambda: now[0])
-    cache.put("a", CachedExpansion(WrittenExpansion(), 1.0))
-    assert cache.get("a")
-    now[0] = 61.0
-    assert cache.get("a") is None
+    memory = ExpansionCache(CacheFile(None), 0, lambda: now[0])
+    memory.put("a", CachedExpansion(WrittenExpansion(), 1.0))
+    assert memory.get("a")
+    now[0] += 61.0
+    assert memory.get("a") is None
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b""])
@@ -186,15 +178,12 @@ def test_a_damaged_file_is_no_cache_and_is_made_anew(tmp_path: Path, content: by
     assert file.expansion("a") == "[]"
 
 
-def test_what_another_version_kept_is_not_read(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_read_or_written_is_no_failure(tmp_path: Path) -> None:
     file = CacheFile(tmp_path / "file.sqlite")
     file.put_expansion("a", '{"other": 1}', 10)
     assert ExpansionCache(file, 10).get("a") is None
-
-
-def test_a_folder_that_cannot_be_written_is_no_failure(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    file = CacheFile(tmp_path / "taken" / "file.sqlite")
+    file = CacheFile(tmp_path / "taken" / "other.sqlite")
     file.put_expansion("a", "[]", 10)
     assert file.expansion("a") is None
 
@@ -242,11 +231,8 @@ WEIGHTS = Profile().part(QueryWeights)
 EXPANSION = Expansion(rewordings=("b", "c"), passages=("d",))
 
 
-def test_a_question_alone_has_all_the_weight() -> None:
+def test_weights_are_shares_by_the_profile_and_no_text_outweighs_the_question() -> None:
     assert weigh_queries("a", Expansion(), WEIGHTS) == (Query("a", 1.0, 1.0),)
-
-
-def test_weights_are_shares_by_the_profile() -> None:
     shares = replace(WEIGHTS, rewording_weight=0.5, hyde_variant_weight=0.25, passage_keyword_weight=0.0)
     queries = weigh_queries("a", EXPANSION, shares)
     assert [query.text for query in queries] == ["a", "b", "c", "d"]
@@ -254,21 +240,15 @@ def test_weights_are_shares_by_the_profile() -> None:
         [1 / 2.25, 0.5 / 2.25, 0.5 / 2.25, 0.25 / 2.25]
     )
     assert [query.keyword_weight for query in queries] == [0.5, 0.25, 0.25, 0.0]
-
-
-def test_by_default_no_text_outweighs_the_question() -> None:
     queries = weigh_queries("a", EXPANSION, WEIGHTS)
     assert max(query.semantic_weight for query in queries) == queries[0].semantic_weight
     assert max(query.keyword_weight for query in queries) == queries[0].keyword_weight
 
 
-def test_the_vector_is_the_weighted_mean_as_a_unit_vector() -> None:
+def test_the_vector_is_the_weighted_mean_or_else_that_of_the_question() -> None:
     vectors = np.array([[1, 0], [0, 1]], np.float32)
     assert average_vectors(vectors, [0.8, 0.6]) == pytest.approx(np.array([[0.8, 0.6]]), abs=1e-6)
     assert np.array_equal(average_vectors(vectors[:1], [1.0]), vectors[:1])
-
-
-def test_vectors_that_cancel_leave_the_question() -> None:
     vectors = np.array([[1, 0], [-1, 0]], np.float32)
     assert np.array_equal(average_vectors(vectors, [0.5, 0.5]), vectors[:1])
 

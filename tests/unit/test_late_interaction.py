@@ -24,13 +24,10 @@ def max_similarity(question: TokenBits, passages: Sequence[TokenBits]) -> float:
 PLUS, MINUS, HALF = "+" * 64, "-" * 64, "+" * 32 + "-" * 32
 
 
-def test_a_bit_for_each_number() -> None:
+def test_a_bit_for_each_number_and_what_fills_the_last_word_is_equal_everywhere() -> None:
     bits = sign_bits(signs("+-" * 32, MINUS))
     assert bits.shape == (2, 1)
     assert [int(row).bit_count() for row in bits[:, 0]] == [32, 0]
-
-
-def test_what_fills_the_last_word_is_equal_everywhere() -> None:
     assert sign_bits(signs("+" * 65)).shape == (1, 2)
     assert max_similarity(sign_bits(signs("+" * 65)), [sign_bits(signs("+" * 65))]) == 1.0
 

@@ -36,10 +36,7 @@ def test_a_chunk_belongs_to_the_node_with_most_of_its_lines(first: int, last: in
     node = at(first, last)
     assert node is not None
     assert node.title == title
-
-
-def test_lines_beyond_the_file_belong_to_nobody() -> None:
-    assert at(9, 12) is None
+    assert at(9, 12) is None, "lines beyond the file"
 
 
 @given(st.integers(1, 8), st.integers(0, 7))

@@ -29,16 +29,13 @@ def test_every_profile_that_comes_along_can_be_loaded() -> None:
         load_profile(name, environment={})
 
 
-def test_classic_is_what_was_published() -> None:
+def test_profiles_say_only_what_differs() -> None:
     classic = load_profile("classic", environment={})
     assert (classic.vector_top_n, classic.neighbor_depth, classic.siblings_per_node) == (40, 1, 2)
     assert (classic.candidate_file_roots, classic.candidate_cap, classic.top_k, classic.rrf_k) == (5, 30, 5, 60)
     assert (classic.parent_decay, classic.child_decay, classic.sibling_decay) == (0.75, 0.7, 0.6)
     assert (classic.final_summary_chars, classic.final_text_chars) == (420, 1500)
     assert (classic.semantic_weight, classic.keyword_weight, classic.rank_weighting) == (1.0, 1.0, "constant")
-
-
-def test_recall_says_only_what_differs() -> None:
     recall = load_profile("recall", environment={})
     assert (recall.vector_top_n, recall.candidate_cap, recall.neighbor_depth) == (100, 50, 2)
     assert recall.rrf_k == Profile().rrf_k
@@ -55,13 +52,10 @@ def test_later_layers_win(tmp_path: Path) -> None:
     assert profile.encoder.kind == "none"
 
 
-def test_what_the_index_remembers_is_under_the_profile_file() -> None:
+def test_what_the_index_remembers_is_its_own_and_under_the_profile_file() -> None:
     given = collect_settings("balanced", None, {"encoder": {"kind": "none"}}, {})
     assert given.profile().encoder.kind == "none"
     assert given.for_index() == {"encoder": {"kind": "none"}}
-
-
-def test_the_index_remembers_its_own_sections_alone() -> None:
     flags = {"top_k": 3, "chunks": {"target_tokens": 50}}
     assert collect_settings("balanced", flags, {}, {}).for_index() == {"chunks": {"target_tokens": 50}}
 
@@ -97,6 +91,11 @@ def test_a_missing_file_and_an_unknown_name() -> None:
     assert "balanced" in mistakes_of("balancd")[0]
 
 
+def test_a_variable_is_named_in_its_mistake() -> None:
+    with pytest.raises(ProfileError, match="^HYBRID_RETRIEVE_TOP_K: top_k: "):
+        load_profile(environment={"HYBRID_RETRIEVE_TOP_K": "0"})
+
+
 def test_a_variable_that_is_no_setting() -> None:
     with pytest.raises(ProfileError, match="did you mean HYBRID_RETRIEVE_TOP_K"):
         environment_layers({"HYBRID_RETRIEVE_TOPK": "5"})
@@ -120,13 +119,9 @@ def _here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_the_file_loads_and_changes_nothing_by_itself(cli: Cli) -> None:
+def test_every_setting_is_there_with_its_meaning_and_default(cli: Cli) -> None:
     assert cli("init").out == "wrote hybrid-retrieve.yaml; use it with --profile hybrid-retrieve.yaml\n"
     assert load_profile("hybrid-retrieve.yaml", environment={}) == Profile()
-
-
-def test_every_setting_is_there_with_its_meaning_and_default(cli: Cli) -> None:
-    cli("init")
     text = Path("hybrid-retrieve.yaml").read_text(encoding="utf-8")
     for item in list_settings():
         assert f"# {item.help}\n#{'  ' * (len(item.path) - 1)}{item.path[-1]}: " in text

@@ -101,11 +101,15 @@ def test_several_folders_in_one_tree() -> None:
     assert tree.node("one:a.md#a").path == "a.md"
 
 
-def test_breadcrumbs_repeat_no_title() -> None:
+def test_a_node_has_a_body_a_citation_and_breadcrumbs_that_repeat_no_title() -> None:
     nodes = [placed.node for placed in parse_document("a.md", "# A\n\n## B\n\n### B\n\n### C\n").nodes]
     assert [(node.title, node.breadcrumb) for node in nodes] == [
         ("A", ()), ("A", ()), ("B", ("A",)), ("B", ("A",)), ("C", ("A", "B")),
     ]  # fmt: skip
+    node = Node("a.md", NodeKind.FILE, "a.md", "a", 0, (), Span(1, 4), "---\n---\nx\u2028y\nz", front_matter_lines=2)
+    assert node.body == "x\u2028y\nz"
+    assert node.citation == "a.md:1-4"
+    assert Node("a.md", NodeKind.FILE, "a.md", "a", 0, (), Span(1, 2), "---\n---", front_matter_lines=2).body == ""
 
 
 def test_control_characters_are_inert_and_long_titles_cut_where_they_are_shown() -> None:
@@ -123,13 +127,6 @@ def test_trees_deeper_and_wider_than_the_stack() -> None:
     assert len(tree) == 1 + 3000 + 2 + 1 + 10_000
     assert len(ids(tree.walk())) == len(tree)
     assert tree.pretty("w.md").count("\n") == 10_000
-
-
-def test_body_and_citation() -> None:
-    node = Node("a.md", NodeKind.FILE, "a.md", "a", 0, (), Span(1, 4), "---\n---\nx\u2028y\nz", front_matter_lines=2)
-    assert node.body == "x\u2028y\nz"
-    assert node.citation == "a.md:1-4"
-    assert Node("a.md", NodeKind.FILE, "a.md", "a", 0, (), Span(1, 2), "---\n---", front_matter_lines=2).body == ""
 
 
 def test_a_tree_of_stored_nodes_loads_networkx_when_it_is_made_and_never_the_parser() -> None:
