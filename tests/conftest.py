@@ -69,23 +69,24 @@ def library(monkeypatch: pytest.MonkeyPatch, sample_docs: Path) -> "Sample":
 
 
 @pytest.fixture
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> "Shelf":
+def shelf(request: pytest.FixtureRequest, made_shelf: "Shelf", tmp_path: Path) -> "Shelf":
     """Four pages and their index; one for all the tests that are marked `shared_index`."""
     if request.node.get_closest_marker("shared_index"):
         shared: Shelf = request.getfixturevalue("shared_shelf")
         return shared
-    return _index_pages(tmp_path)
+    return made_shelf.cloned(tmp_path)
 
 
 @pytest.fixture(scope="session")
-def shared_shelf(tmp_path_factory: pytest.TempPathFactory) -> "Shelf":
-    return _index_pages(tmp_path_factory.mktemp("shared"))
+def shared_shelf(made_shelf: "Shelf", tmp_path_factory: pytest.TempPathFactory) -> "Shelf":
+    return made_shelf.cloned(tmp_path_factory.mktemp("shared"))
 
 
-def _index_pages(place: Path) -> "Shelf":
+@pytest.fixture(scope="session")
+def made_shelf(tmp_path_factory: pytest.TempPathFactory) -> "Shelf":
+    """To be cloned, never opened: made once."""
     from tests.shelf import PAGES, Shelf
 
-    shelf = Shelf(place, PAGES)
+    shelf = Shelf(tmp_path_factory.mktemp("made"), PAGES)
     shelf.update()
-    shelf.encoder.encoded = 0
     return shelf

@@ -11,12 +11,26 @@ from tests.program import PROJECT
 from tests.real.loopback import LoopbackHandler, serving
 from tests.real.scripted_ollama import ScriptedOllama, scripted_ollama
 from tests.real.served import indexed
+from tests.shelf import Shelf
 
 
 @pytest.fixture(scope="session")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The index of the pages of tests/real/served.py, made with the bundled model; only read."""
     return indexed(tmp_path_factory.mktemp("served"))
+
+
+SHIPS_QUESTION = "which of all these ships sails with the wind when the harbour is closed for the night?"
+
+
+@pytest.fixture(scope="session")
+def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    """Forty sections, each longer than a reranker is shown; only read."""
+    text = "A ship sails with the wind when the harbour is closed, and waits for the night. " * 25
+    pages = {f"ship{number}.md": f"# Ship {number}\n\n{text}\n" for number in range(40)}
+    shelf = Shelf(tmp_path_factory.mktemp("ships"), pages)
+    shelf.update()
+    return shelf
 
 
 @pytest.fixture

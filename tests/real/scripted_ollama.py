@@ -18,10 +18,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec
+from typing import Any
 
 from tests.fake_encoder import FakeEncoder
+from tests.real.loopback import Fault as Fault
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
+from tests.real.loopback import fault as fault
+from tests.real.loopback import hang_up as hang_up
 
 CHARS_PER_TOKEN = 4
 """This model's tokens: runs of four characters."""
@@ -76,25 +79,6 @@ class Asked:
         ]
         messages: Sequence[Mapping[str, str]] = self.body.get("messages", generate)
         return messages
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is done instead of answering."""
-
-    do: Callable[["OllamaHandler", Asked], None]
-
-
-Told = ParamSpec("Told")
-
-
-def fault(do: Callable[Concatenate["OllamaHandler", Asked, Told], None]) -> Callable[Told, Fault]:
-    """What is done with a connection, as a function that makes a fault of it."""
-
-    def make(*arguments: Told.args, **named: Told.kwargs) -> Fault:
-        return Fault(lambda handler, asked: do(handler, asked, *arguments, **named))
-
-    return make
 
 
 Answer = Callable[[Asked], object]
@@ -354,12 +338,6 @@ def closed(handler: OllamaHandler, asked: Asked, text: str = '{"queries": [') ->
     """The connection ends in the middle of the answer."""
     handler.begin()
     handler.line(_part(asked, text))
-    handler.close_connection = True
-
-
-@fault
-def hang_up(handler: OllamaHandler, asked: Asked) -> None:
-    """The connection ends before the answer."""
     handler.close_connection = True
 
 

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
+from tests.real.loopback import Fault as Fault
+from tests.real.loopback import LoopbackHandler, LoopbackServer, fault, serving
+from tests.real.loopback import hang_up as hang_up
 from tests.real.scripted_ollama import tokens
 
 
@@ -42,13 +44,6 @@ class Asked:
     @property
     def candidates(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.material.split("\n") if line.startswith('{"number"')]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is done instead of answering."""
-
-    do: Callable[["OpenAIHandler", Asked], None]
 
 
 Answer = Callable[[Asked], object]
@@ -159,8 +154,7 @@ class OpenAIHandler(LoopbackHandler):
         self.begin()
         self.event({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]})
         for place, piece in enumerate(cut):
-            name = "reasoning_content" if place < len(thoughts) else "content"
-            self.event({"choices": [{"index": 0, "delta": {name: piece}, "finish_reason": None}]})
+            self.piece(piece, "reasoning_content" if place < len(thoughts) else "content")
         reason = reason or ("length" if len(cut) < len(thoughts) + len(pieces) else "stop")
         self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
         if (asked.body.get("stream_options") or {}).get("include_usage"):
@@ -177,6 +171,9 @@ class OpenAIHandler(LoopbackHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
+
+    def piece(self, text: str, name: str = "content") -> None:
+        self.event({"choices": [{"index": 0, "delta": {name: text}, "finish_reason": None}]})
 
     def event(self, content: Mapping[str, Any]) -> None:
         whole = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "small", **content}
@@ -199,63 +196,46 @@ def written(text: str, **more: str) -> Fault:
     return Fault(lambda handler, asked: handler.write(asked, text, **more))
 
 
-def closed(text: str = '{"queries": [') -> Fault:
-    """The connection ends in the middle of the answer."""
-
-    def do(handler: OpenAIHandler, asked: Asked) -> None:
-        handler.begin()
-        handler.event({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]})
-        handler.close_connection = True
-
-    return Fault(do)
+@fault
+def raw_events(handler: OpenAIHandler, asked: Asked, *contents: bytes) -> None:
+    handler.begin()
+    for content in contents:
+        handler.send(content)
+    handler.end()
 
 
-def cut_stream() -> Fault:
+@fault
+def cut_stream(handler: OpenAIHandler, asked: Asked) -> None:
     """The stream ends well, without a reason."""
-
-    def do(handler: OpenAIHandler, asked: Asked) -> None:
-        handler.begin()
-        handler.event({"choices": [{"index": 0, "delta": {"content": "{"}, "finish_reason": None}]})
-        handler.send(b"data: [DONE]\n\n")
-        handler.end()
-
-    return Fault(do)
+    handler.begin()
+    handler.piece("{")
+    handler.send(b"data: [DONE]\n\n")
+    handler.end()
 
 
-def raw_events(*contents: bytes) -> Fault:
-    def do(handler: OpenAIHandler, asked: Asked) -> None:
-        handler.begin()
-        for content in contents:
-            handler.send(content)
-        handler.end()
-
-    return Fault(do)
+@fault
+def closed(handler: OpenAIHandler, asked: Asked) -> None:
+    """The connection ends in the middle of the answer."""
+    handler.begin()
+    handler.piece('{"queries": [')
+    handler.close_connection = True
 
 
-def silence(begins: bool = False) -> Fault:
+@fault
+def silence(handler: OpenAIHandler, asked: Asked, begins: bool = False) -> None:
     """Nothing ever comes, or nothing more."""
-
-    def do(handler: OpenAIHandler, asked: Asked) -> None:
-        if begins:
-            handler.begin()
-            handler.event({"choices": [{"index": 0, "delta": {"content": "{"}, "finish_reason": None}]})
-        handler.script.ended.wait()
-        handler.close_connection = True
-
-    return Fault(do)
-
-
-def hang_up() -> Fault:
-    return Fault(lambda handler, asked: setattr(handler, "close_connection", True))
-
-
-def endless() -> Fault:
-    def do(handler: OpenAIHandler, asked: Asked) -> None:
+    if begins:
         handler.begin()
-        try:
-            while not handler.script.ended.is_set():
-                handler.event({"choices": [{"index": 0, "delta": {"content": " "}, "finish_reason": None}]})
-        except OSError:  # the client went away
-            handler.close_connection = True
+        handler.piece("{")
+    handler.script.ended.wait()
+    handler.close_connection = True
 
-    return Fault(do)
+
+@fault
+def endless(handler: OpenAIHandler, asked: Asked) -> None:
+    handler.begin()
+    try:
+        while not handler.script.ended.is_set():
+            handler.piece(" ")
+    except OSError:  # the client went away
+        handler.close_connection = True

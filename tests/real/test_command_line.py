@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.program import command, in_terminal, run_command, slow
+from tests.program import command, run_command, slow
 from tests.shelf import write_pages
 
 PAGES = {
@@ -124,19 +123,6 @@ def test_looking_inside(run: CommandLine) -> None:
     assert status["changed_files"] == []
     assert status["coverage"] == 1.0
     assert "encoder" in run("status").stdout
-
-
-@pytest.mark.slow
-def test_colours_are_for_terminals_that_want_them(run: CommandLine) -> None:
-    def coloured(**variables: str) -> bytes:
-        environment = run.environment | {"TERM": "xterm-256color"} | FAST | variables
-        status, output = in_terminal(command(QUESTION), run.folder, environment)
-        assert status == 0, output
-        return output
-
-    assert b"\x1b[1;36m" in coloured()
-    assert re.search(rb"\x1b\[[0-9;]*3[0-9]", coloured(NO_COLOR="1")) is None
-    assert "\x1b" not in run(QUESTION, **FAST).stdout
 
 
 @pytest.mark.parametrize(

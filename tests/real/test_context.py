@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from retriever.context.budget import load_token_counter
-from retriever.errors import UsageError
 from retriever.retriever import Retriever
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
@@ -43,14 +42,6 @@ def test_what_is_quoted_is_what_the_files_say(shelf: Shelf) -> None:
     assert quoted >= {hit.node_id for hit in found.answer.hits} - {item.section.node_id for item in context.left_out}
 
 
-def test_a_parent_and_its_children_are_one_piece(shelf: Shelf) -> None:
-    with shelf.open(**NEVER_REFRESH, top_k=3) as retriever:
-        found = retriever.context("stamps and parcels of mail")
-    assert {hit.node_id for hit in found.answer.hits} >= {"mail.md#mail/stamps", "mail.md#mail/parcels"}
-    piece = next(piece for piece in found.context.pieces if piece.file == "mail.md")
-    assert (piece.citation, piece.titles) == ("mail.md:1-11", ("Mail",))
-
-
 def test_a_long_section_is_cut_around_the_passage_that_matched(shelf: Shelf) -> None:
     with shelf.open(**NEVER_REFRESH) as retriever:
         context = retriever.context("a purple walrus", max_tokens=300).context
@@ -59,11 +50,6 @@ def test_a_long_section_is_cut_around_the_passage_that_matched(shelf: Shelf) -> 
     assert piece.text == lines_of(shelf, "ships.md", piece.span.first, piece.span.last)
     assert piece.cut_from
     assert context.tokens <= 300
-
-
-def test_a_budget_that_holds_nothing_is_refused(shelf: Shelf) -> None:
-    with shelf.open(**NEVER_REFRESH) as retriever, pytest.raises(UsageError, match="at least 100 tokens, got 0"):
-        retriever.context("bread over night", max_tokens=0)
 
 
 def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:

@@ -64,12 +64,18 @@ CASES: tuple[tuple[str, str, Mapping[str, Any], Trouble], ...] = (
 """What is said, of which question, with which settings, and what stands in the way."""
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("made"), PAGES)
+    index_folders([shelf.docs], shelf.index)
+    return shelf
+
+
 @pytest.mark.parametrize(("said", "question", "settings", "trouble"), CASES, ids=[case[0] for case in CASES])
 def test_text_json_and_agents_name_it_alike(
-    tmp_path: Path, cli: Cli, said: str, question: str, settings: Mapping[str, Any], trouble: Trouble
+    made: Shelf, tmp_path: Path, cli: Cli, said: str, question: str, settings: Mapping[str, Any], trouble: Trouble
 ) -> None:
-    shelf = Shelf(tmp_path, PAGES)
-    index_folders([shelf.docs], shelf.index)
+    shelf = made.cloned(tmp_path)
     profile = tmp_path / "profile.yaml"
     profile.write_text(yaml.safe_dump({**ALWAYS_LOOK, **settings}), encoding="utf-8")
     asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile), "--resident", "never"]

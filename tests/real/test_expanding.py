@@ -126,14 +126,6 @@ def test_texts_that_cannot_be_used_change_nothing(
     assert not report_of(answer).used
 
 
-def test_the_same_passage_three_times_weighs_as_one(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    once = asked_of(shelf, ollama)
-    ollama.answer = lambda asked: HELPFUL | {"hyde": [*HELPFUL["hyde"]] * 3}
-    thrice = asked_of(shelf, ollama, hyde_temperature=0.5)
-    assert len(ollama.asked) == 2
-    assert found(thrice) == found(once)
-
-
 def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
     answer = asked_of(shelf, ollama, "stamp for a letter", hyde={"gate": "auto"})
     assert ollama.asked == []
@@ -149,13 +141,6 @@ def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
     never = asked_of(shelf, ollama, hyde={"gate": "never"})
     assert ollama.asked == []
     assert found(never) == found(shelf.ask(QUESTION, **NEVER_REFRESH))
-
-
-def test_a_wish_for_expansion_that_cannot_be_met_says_why_not(shelf: Shelf) -> None:
-    off = shelf.ask(QUESTION, use_llm=False, hyde={"gate": "always"}, **NEVER_REFRESH)
-    assert list(map(str, off.degraded)) == ["expand: the language model is switched off (use_llm)"]
-    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde={"gate": "always"}, **NEVER_REFRESH)
-    assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]
 
 
 ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -285,3 +270,8 @@ def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedOllama, 
     assert file.stat().st_mode & 0o077 == 0
     file.write_bytes(b"damaged" * 1000)
     assert asked_of(shelf, ollama).degraded == ()
+
+
+def test_an_expansion_with_nothing_to_write_says_so(shelf: Shelf) -> None:
+    nothing = shelf.ask(QUESTION, rewordings=0, hyde_variants=0, hyde={"gate": "always"}, **NEVER_REFRESH)
+    assert list(map(str, nothing.degraded)) == ["expand: there is nothing to write: rewordings and hyde_variants are 0"]

@@ -16,8 +16,7 @@ from retriever.errors import StorageError
 from retriever.vectors.chroma import run_in_time
 from tests.faulty_disk import built
 from tests.program import PROJECT, run_command, run_python
-from tests.shelf import NEVER_REFRESH, PAGES, QUESTIONS, Shelf, found, same_hits
-from tests.small_disk import resize, small_disk
+from tests.small_disk import small_disk
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="it forks, and counts what Linux's C library does")
 
@@ -75,26 +74,6 @@ print(total, *seen)
     finished = run_python(script, library, tmp_path / "disk", env=environment)
     assert finished.stderr == ""
     assert finished.stdout == "3 EIO EIO EIO well\n"
-
-
-def test_a_full_disk_is_an_error_and_no_damage(tmp_path: Path) -> None:
-    """Kilobytes from far too few to enough for an index and its next snapshot; then what was in the way goes."""
-    shelf = Shelf(tmp_path, PAGES)
-    shelf.update()
-    truth = [found(shelf.ask(question, **NEVER_REFRESH)) for question in QUESTIONS]
-    succeeded = 0
-    for room in (16, 100, 400, 1000, 3000, 5000, 8000):
-        with small_disk(tmp_path / f"disk-{room}", room * 1024) as disk:
-            shelf.index = disk / "index"
-            with contextlib.suppress(StorageError):
-                shelf.update()
-                succeeded += 1
-            resize(disk)
-            shelf.update()
-            answers = [shelf.ask(question, **NEVER_REFRESH) for question in QUESTIONS]
-            assert all(same_hits(found(answer), true) for answer, true in zip(answers, truth, strict=True))
-            assert [answer.degraded for answer in answers] == [()] * len(QUESTIONS)
-    assert 0 < succeeded < 7
 
 
 def test_a_write_that_hangs_is_given_up(tmp_path: Path) -> None:

@@ -18,8 +18,13 @@ LEFT = "xyzzy"
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    shelf = Shelf(tmp_path, PAGES)
+def shelf(made: Shelf, tmp_path: Path) -> Shelf:
+    return made.cloned(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
+    shelf = Shelf(tmp_path_factory.mktemp("made"), PAGES)
     shelf.write("plans/secret.md", f"# Plan\n\nAn older version: {SECRET}\n")
     shelf.update()
     shelf.write("plans/secret.md", f"# Plan\n\n{SECRET}\n\n## Map\n\nThe map of {LEFT}.\n")

@@ -39,10 +39,25 @@ def counted(shelf: Shelf) -> tuple[int, ...]:
     return report.added, report.changed, report.moved, report.removed, report.unchanged, report.embedded
 
 
-def test_every_text_is_embedded(tmp_path: Path) -> None:
+def test_only_what_changed_is_touched(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path, PAGES)
     report = shelf.update()
     assert (report.added, report.embedded, report.chunks, report.snapshot, shelf.encoder.encoded) == (4, 8, 8, 1, 8)
+    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
+    assert shelf.snapshots() == ["snapshot-1"]
+    shelf.write("mail.md", PAGES["mail.md"].replace("by train", "by ship"))
+    assert counted(shelf) == (0, 1, 0, 0, 3, 1)
+    assert shelf.snapshots() == ["snapshot-2"]
+    assert "by ship" in shelf.ask("parcel by ship").hits[0].text
+    shelf.write("new.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
+    assert counted(shelf) == (1, 0, 0, 0, 4, 2)
+    assert shelf.ask("otter").hits[0].citation == "new.md:1-4"
+    (shelf.docs / "kitchen.md").unlink()
+    assert counted(shelf) == (0, 0, 0, 1, 4, 0)
+    for question in QUESTIONS:
+        assert all(hit.file != "kitchen.md" for hit in shelf.ask(question, top_k=100).hits)
+    with shelf.rows() as rows:
+        assert rows.execute("SELECT count(*) FROM nodes WHERE node_id GLOB 'kitchen.md*'").fetchone() == (0,)
 
 
 def test_each_of_several_equal_files_moves_once(tmp_path: Path) -> None:
@@ -51,11 +66,6 @@ def test_each_of_several_equal_files_moves_once(tmp_path: Path) -> None:
     shutil.rmtree(shelf.docs)
     write_pages(shelf.docs, {f"new-{number}.md": "# Same\n\nThe very same words.\n" for number in (1, 2)})
     assert counted(shelf) == (2, 0, 2, 3, 0, 0)
-
-
-def test_what_is_unchanged_is_not_touched(shelf: Shelf) -> None:
-    assert counted(shelf) == (0, 0, 0, 0, 4, 0)
-    assert shelf.snapshots() == ["snapshot-1"]
 
 
 def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,28 +77,6 @@ def test_a_touched_file_is_read_once_and_its_time_is_kept(shelf: Shelf, monkeypa
         "retriever.indexing.changes.read_document", lambda *_: pytest.fail("nothing is suspect any more")
     )
     assert counted(shelf) == (0, 0, 0, 0, 4, 0)
-
-
-def test_an_edit_embeds_the_edited_section_alone(shelf: Shelf) -> None:
-    shelf.write("mail.md", PAGES["mail.md"].replace("by train", "by ship"))
-    assert counted(shelf) == (0, 1, 0, 0, 3, 1)
-    assert shelf.snapshots() == ["snapshot-2"]
-    assert "by ship" in shelf.ask("parcel by ship").hits[0].text
-
-
-def test_an_added_file(shelf: Shelf) -> None:
-    shelf.write("new.md", "# Otters\n\nAn otter sleeps.\n\n## Food\n\nFish.\n")
-    assert counted(shelf) == (1, 0, 0, 0, 4, 2)
-    assert shelf.ask("otter").hits[0].citation == "new.md:1-4"
-
-
-def test_a_deleted_file_is_gone_from_everywhere(shelf: Shelf) -> None:
-    (shelf.docs / "kitchen.md").unlink()
-    assert counted(shelf) == (0, 0, 0, 1, 3, 0)
-    for question in QUESTIONS:
-        assert all(hit.file != "kitchen.md" for hit in shelf.ask(question, top_k=100).hits)
-    with shelf.rows() as rows:
-        assert rows.execute("SELECT count(*) FROM nodes WHERE node_id GLOB 'kitchen.md*'").fetchone() == (0,)
 
 
 @pytest.mark.parametrize("target", ["post.md", "deep/er/mail.md"])
@@ -177,16 +165,6 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: py
         assert same_hits(found(shelf.ask(question)), found(shelf.ask(question, index=fresh)))
 
 
-def test_a_run_that_fails_leaves_the_older_state_in_force(shelf: Shelf) -> None:
-    before = found(shelf.ask(QUESTIONS[1]))
-    shelf.write("mail.md", "# Mail\n\nSomething else.\n")
-    (shelf.docs / "kitchen.md").unlink()
-    with pytest.raises(EncoderError):
-        shelf.update(encoder=FailingEncoder(after=0))
-    assert found(shelf.ask(QUESTIONS[1], **NEVER_REFRESH)) == before
-    assert shelf.snapshots() == ["snapshot-1"]
-
-
 def test_a_second_folder_has_a_prefix_and_the_first_ones_ids_stay(shelf: Shelf, tmp_path: Path) -> None:
     ids = {hit.node_id for hit in shelf.ask("tomatoes", top_k=100).hits}
     second, third = Shelf(tmp_path / "x", {"mail.md": "# Owls\n\nAn owl carries mail.\n"}), Shelf(tmp_path / "y")
@@ -199,15 +177,10 @@ def test_a_second_folder_has_a_prefix_and_the_first_ones_ids_stay(shelf: Shelf, 
     assert (owl.node_id, owl.folder, owl.citation) == ("docs:mail.md#owls", str(second.docs), "mail.md:1-3")
     assert (deer.node_id, deer.folder) == ("docs~2:a.md#deer", str(third.docs))
     assert counted(shelf) == (0, 0, 0, 0, 6, 0)
-
-
-def test_all_folders_of_an_index_are_looked_at(shelf: Shelf, tmp_path: Path) -> None:
-    second = Shelf(tmp_path / "second", {"owl.md": "# Owls\n\nAn owl carries mail.\n"})
-    shelf.update(second.docs)
     shelf.write("mail.md", "# Mail\n\nNothing is left.\n")
-    second.write("owl.md", "# Owls\n\nAn owl sleeps.\n")
-    report = shelf.update(second.docs)
-    assert (report.changed, report.unchanged, report.embedded) == (2, 3, 2)
+    third.write("a.md", "# Deer\n\nA deer sleeps.\n")
+    report = shelf.update(second.docs)  # which looks at all of them
+    assert (report.changed, report.unchanged, report.embedded) == (2, 4, 2)
 
 
 def test_links_follow_what_comes_and_goes(shelf: Shelf) -> None:

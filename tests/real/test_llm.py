@@ -4,12 +4,10 @@ import os
 import signal
 import socket
 import threading
-import time
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from pydantic import BaseModel
 
 from retriever.errors import (
     CutAnswerError,
@@ -22,8 +20,9 @@ from retriever.errors import (
 )
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
-from retriever.llm.task import Generator, Task
+from retriever.llm.task import Generator
 from retriever.settings.schema import LlmSettings
+from tests.real.llm_task import TASK, Answer, failure
 from tests.real.scripted_ollama import (
     Asked,
     Fault,
@@ -52,15 +51,6 @@ from tests.real.scripted_ollama import (
 
 SECONDS = 0.3
 """The longest wait of the tests that wait for its end."""
-SLACK = 5.0
-"""What a shared machine may take besides; a limit that is not kept is exceeded by far more."""
-
-
-class Answer(BaseModel):
-    queries: tuple[str, ...]
-
-
-TASK = Task(instructions="Reword the question.", material="What is a boat?", answer=Answer, max_tokens=100)
 GOOD = {"queries": ["a boat is"]}
 
 
@@ -74,15 +64,6 @@ def settings(ollama: ScriptedOllama, **changes: object) -> LlmSettings:
 
 def opened(ollama: ScriptedOllama, **changes: object) -> Generator:
     return open_generator(settings(ollama, **changes))
-
-
-def failure(generator: Generator, task: Task[Answer] = TASK) -> LanguageModelError:
-    """What goes wrong; it must be no other kind of error, and take no longer than it may."""
-    started = time.monotonic()
-    with pytest.raises(LanguageModelError) as caught:
-        generator.write(task)
-    assert time.monotonic() - started < SLACK
-    return caught.value
 
 
 def test_the_task_is_asked_as_it_should_be(ollama: ScriptedOllama) -> None:

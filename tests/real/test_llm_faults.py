@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from hybrid_retrieve import main
+from tests.program import slow
 from tests.real.scripted_ollama import QUESTION, Fault, ScriptedOllama, help_and_reverse, scripted_ollama
 from tests.real.served import indexed
 from tests.real.test_llm import FAULTS, SLOW
@@ -94,7 +95,11 @@ def plain(index: Path) -> Said:
     return say(index, "--no-use-llm")
 
 
-@pytest.mark.parametrize("name", MODES)
+OFTEN = ("cut stream", "hung up", "killed", "model gone", "no memory", "nothing", "wrong shape", *SLOW)
+"""One of each kind of error; to the stages, the others are the same."""
+
+
+@pytest.mark.parametrize("name", [*OFTEN, *slow(name for name in MODES if name not in OFTEN)])
 def test_the_answer_is_the_one_without_the_model(index: Path, plain: Said, name: str) -> None:
     """The short form of the kind `models` of benchmarks/invariants.py."""
     limits = ("--llm-seconds", SECONDS, "--llm-load-seconds", SECONDS, "--llm-idle-seconds", SECONDS)

@@ -3,7 +3,6 @@
 import json
 import logging
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +12,6 @@ from typing import Any, cast
 import keyring  # noqa: TID253 - no module of the program
 import keyring.backend  # noqa: TID253
 import pytest
-from pydantic import BaseModel
 
 from retriever.errors import (
     CutAnswerError,
@@ -27,9 +25,9 @@ from retriever.errors import (
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
 from retriever.llm.generator import ServedGenerator
-from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
 from tests.program import Cli
+from tests.real.llm_task import TASK, Answer, failure
 from tests.real.scripted_ollama import QUESTION, help_and_reverse
 from tests.real.scripted_openai import (
     Fault,
@@ -45,14 +43,6 @@ from tests.real.scripted_openai import (
     written,
 )
 
-SLACK = 5.0
-
-
-class Answer(BaseModel):
-    queries: tuple[str, ...]
-
-
-TASK = Task(instructions="Reword the question.", material="What is a boat?", answer=Answer, max_tokens=100)
 GOOD = {"queries": ["a boat is"], "ready": "yes", "numbers": [1, 2, 3, 4, 5, 6, 7, 8, 9]}
 
 
@@ -71,14 +61,6 @@ def settings(server: ScriptedOpenAI, **changes: object) -> LlmSettings:
 
 def opened(server: ScriptedOpenAI, **changes: object) -> ServedGenerator:
     return open_generator(settings(server, **changes))
-
-
-def failure(generator: ServedGenerator, task: Task[Answer] = TASK) -> LanguageModelError:
-    started = time.monotonic()
-    with pytest.raises(LanguageModelError) as caught:
-        generator.write(task)
-    assert time.monotonic() - started < SLACK
-    return caught.value
 
 
 def test_the_task_is_asked_as_it_should_be(server: ScriptedOpenAI) -> None:

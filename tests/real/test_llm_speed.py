@@ -16,10 +16,9 @@ from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
+from tests.real.conftest import SHIPS_QUESTION as QUESTION
 from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, help_and_reverse, silence
 from tests.shelf import Shelf
-
-QUESTION = "which of all these ships sails with the wind when the harbour is closed for the night?"
 
 
 class Written(BaseModel):
@@ -38,16 +37,6 @@ def answered(asked: Asked) -> object:
 
 def opened(ollama: ScriptedOllama, **settings: Any) -> ServedGenerator:  # noqa: ANN401 - as the settings have them
     return open_generator(LlmSettings(url=ollama.url, **settings))
-
-
-@pytest.fixture(scope="module")
-def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    text = "A ship sails with the wind when the harbour is closed, and waits for the night. " * 25
-    shelf = Shelf(
-        tmp_path_factory.mktemp("ships"), {f"ship{number}.md": f"# Ship {number}\n\n{text}\n" for number in range(40)}
-    )
-    shelf.update()
-    return shelf
 
 
 def ask(ships: Shelf, ollama: ScriptedOllama, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above

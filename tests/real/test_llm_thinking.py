@@ -4,25 +4,19 @@ import json
 from dataclasses import replace
 
 import pytest
-from pydantic import BaseModel
 
 from retriever.errors import CutAnswerError, WrongAnswerError
 from retriever.llm import open_generator
 from retriever.llm.check import check_llm
 from retriever.llm.generator import ServedGenerator
 from retriever.llm.server import THOUGHT_TOKENS
-from retriever.llm.task import Task
 from retriever.settings.schema import LlmSettings
+from tests.real.llm_task import TASK
 from tests.real.scripted_ollama import Asked, Model, ScriptedOllama, status, written
 
 THINKS = ("completion", "tools", "thinking")
 
 
-class Answer(BaseModel):
-    queries: tuple[str, ...]
-
-
-TASK = Task(instructions="Reword the question.", material="What is a boat?", answer=Answer, max_tokens=100)
 GOOD = json.dumps({"queries": ["a boat is"]})
 
 

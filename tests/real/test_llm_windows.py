@@ -9,24 +9,13 @@ from retriever.api import open_retriever
 from retriever.llm.speed import Speed, SpeedFile
 from retriever.types import Answer
 from tests.program import Cli
+from tests.real.conftest import SHIPS_QUESTION as QUESTION
 from tests.real.scripted_ollama import Asked, Model, ScriptedOllama, help_and_reverse
 from tests.shelf import Shelf
-
-QUESTION = "which of all these ships sails with the wind when the harbour is closed for the night?"
 
 
 def answered(asked: Asked) -> object:
     return {"ready": "yes"} if "ready" in asked.properties else help_and_reverse(asked)
-
-
-@pytest.fixture(scope="module")
-def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
-    """Forty sections, each longer than a reranker is shown."""
-    text = "A ship sails with the wind when the harbour is closed, and waits for the night. " * 25
-    pages = {f"ship{number}.md": f"# Ship {number}\n\n{text}\n" for number in range(40)}
-    shelf = Shelf(tmp_path_factory.mktemp("ships"), pages)
-    shelf.update()
-    return shelf
 
 
 def ask(ships: Shelf, ollama: ScriptedOllama, profile: str) -> Answer:

@@ -163,10 +163,7 @@ def test_a_folder_that_is_no_model(tmp_path: Path) -> None:
         open_encoder(EncoderSettings(model=str(tmp_path)))
 
 
-def test_no_encoder_is_a_kind_too() -> None:
+def test_no_encoder_is_a_kind_too_and_a_process_has_the_bundled_model_once() -> None:
     assert open_encoder(EncoderSettings(kind="none")) is None
-
-
-def test_a_process_has_the_bundled_model_once() -> None:
     assert open_encoder(EncoderSettings()) is open_encoder(EncoderSettings())
     assert open_encoder(EncoderSettings()) is not open_encoder(EncoderSettings(max_tokens=32))

@@ -8,13 +8,13 @@ import anyio
 import httpx
 import pytest
 
-from hybrid_retrieve import main
 from retriever import Hit
 from retriever.api import index_folders
 from retriever.retriever import Retriever
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
 from retriever.serving.web import make_web_app
+from tests.program import Cli
 from tests.shelf import NEVER_REFRESH
 
 OVEN = """\
@@ -99,15 +99,12 @@ def test_a_text_that_is_cut_begins_with_the_passage(library: ServedIndex) -> Non
     assert (hit.text, hit.text_cut) == ("…\nA walrus sleeps.\n", True)
 
 
-def test_the_command_line_cites_it(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_cites_it(place: Path, cli: Cli) -> None:
     asked = ["rolls", "--index", str(place / "index"), "--encoder-kind", "none", "-q", "--top-k", "1"]
-    assert main(asked) == 0
-    assert capsys.readouterr().out.split("\n")[0].endswith("oven.md:11-12  in section 5-27")
-    assert main([*asked, "--json"]) == 0
-    (hit,) = json.loads(capsys.readouterr().out)["hits"]
+    assert cli(*asked).out.split("\n")[0].endswith("oven.md:11-12  in section 5-27")
+    (hit,) = json.loads(cli(*asked, "--json").out)["hits"]
     assert (hit["start_line"], hit["end_line"], hit["citation"]) == (5, 27, "oven.md:11-12")
-    assert hit["passage"] == {"start_line": 11, "end_line": 12}
-    assert hit["sentence"] == "Rolls at 220 degrees."
+    assert (hit["passage"], hit["sentence"]) == ({"start_line": 11, "end_line": 12}, "Rolls at 220 degrees.")
 
 
 def test_agents_get_it(library: ServedIndex) -> None:

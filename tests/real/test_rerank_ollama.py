@@ -9,7 +9,6 @@ import pytest
 
 from retriever.query import Expansion
 from retriever.rerank.stage import rank_value
-from retriever.settings.schema import RerankSettings
 from retriever.types import Answer
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, ScriptedOllama
@@ -85,24 +84,6 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ol
     assert {hit.scale for hit in answer.hits} == {"reranked"}
 
 
-def test_by_default_the_order_before_counts_for_all_but_the_first(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    """The model reverses the order: its first comes first, and the fusion's first does not fall to the end."""
-    plain = [hit.title for hit in shelf.ask(QUESTION, top_k=8).hits]
-    ollama.answer = preferring(*reversed(plain))
-    titles = [hit.title for hit in ask(shelf, ollama, {"blend": RerankSettings().blend}, top_k=8).hits]
-    assert titles[0] == plain[-1]
-    assert titles.index(plain[0]) < 4
-
-
-def test_windows_and_two_passes_over_http(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    ollama.answer = preferring("Bread")
-    answer = ask(shelf, ollama, {"window": 3, "passes": 2, "order": "shuffled"}, top_k=8)
-    assert answer.hits[0].title == "Bread"
-    (stage,) = [stage for stage in answer.trace.stages if stage.name == "rerank"]
-    assert stage.note.endswith(f"{len(ollama.asked)} calls")
-    assert len(ollama.asked) >= 8
-
-
 def test_an_open_retriever_asks_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
     ollama.answer = preferring("Bread")
     wishes: dict[str, Any] = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
@@ -164,14 +145,6 @@ def test_a_model_that_fails_leaves_the_list_as_it_was(
     assert ollama.asked
 
 
-def test_a_server_that_is_not_there(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    ollama.kill()
-    answer = ask(shelf, ollama)
-    assert answer.hits == shelf.ask(QUESTION).hits
-    (reason,) = map(str, answer.degraded)
-    assert reason.startswith("rerank: ")
-
-
 def test_killed_between_two_windows(shelf: Shelf, ollama: ScriptedOllama) -> None:
     """What the first windows said is not mixed with what the fusion said of the others."""
     ollama.once.append(preferring("Bread"))
@@ -190,10 +163,3 @@ def test_a_context_that_is_too_small(tmp_path: Path, ollama: ScriptedOllama) -> 
     assert answer.degraded == ()
     assert len(ollama.asked) == 1, "shorter passages go before more calls"
     assert all(asked.prompt_tokens < 2048 * 0.75 for asked in ollama.asked)
-
-
-def test_without_use_llm_nobody_is_asked(shelf: Shelf, ollama: ScriptedOllama) -> None:
-    answer = ask(shelf, ollama, use_llm=False)
-    assert answer.hits == shelf.ask(QUESTION).hits
-    assert tuple(map(str, answer.degraded)) == ("rerank: the language model is switched off (use_llm)",)
-    assert ollama.requests == []

@@ -56,12 +56,9 @@ def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: Scri
     assert any(item.source is Source.ROUNDS for hit in answer.hits for item in hit.evidence)
 
 
-def test_a_reranker_reads_what_the_rounds_found(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_reranker_reads_what_the_rounds_found_in_the_scope(shelf: Shelf, ollama: ScriptedOllama) -> None:
     ask(shelf, ollama.url, rerank={"kind": "llm"}, candidate_cap=5)
     assert "rises over night" in ollama.asked[-1].material
-
-
-def test_a_walk_stays_in_the_scope(shelf: Shelf, ollama: ScriptedOllama) -> None:
     ollama.answer = lambda asked: {
         "actions": [{"action": "related", "section": 1}, {"action": "outline", "section": 1}]
     }

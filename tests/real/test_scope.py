@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
-from hybrid_retrieve import main
 from retriever import Scope, open_retriever
 from retriever.errors import QuestionError, ScopeError
 from retriever.retriever import Retriever
 from retriever.searching.question import read_question
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
+from tests.program import Cli
 from tests.real.served import indexed, served
 
 PAGES = {
@@ -124,18 +124,10 @@ def test_a_flag_of_the_documents_is_searched_for(retriever: Retriever) -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        'name="x" f("x")',
-        'rand = "0.10" in Cargo.toml',
-        '{"type": "extra", "loc": 1}',
-        "--flag -x -9 -Dname=x",
-        "a - b -",
-        "in: daily",
-        'a "" b',
-        '"a" "b" "c" "d" "e" "f"',
-        "-FilterHashtable",
-        "well-known 5 -3",
+        'name="x" f("x")', 'rand = "0.10" in Cargo.toml', '{"type": "extra", "loc": 1}', "--flag -x -9 -Dname=x",
+        "a - b -", "in: daily", 'a "" b', '"a" "b" "c" "d" "e" "f"', "-FilterHashtable", "well-known 5 -3",
     ],
-)
+)  # fmt: skip
 def test_what_may_be_text_is_no_filter(question: str) -> None:
     read = read_question(question)
     assert not read.scope
@@ -182,11 +174,9 @@ def test_a_filter_that_leaves_nothing_says_so(retriever: Retriever, question: st
     assert answer.degraded == ()
 
 
-def test_a_hit_through_front_matter_shows_it(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ask", "mise en place", "--index", str(index)]) == 0
-    first = capsys.readouterr().out.partition("\n\n")[2].partition("\n\n")[0] or ""
-    assert main(["ask", "mise en place", "--index", str(index), "--json", "--full"]) == 0
-    hit = json.loads(capsys.readouterr().out)["hits"][0]
+def test_a_hit_through_front_matter_shows_it(index: Path, cli: Cli) -> None:
+    first = cli("ask", "mise en place", "--index", index).out.partition("\n\n")[2].partition("\n\n")[0]
+    hit = json.loads(cli("ask", "mise en place", "--index", index, "--json", "--full").out)["hits"][0]
     assert "also called Mise en place" in first
     assert hit["matched_fields"] == [{"key": "aliases", "value": "Mise en place"}]
     assert hit["node_id"] == "handbook/station.md#the-station"
@@ -198,56 +188,32 @@ def test_front_matter_is_no_text(retriever: Retriever) -> None:
     assert "Ann Lee" not in retriever.context("Ann Lee", scope=Scope(folders=("station",))).context.markdown
 
 
-def test_options_on_the_command_line(index: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = [
-        "--in",
-        "handbook",
-        "--where",
-        "status=draft",
-        "--tag",
-        "kitchen",
-        "--since",
-        "2023",
-        "--until",
-        "2023-02",
-    ]
-    assert main(["ask", "oven -microwave", *options, "--index", str(index), "--json"]) == 0
-    out = json.loads(capsys.readouterr().out)
+def test_options_on_the_command_line(index: Path, cli: Cli) -> None:
+    options = "--in handbook --where status=draft --tag kitchen --since 2023 --until 2023-02"
+    out = json.loads(cli("ask", "oven -microwave", *options.split(), "--index", index, "--json").out)
     assert {hit["file"] for hit in out["hits"]} == {"handbook/station.md"}
-    assert out["scope"] == {
-        "question": "oven",
-        "sections": 3,
-        "documents": 1,
-        "folders": ["handbook"],
-        "tags": ["kitchen"],
-        "since": "2023",
-        "until": "2023-02",
-        "where": ["status=draft"],
-        "without": ["microwave"],
-        "phrases": [],
-        "not_folders": [],
-        "not_tags": [],
-    }
-    assert main(["ask", "oven", "--in", "nowhere", "--index", str(index)]) == 2
-    assert "error: there is no folder or file 'nowhere'; there are: handbook, journal" in capsys.readouterr().err
-    assert main(["ask", "oven", "--in", "daily", "--tag", "kitchen", "--index", str(index), "--fail-on-none"]) == 3
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "note: in:daily: no document meets tag:kitchen" in said.err
-    assert "searched 0 sections of 0 files (in:daily tag:kitchen)" in said.err
+    assert {key: value for key, value in out["scope"].items() if value} == {
+        "question": "oven", "sections": 3, "documents": 1, "folders": ["handbook"], "tags": ["kitchen"],
+        "since": "2023", "until": "2023-02", "where": ["status=draft"], "without": ["microwave"],
+    }  # fmt: skip
+    said = cli("ask", "oven", "--in", "nowhere", "--index", index, code=2).err
+    assert "error: there is no folder or file 'nowhere'; there are: handbook, journal" in said
+    out, err = cli("ask", "oven", "--in", "daily", "--tag", "kitchen", "--index", index, "--fail-on-none", code=3)
+    assert out == ""
+    assert "note: in:daily: no document meets tag:kitchen" in err
+    assert "searched 0 sections of 0 files (in:daily tag:kitchen)" in err
 
 
-def test_a_mistake_in_one_question_of_a_batch(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_in_one_question_of_a_batch(index: Path, tmp_path: Path, cli: Cli) -> None:
     asked = ["oven in:nowhere", "oven", "-car -boat"]
     lines = [json.dumps({"id": str(number), "question": text}) for number, text in enumerate(asked)]
     (tmp_path / "asked.jsonl").write_text("\n".join(lines), encoding="utf-8")
     batch = ["ask", "--batch", str(tmp_path / "asked.jsonl"), "--index", str(index), "--in", "daily"]
-    assert main(batch) == 0
-    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = [json.loads(line) for line in cli(*batch).out.splitlines()]
     assert [bool(line["hits"]) for line in found] == [False, True, False]
     assert found[0]["error"].startswith("there is no folder or file 'nowhere'")
     assert {hit["file"].split("/")[1] for hit in found[1]["hits"]} == {"daily"}
-    assert main([*batch[:-1], "nowhere"]) == 2
+    cli(*batch[:-1], "nowhere", code=2)
 
 
 def test_the_page_and_the_api(index: Path) -> None:

@@ -72,82 +72,35 @@ def test_a_sentence_that_holds(text: str, quote: str, lines: str) -> None:
     assert "[1]" not in found.text
 
 
+STAMP, PRICE = "A stamp pays for the journey", "Letters up to 20 grams cost 85 cents"
+ROYAL = "Royal Mail delivers them within three days"
+NO_QUOTE = "the words that it quotes do not stand in mail.md:10-22"
+NO_OR_YES = "it says no where mail.md:12 does not, or the other way round"
+
+
 @pytest.mark.parametrize(
     ("text", "quote", "number", "reason"),
     [
         ("", "A stamp pays for", 1, "it has 0 characters"),
         ("stamp " * 100, "A stamp pays for", 1, "it has 599 characters"),
-        ("A stamp pays.", "A stamp pays for", 3, "there is no block 3"),
-        ("A stamp pays.", "A stamp pays for", 0, "there is no block 0"),
-        ("A stamp pays.", "A stamp pays for", -1, "there is no block -1"),
+        *(("A stamp pays.", "A stamp pays for", number, f"there is no block {number}") for number in (3, 0, -1)),
         ("A stamp pays.", "A stamp pays for", 2, "the words that it quotes do not stand in kitchen.md:1"),
-        ("A stamp pays.", "A stamp pays everything", 1, "the words that it quotes do not stand in mail.md:10-22"),
-        ("A stamp pays.", "stamp letter parcel", 1, "the words that it quotes do not stand in mail.md:10-22"),
-        ("A stamp pays.", "A stamp", 1, "the words that it quotes do not stand in mail.md:10-22"),
-        ("A stamp pays.", "", 1, "the words that it quotes do not stand in mail.md:10-22"),
-        ("A stamp pays.", "rules rules.md#weights of", 1, "the words that it quotes do not stand in mail.md:10-22"),
-        (
-            "Letters cost 95 cents.",
-            "Letters up to 20 grams cost 85 cents",
-            1,
-            "the number 95 does not stand in mail.md:14",
+        *(
+            ("A stamp pays.", quote, 1, NO_QUOTE)
+            for quote in ("A stamp pays everything", "stamp letter parcel", "A stamp", "", "rules rules.md#weights of")
         ),
+        ("Letters cost 95 cents.", PRICE, 1, "the number 95 does not stand in mail.md:14"),
         # It stands in the block, and not in the lines.
-        (
-            "Letters cost 290 cents.",
-            "Letters up to 20 grams cost 85 cents",
-            1,
-            "the number 290 does not stand in mail.md:14",
-        ),
-        (
-            "Letters travel two days.",
-            "Royal Mail delivers them within three days",
-            1,
-            "the number 2 does not stand in mail.md:15",
-        ),
-        (
-            "DHL delivers them within three days.",
-            "Royal Mail delivers them within three days",
-            1,
-            "the name DHL does not stand in mail.md:15",
-        ),
-        (
-            "Call post_office.send for the rules.",
-            "or `post_office.rules`",
-            1,
-            "the name Call does not stand in mail.md:22",
-        ),
-        (
-            "A stamp pays at www.evil.example for the journey.",
-            "A stamp pays for the journey",
-            1,
-            "the name www.evil.example does not stand in mail.md:12",
-        ),
-        (
-            "A stamp does not pay for the journey.",
-            "A stamp pays for the journey",
-            1,
-            "it says no where mail.md:12 does not, or the other way round",
-        ),
-        (
-            "It does pay for a parcel.",
-            "pay for a parcel",
-            1,
-            "it says no where mail.md:12 does not, or the other way round",
-        ),
-        (
-            "A stamp makes passwords public.",
-            "A stamp pays for the journey",
-            1,
-            "it says other things than mail.md:12",
-        ),
+        ("Letters cost 290 cents.", PRICE, 1, "the number 290 does not stand in mail.md:14"),
+        ("Letters travel two days.", ROYAL, 1, "the number 2 does not stand in mail.md:15"),
+        ("DHL delivers them within three days.", ROYAL, 1, "the name DHL does not stand in mail.md:15"),
+        ("Call post_office.send for it.", "or `post_office.rules`", 1, "the name Call does not stand in mail.md:22"),
+        ("A stamp pays at www.evil.example.", STAMP, 1, "the name www.evil.example does not stand in mail.md:12"),
+        ("A stamp does not pay for the journey.", STAMP, 1, NO_OR_YES),
+        ("It does pay for a parcel.", "pay for a parcel", 1, NO_OR_YES),
+        ("A stamp makes passwords public.", STAMP, 1, "it says other things than mail.md:12"),
         # A true sentence does not carry another one.
-        (
-            "A stamp pays for the journey of a letter. It makes passwords public.",
-            "A stamp pays for the journey",
-            1,
-            "it says other things than mail.md:12",
-        ),
+        (f"{STAMP}. It makes passwords public.", STAMP, 1, "it says other things than mail.md:12"),
     ],
 )
 def test_a_sentence_that_does_not_hold(text: str, quote: str, number: int, reason: str) -> None:

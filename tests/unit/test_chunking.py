@@ -177,12 +177,9 @@ def test_a_tokenizer_whose_counts_do_not_add_up_is_believed_at_the_end() -> None
     assert " ".join(chunk.text for chunk in chunks) == node.text.strip()
 
 
-def test_a_tokenizer_that_leaves_no_room_is_an_error() -> None:
+def test_what_cannot_be_cut_is_an_error() -> None:
     with pytest.raises(EncoderError, match="make chunks longer"):
         chunk_node(section("text\n"), lambda texts: [100 if text else 2 for text in texts], SMALL)
-
-
-def test_a_single_character_is_not_cut() -> None:
     with pytest.raises(ValueError, match="single character"):
         split("x", pieces("x")[0])
 

@@ -80,15 +80,12 @@ def test_a_failed_run_leaves_what_was_there(library: Sample, error: BaseExceptio
     assert sorted(path.name for path in Path().iterdir()) == ["hits.jsonl", "questions.jsonl"]
 
 
-def test_a_run_through_a_link_replaces_the_file_behind_it(library: Sample, cli: Cli) -> None:
+def test_a_run_goes_through_a_link_and_into_a_device(library: Sample, cli: Cli) -> None:
     Path("real.jsonl").write_text("old", encoding="utf-8")
     Path("link.jsonl").symlink_to("real.jsonl")
     cli("--batch", "questions.jsonl", "--run", "link.jsonl")
     assert Path("link.jsonl").is_symlink()
     assert Path("real.jsonl").read_text(encoding="utf-8").count("\n") == 2
-
-
-def test_a_device_is_written_not_replaced(library: Sample, cli: Cli) -> None:
     cli("--batch", "questions.jsonl", "--run", os.devnull)
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
 

@@ -214,11 +214,8 @@ def test_a_section_longer_than_the_budget_is_cut_around_its_chunk() -> None:
     assert context.left_out == ()
 
 
-def test_what_only_completes_a_family_is_never_cut() -> None:
+def test_what_does_not_fit_is_left_out_and_named() -> None:
     assert build_context([long_section(rank=None)], "answered", 400, words).pieces == ()
-
-
-def test_a_chunk_that_does_not_fit_is_left_out_and_named() -> None:
     section = Section("a.md", "/d", "a.md", Span(1, 1), ("A",), "word " * 500, "a.md", 1, (Span(1, 1),))
     context = build_context([section], "answered", 100, words)
     assert context.pieces == ()

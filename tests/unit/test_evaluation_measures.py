@@ -92,14 +92,11 @@ def test_the_p_value_is_the_share_of_signs_that_do_as_much() -> None:
     assert difference(first, second).p == pytest.approx(exact, abs=0.006)
 
 
-def test_wins_losses_and_ties_are_counted() -> None:
+def test_a_difference_counts_wins_and_is_significant_when_it_is_clear() -> None:
     found = difference([1.0, 0.5, 0.2, 0.0], [0.0, 0.5, 0.3, 0.0])
     assert (found.wins, found.losses, found.ties) == (1, 1, 2)
     assert found.mean == pytest.approx(0.225)
     assert difference([0.1 + 0.2], [0.3]).ties == 1, "rounding makes no difference"
-
-
-def test_a_clear_difference_is_significant_and_none_is_not() -> None:
     assert difference([1.0] * 20, [0.0] * 20).p == pytest.approx(1e-4, abs=1e-4)
     assert difference([1.0] * 20, [0.0] * 20).is_significant
     same = difference([0.3, 0.7], [0.3, 0.7])
@@ -140,13 +137,10 @@ def test_turning_a_comparison_round_turns_its_sign(pair: tuple[list[float], list
     assert (there.wins, there.losses) == (back.losses, back.wins)
 
 
-def test_percentiles_are_values_that_were_there() -> None:
+def test_percentiles_and_auroc() -> None:
     assert percentile([5.0, 1.0, 3.0], 50) == 3.0
     assert percentile([float(number) for number in range(1, 101)], 95) == 95.0
     assert percentile([7.0], 95) == 7.0
-
-
-def test_auroc_counts_pairs() -> None:
     assert auroc([0.9, 0.8], [0.1, 0.2]) == 1.0
     assert auroc([0.5], [0.5]) == 0.5
     assert auroc([0.9, 0.1], [0.5, 0.1]) == pytest.approx((2 + 0.5) / 4)

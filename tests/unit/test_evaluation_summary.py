@@ -77,16 +77,13 @@ def summary(*runs: Run) -> Summary:
     return summarize(QUESTIONS, runs, SECTIONS)
 
 
-def test_sections_are_right_by_their_own_lines() -> None:
+def test_sections_are_right_by_their_own_lines_and_left_out_by_those_they_were_copied_from() -> None:
     assert find_right_sections(QUESTIONS.questions[0], SECTIONS) == {"a.md#s1": 1, "a.md#s2": 1}
     check_gold(QUESTIONS.questions, SECTIONS)
     stale = Question("q9", "?", gold=(Gold("a.md", Span(51, 60)), Gold("c.md", Span(1, 1)), Gold("a.md", Span(1, 1))))
     with pytest.raises(UsageError, match=r"q9: a.md:51-60 is not in the index\nquestion q9: c.md:1") as caught:
         check_gold([stale], SECTIONS)
     assert len(str(caught.value).splitlines()) == 3
-
-
-def test_what_a_question_was_copied_from_is_left_out_unless_it_answers() -> None:
     question = Question("q", "?", gold=(Gold("a.md", Span(1, 1)),), excluded=(Gold("a.md", Span(5, 25)),))
     assert find_excluded_sections(question, SECTIONS) == {"a.md#s1", "a.md#s2"}
 
@@ -123,18 +120,15 @@ def test_a_failed_stage_is_counted_and_named_and_no_zero() -> None:
     assert good.failed == 0
 
 
-def test_pairs_name_the_questions() -> None:
+def test_pairs_name_the_questions_and_a_change_is_compared_with_its_base_alone() -> None:
     pairs = {item.measure: item for item in summary(GOOD, POOR).comparisons}
     assert (pairs["hit@1"].first, pairs["hit@1"].second) == ("poor", "good")
     assert pairs["hit@1"].lost == ("q1",)
     assert pairs["hit@5"].lost == ("q1", "q2")
     assert pairs["nDCG@10"].difference.losses == 2
-
-
-def test_a_change_is_compared_with_its_base_alone() -> None:
     changed = [replace(POOR, system=f"good - {part}", base="good") for part in ("x", "y")]
-    pairs = {(item.first, item.second) for item in summary(GOOD, POOR, *changed).comparisons}
-    assert pairs == {("poor", "good"), ("good - x", "good"), ("good - y", "good")}
+    compared = {(item.first, item.second) for item in summary(GOOD, POOR, *changed).comparisons}
+    assert compared == {("poor", "good"), ("good - x", "good"), ("good - y", "good")}
 
 
 def test_sensible_confidence_tells_questions_apart() -> None:

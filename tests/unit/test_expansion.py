@@ -78,15 +78,12 @@ def test_the_prompt_holds_nothing_of_others_in_its_instructions() -> None:
     assert task.temperature == Profile().hyde_temperature
 
 
-def test_what_grounds_a_question_is_bounded() -> None:
+def test_what_grounds_a_question_is_bounded_and_of_most_titles() -> None:
     grounding = limit_grounding(Vocabulary(), [Turn("x" * 5_000, "the end")], ["a" * 500] * 50)
     assert len(grounding.recent_context) == 2_000
     assert grounding.recent_context.endswith("end")
     assert len(grounding.focus) == 10
     assert max(map(len, grounding.focus)) <= 100
-
-
-def test_frequent_terms_are_those_of_most_titles() -> None:
     titles = ["Background Tasks", "More on background tasks", "Middleware", "The Background"]
     assert count_terms(titles)[:2] == ("background", "tasks")
 
@@ -280,16 +277,22 @@ def half(**hyde: Any) -> QueryWeights:  # noqa: ANN401 - whatever the settings h
     return QueryWeights(1.0, 0.5, 0.5, HydeSettings(**hyde))
 
 
-def test_the_mode_average_puts_the_mean_of_the_passages_in_the_place_of_the_question() -> None:
+def test_each_mode_weighs_the_texts_in_its_way() -> None:
     expansion = Expansion(passages=("p", "q"))
     found = weights(weigh_queries("a", expansion, half(mode="average")))
     assert found == {"a": (0.0, 0.5), "p": (0.5, 0.25), "q": (0.5, 0.25)}
-
-
-def test_the_mode_answer_searches_with_one_passage() -> None:
     queries = weigh_queries("a", Expansion(answer="whole"), half(mode="answer"))
     assert [(query.text, query.kind) for query in queries] == [("a", "question"), ("whole", "answer")]
     assert queries[1].is_hypothetical
+    found = weights(weigh_queries("a", Expansion(("b",), ("p",)), half(keyword="original")))
+    assert found == {"a": (0.4, 1.0), "b": (0.4, 0.0), "p": (0.2, 0.0)}
+    found = weights(weigh_queries("a", Expansion(("b", "c"), ("p", "q")), half(bound="together")))
+    assert found["a"] == (0.5, 0.5)
+    assert sum(dense for dense, _ in found.values()) == pytest.approx(1, abs=0.01)
+    queries = weigh_queries("a", Expansion(("b",), ("p",)), half())
+    assert weights(normalize_weights([queries[0], queries[2]])) == {"a": (0.667, 0.667), "p": (0.333, 0.333)}
+    queries = weigh_queries("a", Expansion(passages=("p",)), half(mode="average"))
+    assert normalize_weights(queries[:1]) == (Query("a", 1.0, 1.0),)
 
 
 def test_the_mode_keywords_adds_rare_new_words_of_the_passages_to_the_lexical_arm_alone() -> None:
@@ -300,21 +303,3 @@ def test_the_mode_keywords_adds_rare_new_words_of_the_passages_to_the_lexical_ar
     assert (words.text, words.kind, words.semantic_weight) == ("lifespan event", "keywords", 0.0)
     assert own.semantic_weight == 1.0
     assert words.keyword_weight > 0
-
-
-def test_bm25_can_be_kept_to_the_words_of_the_question() -> None:
-    found = weights(weigh_queries("a", Expansion(("b",), ("p",)), half(keyword="original")))
-    assert found == {"a": (0.4, 1.0), "b": (0.4, 0.0), "p": (0.2, 0.0)}
-
-
-def test_all_texts_together_can_be_held_to_the_weight_of_the_question() -> None:
-    found = weights(weigh_queries("a", Expansion(("b", "c"), ("p", "q")), half(bound="together")))
-    assert found["a"] == (0.5, 0.5)
-    assert sum(dense for dense, _ in found.values()) == pytest.approx(1, abs=0.01)
-
-
-def test_what_is_left_of_the_texts_shares_their_weight() -> None:
-    queries = weigh_queries("a", Expansion(("b",), ("p",)), half())
-    assert weights(normalize_weights([queries[0], queries[2]])) == {"a": (0.667, 0.667), "p": (0.333, 0.333)}
-    queries = weigh_queries("a", Expansion(passages=("p",)), half(mode="average"))
-    assert normalize_weights(queries[:1]) == (Query("a", 1.0, 1.0),)

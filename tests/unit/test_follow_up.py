@@ -58,14 +58,11 @@ def test_a_rewritten_question_says_what_was_said(written: str, fault: str) -> No
     assert find_fault(written, question, TURNS) == fault.replace("`", "")
 
 
-def test_a_rewritten_question_is_no_earlier_one() -> None:
+def test_a_rewritten_question_is_no_earlier_one_and_words_of_a_reply_count_as_said() -> None:
     assert (
         find_fault("how are old snapshots forgotten in Larder 3", "and then?", TURNS)
         == "it repeats an earlier question"
     )
-
-
-def test_words_of_a_reply_count_as_said() -> None:
     turns = (Turn("what forgets snapshots?", "the retention rules"),)
     assert find_fault("how are retention rules written?", "how are they written?", turns) == ""
     assert find_fault("how are retention rules written?", "how are they written?", (Turn(turns[0].question),)) != ""

@@ -31,13 +31,10 @@ def test_fields_are_strings_as_they_were_written() -> None:
     )
 
 
-def test_one_string_of_aliases_is_split_at_commas() -> None:
+def test_aliases_are_split_at_commas_and_toml_is_read() -> None:
     assert yaml_block("aliases: a, b c,").aliases == ("a", "b c")
     assert yaml_block("aliases: {a: b}").aliases == ()
     assert yaml_block("title: [a]").title == ""
-
-
-def test_toml() -> None:
     found = read_front_matter('+++\ntitle = "T"\ndate = 2024-01-02\naliases = ["x", 1, true]\n+++\n')
     assert (found.title, found.date, found.aliases) == ("T", "2024-01-02", ("x", "1", "true"))
 
@@ -67,19 +64,13 @@ def test_hostile_blocks_stay_text(name: str) -> None:
     assert found.warning.startswith("front matter is read as text: ")
 
 
-def test_dotted_toml_keys_are_not_given_to_tomllib() -> None:
+def test_what_is_too_much_is_read_as_text() -> None:
     found = read_front_matter("+++\n" + "a." * 101 + "b = 1\n+++\n")  # few enough for it, in seconds at full length
     assert found.warning.endswith("it has a line with more than 100 dots")
-
-
-def test_lone_surrogates_can_be_stored() -> None:
-    assert yaml_block('title: "a\\uD800b"').title == "a?b"
-
-
-def test_a_block_over_the_limit_is_no_front_matter() -> None:
     assert yaml_block("a: " + "x" * 65_000).lines == 3
     found = yaml_block("a: " + "x" * 66_000)
     assert (found.lines, found.warning) == (0, "front matter longer than 65,536 characters is read as text")
+    assert yaml_block('title: "a\\uD800b"').title == "a?b"
 
 
 @given(st.text(alphabet="ab:-[]{}&*!|>'\"#%\n \t,?0\x00\ud800", max_size=80))

@@ -121,14 +121,11 @@ def test_a_neighbour_never_passes_the_hit_that_brought_it_in(method: str) -> Non
     assert found[0].node_id == "a"
 
 
-def test_without_an_arm_the_other_ranks_alone() -> None:
+def test_without_an_arm_the_other_ranks_alone_and_lists_may_tell_nothing_apart() -> None:
     lexical = scored(Source.KEYWORD, 10.0, a=2.0, b=9.0)
     for method in ("convex", "blended"):
         assert [candidate.node_id for candidate in fuse([lexical], with_method(method))] == ["b", "a"]
         assert fuse([replace(lexical, items=())], with_method(method)) == ()
-
-
-def test_lists_that_tell_nothing_apart() -> None:
     assert scale_over_list(scored(Source.SEMANTIC, a=0.3)) == [1.0]
     assert scale_over_list(scored(Source.SEMANTIC, a=-0.3, b=-0.3)) == [1.0, 1.0]
     assert scale_over_list(scored(Source.SEMANTIC)) == []

@@ -212,20 +212,14 @@ def test_a_body_comes_in_one_piece() -> None:
     assert not any(name.startswith(b"access-control-") for name in headers)
 
 
-def test_a_body_that_was_not_announced_is_counted() -> None:
+def test_a_body_is_counted_waited_for_and_needed_whole() -> None:
     assert Client(b"x" * 60, b"x" * 60).ask(echo, body_bytes=100) == 413
-
-
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     client = Client(b"x")
     client.pending.pop()
     assert client.ask(echo, body_seconds=0.01) == 408
     client.pending = [{"type": "http.request", "body": b"x", "more_body": True}]
     client.sent.clear()
     assert client.ask(echo, stall_seconds=0.01) == 408
-
-
-def test_a_client_that_leaves_in_the_middle_reaches_nothing() -> None:
     assert Client(b"x", leaves=True).ask(never) is None
 
 

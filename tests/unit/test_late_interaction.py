@@ -32,13 +32,10 @@ def test_a_bit_for_each_number_and_what_fills_the_last_word_is_equal_everywhere(
     assert max_similarity(sign_bits(signs("+" * 65)), [sign_bits(signs("+" * 65))]) == 1.0
 
 
-def test_each_token_of_the_question_takes_the_nearest_token_of_the_section() -> None:
+def test_each_token_takes_the_nearest_one_and_nothing_is_near_nothing() -> None:
     question = sign_bits(signs(PLUS, MINUS))
     assert max_similarity(question, [sign_bits(signs(PLUS, HALF))]) == pytest.approx((1.0 + 0.0) / 2)
     assert max_similarity(question, [sign_bits(signs(PLUS)), sign_bits(signs(MINUS))]) == 1.0
-
-
-def test_nothing_is_near_nothing() -> None:
     some, none = sign_bits(signs(PLUS)), sign_bits(np.empty((0, 64), dtype=np.float32))
     assert max_similarity(some, []) == max_similarity(some, [none]) == max_similarity(none, [some]) == 0.0
 

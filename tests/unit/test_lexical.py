@@ -105,13 +105,10 @@ def test_the_best_of_many_are_the_first_of_all(tmp_path: Path, limit: int) -> No
     assert [key for key, _ in ranking] == sorted(members, key=lambda key: (-scores[key], key))[:limit]
 
 
-def test_a_common_word_counts_even_when_its_score_is_not_above_zero(tmp_path: Path) -> None:
+def test_a_common_word_counts_and_without_words_there_is_nothing(tmp_path: Path) -> None:
     ranking = built(tmp_path / "l", {1: ["word"], 2: ["word"]}).search(["word"], 5).ranking
     assert [key for key, _ in ranking] == [1, 2]
     assert ranking[0][1] < 0
-
-
-def test_without_words_there_is_nothing(tmp_path: Path) -> None:
     assert built(tmp_path / "one", {1: ["word"]}).search([], 5).ranking == ()
     empty = built(tmp_path / "none", {})
     assert (len(empty), empty.search(["word"], 5).ranking, empty.coverage(["word"], [1])) == (0, (), [0.0])

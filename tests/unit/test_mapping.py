@@ -57,16 +57,13 @@ def hit(similarity: float, line: int = 1) -> ChunkHit:
     return ChunkHit(Span(line, line), (), similarity)
 
 
-def test_a_node_is_as_good_as_its_best_chunk() -> None:
+def test_a_node_is_as_good_as_its_best_chunk_or_by_distance_and_rank() -> None:
     ranked = rank_by_best_chunk([("b", hit(0.3)), ("a", hit(0.5, 7)), ("b", hit(0.9, 4)), ("c", hit(0.5))])
     assert ranked == (
         Ranked("b", 0.9, matched=Span(4, 4)),
         Ranked("a", 0.5, matched=Span(7, 7)),
         Ranked("c", 0.5, matched=Span(1, 1)),
     )
-
-
-def test_distance_and_rank_weighs_the_cosine_by_its_place() -> None:
     ranked = rank_by_distance_and_rank([("a", hit(0.8)), ("b", hit(0.6)), ("a", hit(0.7))])
     assert [item.node_id for item in ranked] == ["a", "b"]
     assert [item.score for item in ranked] == [pytest.approx(0.8 / log2(2)), pytest.approx(0.6 / log2(4))]

@@ -22,13 +22,10 @@ def test_two_spellings_of_one_name(one: str, other: str) -> None:
     assert spell_name(one) == spell_name(other) != ""
 
 
-def test_what_is_no_name() -> None:
+def test_what_is_no_name_and_how_a_file_is_called() -> None:
     assert spell_name("what is it?") == ""
     assert spell_name("a " + "long sentence " * 20) == ""
     assert spell_name("splatting arrays") != spell_name("splatting")
-
-
-def test_a_file_is_called_by_its_title_name_and_aliases() -> None:
     document = parse_document(
         "notes/leave-policy.md", "---\naliases: [Time off]\n---\n# Vacation\n\n## 1.2 Carry over\n\nx\n"
     )

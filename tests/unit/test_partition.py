@@ -206,15 +206,12 @@ def test_the_blocks_are_those_of_each_item_read_by_itself(text: str) -> None:
         assert read(text) == found
 
 
-def test_a_list_is_one_block_with_all_its_items() -> None:
+def test_a_list_is_one_block_until_another_sign_begins_another() -> None:
     assert read_blocks("text\n\n- a\n- b\n- c\nlazy\n\nafter\n") == (
         Block(BlockKind.PARAGRAPH, 1),
         Block(BlockKind.LIST, 3),
         Block(BlockKind.PARAGRAPH, 8),
     )
-
-
-def test_another_sign_begins_another_list() -> None:
     assert [block.line for block in read_blocks("- a\n- b\n* c\n* d\n")] == [1, 3]
 
 

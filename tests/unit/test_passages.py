@@ -11,11 +11,16 @@ def words_of(text: str) -> list[str]:
     return text.lower().replace(".", "").split()
 
 
-def test_a_short_passage_is_shown_whole_and_without_its_heading() -> None:
+def test_a_short_passage_is_shown_whole_code_and_tables_where_there_is_no_prose() -> None:
     assert snippet("## Colours\n\nRed is warm.\n\nBlue is cold.\n", {"blue"}, words_of) == "Red is warm. Blue is cold."
     assert snippet("## Colours\n", {"colours"}, words_of) == ""
     assert snippet(":material-check:{ .green } Blue, `:simple-x:`.\n", {"blue"}, words_of) == "Blue, :simple-x:."
     assert snippet("", {"blue"}, words_of) == ""
+    text = "Some prose.\n\n```sh\nrun --blue now\n```\n"
+    assert snippet(text, {"--blue"}, words_of) == "Some prose. run --blue now"
+    assert snippet(text, {"prose"}, words_of) == "Some prose."
+    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "a · b; 1 · 2"
+    assert snippet("## A heading\n", {"heading"}, words_of) == ""
 
 
 def test_a_long_passage_begins_at_the_sentence_that_matched() -> None:
@@ -25,17 +30,6 @@ def test_a_long_passage_begins_at_the_sentence_that_matched() -> None:
     assert shown.endswith("…")
     assert len(shown) <= SNIPPET_CHARS + 2
     assert snippet(text, {"yellow"}, words_of).startswith("Nothing is said")
-
-
-def test_code_is_shown_where_it_alone_has_the_words() -> None:
-    text = "Some prose.\n\n```sh\nrun --blue now\n```\n"
-    assert snippet(text, {"--blue"}, words_of) == "Some prose. run --blue now"
-    assert snippet(text, {"prose"}, words_of) == "Some prose."
-
-
-def test_a_table_without_prose_is_shown_as_its_cells() -> None:
-    assert snippet("| a | b |\n|---|:-:|\n| 1 | 2 |\n", {"else"}, words_of) == "a · b; 1 · 2"
-    assert snippet("## A heading\n", {"heading"}, words_of) == ""
 
 
 @pytest.mark.parametrize(

@@ -86,17 +86,11 @@ def test_a_file_that_is_no_profile(tmp_path: Path, text: str, complaint: str) ->
     assert complaint in mistakes_of(written(tmp_path, text))[0]
 
 
-def test_a_missing_file_and_an_unknown_name() -> None:
+def test_what_names_no_setting_or_profile_says_so() -> None:
     assert "cannot be read" in mistakes_of("nowhere/mine.yaml")[0]
     assert "balanced" in mistakes_of("balancd")[0]
-
-
-def test_a_variable_is_named_in_its_mistake() -> None:
-    with pytest.raises(ProfileError, match="^HYBRID_RETRIEVE_TOP_K: top_k: "):
+    with pytest.raises(ProfileError, match=r"^HYBRID_RETRIEVE_TOP_K: top_k: "):
         load_profile(environment={"HYBRID_RETRIEVE_TOP_K": "0"})
-
-
-def test_a_variable_that_is_no_setting() -> None:
     with pytest.raises(ProfileError, match="did you mean HYBRID_RETRIEVE_TOP_K"):
         environment_layers({"HYBRID_RETRIEVE_TOPK": "5"})
     assert environment_layers({"HYBRID_RETRIEVE_INDEX": "/x"}) == []
@@ -147,14 +141,11 @@ def test_a_file_is_written_over_only_when_that_is_said(cli: Cli) -> None:
     assert load_profile("mine.yaml", environment={}) == Profile()
 
 
-def test_a_name_that_no_profile_can_have_is_refused(cli: Cli) -> None:
+def test_names_of_files_are_checked_and_cannot_leave_their_comment(cli: Cli) -> None:
     assert "ends with .yaml" in cli("init", "mine", code=2).err
     cli("init", "nowhere/mine.yaml", code=1)
     cli("init", "mine.yaml", "--profile", "nothing", code=2)
     assert not list(Path().iterdir())
-
-
-def test_a_name_cannot_leave_its_comment(cli: Cli) -> None:
     cli("init", "a\ntop_k: 3\n.yaml")
     assert load_profile("a\ntop_k: 3\n.yaml", environment={}) == Profile()
 

@@ -41,16 +41,10 @@ def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
     )
 
 
-def test_what_a_rank_is_worth() -> None:
+def test_ranks_and_orders_by_hand() -> None:
     assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
-
-
-def test_what_the_model_did_not_name_keeps_its_order_behind() -> None:
     assert complete_order([3, 9, 3, 1, -1], [0, 1, 2, 3]) == [3, 1, 0, 2]
     assert complete_order([], [0, 1]) == [0, 1]
-
-
-def test_two_orders_meet_in_the_sum_of_their_ranks() -> None:
     assert merge_orders([[2, 0, 1], [0, 2, 1]]) == [0, 2, 1]  # the two firsts have one sum: the fused order decides
     assert merge_orders([[2, 0, 1, 3], [2, 1, 3, 0]]) == [2, 1, 0, 3]
     assert merge_orders([[1, 0]]) == [1, 0]
@@ -197,9 +191,6 @@ def test_the_passage_lies_around_the_chunk_that_matched() -> None:
     assert cut_passage(NODE, chunk("Second part, the one.", 9, 9), 24) == "…Second part, the one.\n"
     assert cut_passage(NODE, chunk("First part.", 7, 7), 1500) == NODE.text
     assert cut_passage(NODE, None, 10) == "# T\n\nFirs…"
-
-
-def test_the_chunk_of_the_semantic_search_is_the_one_that_matched() -> None:
     chunks = [chunk("red and blue", 5, 6), chunk("green", 7, 9)]
     dense = Candidate(NODE.id, 0.1, (Evidence(Source.SEMANTIC, 1, 0.5, "cosine", 0.1, Span(7, 9)),))
     assert find_matched_chunk(dense, chunks, {"red"}) == chunks[1]

@@ -157,14 +157,11 @@ def test_no_task_is_longer_than_the_room(text: str) -> None:
     assert max(size(task.material) for task in generator.tasks) > room // 2
 
 
-def test_a_passage_that_is_too_long_is_shortened_and_it_is_said() -> None:
+def test_a_passage_is_shortened_to_fit_and_no_room_is_an_error() -> None:
     judge, generator = reranker(last_first, 1_000)
     output = judge.score(QUESTION, [*shown(2), *shown(1, "word " * 500)])
     assert output.note.endswith("1 passage shortened to fit")
     assert any(item["passage"].endswith("…") for task in generator.tasks for item in candidates_of(task.material))
-
-
-def test_no_room_is_an_error() -> None:
     for room in (0, 100, 150):
         with pytest.raises(TaskTooLongError, match="no room for two candidates"):
             reranker(last_first, room)[0].score(QUESTION, shown(3))

@@ -76,13 +76,10 @@ def test_what_is_no_summary_of_it_is_not(written: str) -> None:
     assert usable(written, NODE) == ""
 
 
-def test_markup_does_not_stay() -> None:
+def test_markup_does_not_stay_and_it_ends_at_a_sentence() -> None:
     shown = usable(f"# Summary\n\n<b onclick='x()'>{GOOD}</b> [more](http://stamps.example)\x1b[2J", NODE)
     assert shown.startswith(GOOD)
     assert not set("<>\x1b#") & set(shown)
-
-
-def test_it_ends_at_a_sentence_within_the_length() -> None:
     shown = usable(f"{GOOD} " * 30, NODE)
     assert len(shown) <= MAX_SUMMARY_CHARS
     assert shown.endswith("stamps.")
@@ -113,13 +110,10 @@ def test_a_long_section_is_cut_to_the_room(text: str, room: int) -> None:
     assert kept == text or text.startswith(kept.removesuffix("…").rstrip("…"))
 
 
-def test_no_room_at_all() -> None:
-    with pytest.raises(TaskTooLongError, match="num_ctx"):
-        write_summary(NODE, FakeGenerator(space=50))
-
-
-def test_front_matter_is_not_read() -> None:
+def test_front_matter_is_not_read_and_nothing_without_room() -> None:
     generator = FakeGenerator()
     node = replace(NODE, text="---\nsecret: 1\n---\nA stamp.\n", front_matter_lines=3)
     write_summary(node, generator)
     assert data_of(generator.tasks[0])["text"] == "A stamp.\n"
+    with pytest.raises(TaskTooLongError, match="num_ctx"):
+        write_summary(NODE, FakeGenerator(space=50))

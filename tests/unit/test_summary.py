@@ -44,13 +44,10 @@ def test_prose_alone(text: str, expected: str) -> None:
     assert summary(text) == expected
 
 
-def test_cut_at_a_sentence_or_else_at_a_word() -> None:
+def test_cut_at_a_sentence_or_a_word_and_titles_speak_where_there_is_no_prose() -> None:
     assert summary("First one. Second one. Third.", max_chars=25) == "First one. Second one."
     assert summary("A sentence that goes on and on.", max_chars=20) == "A sentence that…"
     assert summary("x" * 30, max_chars=20) == "x" * 19 + "…"
-
-
-def test_titles_of_children_speak_for_a_node_without_prose() -> None:
     assert summary("```\ncode\n```", "Install", "", "Use it") == "Install; Use it"
     assert summary("Text.", "Install") == "Text."
     assert summary("", "Alpha", "Beta", "Gamma", max_chars=12) == "Alpha; Beta"

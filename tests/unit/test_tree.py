@@ -57,7 +57,7 @@ def test_relatives(tree: DocumentTree) -> None:
     assert tree.siblings("/") == ()
 
 
-def test_links_and_backlinks(tree: DocumentTree) -> None:
+def test_links_and_backlinks_and_a_walk(tree: DocumentTree) -> None:
     assert ids(tree.links("use.md#use")) == ["use.md#use/run", "guide/install.md"]
     assert ids(tree.children("use.md#use")) == ["use.md#use/run"]
     assert ids(tree.backlinks("use.md#use/run")) == ["use.md#use", "guide/install.md#install/windows"]
@@ -65,9 +65,6 @@ def test_links_and_backlinks(tree: DocumentTree) -> None:
     assert parent is not None
     assert parent.id == "use.md#use"
     assert ids(tree.links("use.md#use/run")) == ["guide/install.md"]
-
-
-def test_walk(tree: DocumentTree) -> None:
     assert len(ids(tree.walk())) == len(tree) == 12
     assert ids(tree.walk("use.md")) == ["use.md", "use.md#use", "use.md#use/run"]
     assert ids(tree.walk("use.md", depth=0)) == ["use.md"]
@@ -216,15 +213,12 @@ def test_note_names_prefer_file_names_then_short_paths() -> None:
     assert note_names(documents) == {"home": "x/Home.md", "c": "c.md", "start": "x/Home.md", "a": "c.md"}
 
 
-def test_links_between_parsed_documents() -> None:
+def test_links_between_parsed_documents_and_folders() -> None:
     documents = [
         parse_document("a.md", "# A\n\n[b](b.md#part) [[Other name#Part]]\n\n## Sub\n\n[x](x.md)\n"),
         parse_document("b.md", "---\naliases: [Other name]\n---\n# B\n\n## Part\n"),
     ]
     assert drawn(documents) == ["a.md#a -> b.md#b/part", "a.md#a -> b.md#b/part", "a.md#a/sub -> Broken.NO_DOCUMENT"]
-
-
-def test_folders_of_one_index_do_not_see_each_other() -> None:
     documents = [parse_document("a.md", "[b](b.md)", "one:"), parse_document("b.md", "[a](b.md)", "two:")]
     assert drawn(documents) == ["one:a.md -> Broken.NO_DOCUMENT", "two:b.md -> two:b.md"]
 

@@ -93,12 +93,9 @@ def test_no_text_makes_an_element_of_its_own(markdown: str) -> None:
     assert not re.search(r'href="(?!https?:|mailto:)', made, re.IGNORECASE)
 
 
-def test_words_are_marked_in_text_and_code() -> None:
+def test_words_are_marked_and_headings_begin_below_the_title() -> None:
     made = shown("Fusing `fused` ranks\n\n    fuse()\n", words=frozenset({"fuse"}))
     assert re.findall("<mark>(.*?)</mark>", made) == ["Fusing", "fused", "fuse"]
-
-
-def test_a_title_is_not_said_twice_and_headings_begin_below_it() -> None:
     made = shown("# A *title* {#id}\n\n### Deep\n\n###### Deeper\n", title="A title")
     assert re.findall(r"<h\d>.*?</h\d>", made) == ["<h2>Deep</h2>", "<h5>Deeper</h5>"]
 
@@ -148,13 +145,10 @@ def test_the_tree_is_open_above_what_is_lit() -> None:
     assert list(lines(draw_tree(documents, {"gone.md": 1}))) == ["docs/:", "  a.md", "  b/"]
 
 
-def test_a_node_has_a_label_and_a_way() -> None:
+def test_a_node_has_a_label_and_a_way_and_may_be_one_row_with_its_only_section() -> None:
     documents = outline("a.md", "a.md#x", "a.md#x/y")
     assert [node.id for node in documents.path_to("a.md#x/y")] == ["/", "a.md", "a.md#x", "a.md#x/y"]
     assert [documents.label(node_id) for node_id in ("/", "a.md#x", "gone.md")] == ["docs", "x", "gone.md"]
-
-
-def test_a_file_that_is_one_section_of_its_name_is_one_row() -> None:
     documents = outline("x", "x#x", "y", "y#z")
     files = documents.tree.children("/")
     assert [join_only_section(documents, node).id for node in files] == ["x#x", "y"]
