@@ -14,11 +14,7 @@ from tests.real.scripted_ollama import Asked, ScriptedOllama
 from tests.shelf import Shelf
 
 QUESTION = "what pays for the journey of a letter?"
-STAMP = {
-    "block": 1,
-    "quote": "A stamp pays for the journey",
-    "text": "The journey of a letter is paid by a stamp.",
-}
+STAMP = {"block": 1, "quote": "A stamp pays for the journey", "text": "The journey of a letter is paid by a stamp."}
 
 
 def ask(shelf: Shelf, ollama: ScriptedOllama | None, question: str = QUESTION, **settings: Any) -> ShortAnswer:  # noqa: ANN401 - settings of any kind

@@ -67,10 +67,7 @@ def test_a_reranker_reads_what_the_rounds_found_in_the_scope(shelf: Shelf, ollam
     assert {hit.file.partition("/")[0] for hit in answer.hits} == {"garden"}
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [(status(500), "500"), (hang_up(), ""), ("no object", "no JSON object")],
-)
+@pytest.mark.parametrize(("reply", "reason"), [(status(500), "500"), (hang_up(), ""), ("no object", "no JSON object")])
 def test_what_fails_changes_nothing(shelf: Shelf, ollama: ScriptedOllama, reply: object, reason: str) -> None:
     ollama.answer = lambda asked: reply
     answer = ask(shelf, ollama.url)

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import (
-    Values,
-    count_tokens_needed,
-    measure_budgets,
-    measure_sections,
-)
+from retriever.evaluation.measures import Values, count_tokens_needed, measure_budgets, measure_sections
 from retriever.evaluation.statistics import auroc, difference, estimate, estimate_over_sets, percentile
 
 NAMES = [f"n{number:02}" for number in range(40)]

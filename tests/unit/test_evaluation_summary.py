@@ -341,12 +341,7 @@ def test_a_fall_below_the_baseline_is_an_error(trec: tuple[str, str, str], tmp_p
     ],
 )
 def test_what_cannot_be_meant_is_refused(
-    arguments: list[str],
-    says: str,
-    trec: tuple[str, str, str],
-    tmp_path: Path,
-    library: object,
-    cli: Cli,
+    arguments: list[str], says: str, trec: tuple[str, str, str], tmp_path: Path, library: object, cli: Cli
 ) -> None:
     questions, expansions = tmp_path / "questions.jsonl", tmp_path / "expansions.jsonl"
     questions.write_text('{"id": "a", "question": "q", "gold": []}\n')

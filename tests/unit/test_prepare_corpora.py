@@ -39,9 +39,7 @@ def test_a_commit_is_read_without_what_is_left_out(tmp_path: Path) -> None:
         (
             "proposals",
             {"pep-0001.rst": "PEP: 1\nTitle: One\n\nWhy\n===\n\nSo.\n\nHow\n---\n\n# no\n\nIn the public domain.\n"},
-            {
-                "pep-0001.md": "# PEP 1: One\n\n\n## Why\n\nSo.\n\n\n### How\n\n    # no\n\nIn the public domain.\n",
-            },
+            {"pep-0001.md": "# PEP 1: One\n\n\n## Why\n\nSo.\n\n\n### How\n\n    # no\n\nIn the public domain.\n"},
         ),
         ("proposals", {"pep-0002.rst": "PEP: 2\nTitle: Two\n\nAll rights reserved.\n"}, {}),
         (

@@ -50,10 +50,7 @@ def shown(markdown: str, **around: object) -> str:
         ("It is $E = mc^2$.", '<p>It is <span class="math" title="E = mc^2">E = mc<sup>2</sup></span>.</p>\n'),
         ("It costs $5 or $6, US$7.", "<p>It costs $5 or $6, US$7.</p>\n"),
         ("`$x$` and \\$x$", "<p><code>$x$</code> and $x$</p>\n"),
-        (
-            "$$\n\\frac{a+b}{2}\n$$\n",
-            '<div class="math block" title="\\frac{a+b}{2}">(a+b)/2</div>\n',
-        ),
+        ("$$\n\\frac{a+b}{2}\n$$\n", '<div class="math block" title="\\frac{a+b}{2}">(a+b)/2</div>\n'),
         ("$\\unknown{x}$", '<p><span class="math"><code>\\unknown{x}</code></span></p>\n'),
         ("$$ not closed\n\ntext\n", "<p>$$ not closed</p>\n<p>text</p>\n"),
     ],
