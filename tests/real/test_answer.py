@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retriever.llm.speed import Measured
-from retriever.types import Answer, CitedSentence, ShortAnswer
+from retriever.types import Answer, ShortAnswer
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, ScriptedOllama
 from tests.shelf import Shelf
@@ -254,13 +254,3 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
 
 def measured(reads: float, writes: float) -> Measured:
     return Measured(int(reads * 10), 10.0, int(writes * 10), 10.0)
-
-
-def test_a_sentence_is_what_it_says_it_is(shelf: Shelf) -> None:
-    """What is quoted without a model stands in its lines."""
-    for question in (QUESTION, "tomatoes in a wet summer", "bread over night", "weigh a parcel before the train"):
-        for sentence in ask(shelf, None, question).sentences:
-            assert isinstance(sentence, CitedSentence)
-            lines = (Path(sentence.folder) / sentence.file).read_text(encoding="utf-8").split("\n")
-            cited = " ".join(lines[sentence.span.first - 1 : sentence.span.last])
-            assert sentence.text in cited.replace("[tomatoes](tomatoes.md#blight)", "tomatoes")

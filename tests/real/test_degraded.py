@@ -39,7 +39,8 @@ def a_damaged_file(shelf: Shelf) -> AbstractContextManager[object]:
 
 @contextmanager
 def another_writer(shelf: Shelf) -> Iterator[None]:
-    with shelf.rows() as rows:
+    with shelf.rows() as rows, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retriever.store.database.BUSY_TIMEOUT_S", 0.1)  # of the look at the folders
         rows.execute("BEGIN IMMEDIATE")
         yield
         rows.execute("ROLLBACK")

@@ -505,7 +505,7 @@ def private(tmp_path_factory: pytest.TempPathFactory) -> ResidentPaths:
     return ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("own"))})
 
 
-def test_others_may_not_look_into_the_folder(private: ResidentPaths) -> None:
+def test_others_may_not_look_into_the_folder(private: ResidentPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(private.folder)
     folder.mkdir(mode=0o700)
     assert private.is_private()
@@ -518,11 +518,9 @@ def test_others_may_not_look_into_the_folder(private: ResidentPaths) -> None:
     folder.rmdir()
     folder.symlink_to("/tmp")
     assert not private.is_private()
-
-
-def test_the_folder_of_another_user_is_not_used(private: ResidentPaths, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path(private.folder).mkdir(mode=0o700)
-    monkeypatch.setattr(os, "getuid", lambda: Path(private.folder).stat().st_uid + 1)
+    folder.unlink()
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: folder.stat().st_uid + 1)
     assert not private.is_private()
     with pytest.raises(ServingError, match="it is not yours"):
         Listener(private)
@@ -545,13 +543,10 @@ def test_only_its_owner_can_reach_it(private: ResidentPaths) -> None:
     assert not Path(private.socket).exists()
 
 
-def test_a_long_path_gets_a_short_one(tmp_path: Path) -> None:
-    paths = ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path / ("long" * 30))})
-    assert len(paths.socket) <= MAX_SOCKET_PATH
-    assert paths.socket != ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path / ("other" * 30))}).socket
-
-
-def test_without_a_runtime_folder_it_has_one_of_its_own() -> None:
+def test_without_a_runtime_folder_it_has_one_of_its_own_and_below_a_long_path_a_short_one(tmp_path: Path) -> None:
+    long, other = (ResidentPaths({"XDG_RUNTIME_DIR": str(tmp_path / (word * 30))}).socket for word in ("long", "other"))
+    assert len(long) <= MAX_SOCKET_PATH
+    assert long != other
     for variables in ({}, {"XDG_RUNTIME_DIR": ""}, {"XDG_RUNTIME_DIR": "relative"}):
         assert ResidentPaths(variables).folder == f"/tmp/hybrid-retrieve-{user_id()}"
 

@@ -6,13 +6,11 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import pageindex.files
-from retriever.api import index_folders, watch_folders
-from retriever.serving.pool import ServedIndex
+from retriever.api import watch_folders
 from retriever.watch import WatchEvent
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, WORDS_ALONE, Shelf, wait_until_trusted
@@ -54,11 +52,6 @@ TIMES: dict[str, Callable[[Path], None]] = {
     "one time for the whole tree": lambda docs: set_times(docs, 18_000 * DAY_NS),
     "a time of each file's own, set back": lambda _: None,
 }
-EDITS = pytest.mark.parametrize(
-    ("set_tree", "write"),
-    [*((times, write_over) for times in TIMES.values()), (lambda _: None, replace_by_rename)],
-    ids=[*TIMES, "replaced by rename"],
-)
 
 
 @pytest.fixture
@@ -66,7 +59,11 @@ def shelf(tmp_path: Path) -> Shelf:
     return Shelf(tmp_path, PAGES)
 
 
-@EDITS
+@pytest.mark.parametrize(
+    ("set_tree", "write"),
+    [*((times, write_over) for times in TIMES.values()), (lambda _: None, replace_by_rename)],
+    ids=[*TIMES, "replaced by rename"],
+)
 def test_every_way_to_ask_notices_it(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch, set_tree: Callable[[Path], None], write: Callable[[Path], None]
 ) -> None:
@@ -123,16 +120,14 @@ def test_an_edit_within_the_tick_of_a_coarse_clock(shelf: Shelf, monkeypatch: py
     assert [run.report.changed for run in runs if isinstance(run, WatchEvent)] == [0, 1, 1]
 
 
-@EDITS
-def test_watch_indexes_it(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, set_tree: Callable[[Path], None], write: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("times", ["time 0", "a time of each file's own, set back"])
+def test_watch_indexes_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, times: str) -> None:
     wait_until_trusted(monkeypatch)
-    set_tree(shelf.docs)
+    TIMES[times](shelf.docs)
     monkeypatch.setattr("retriever.watch.wait_for_changes", lambda _: [True])
     runs = watch_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
     assert isinstance(next(runs), WatchEvent)
-    edit(shelf.docs, write)
+    edit(shelf.docs)
     (run,) = runs
     assert isinstance(run, WatchEvent)
     assert (run.report.changed, [path for _, path in run.files]) == (1, ["mail.md"])
@@ -159,19 +154,6 @@ def test_the_command_line_notices_it(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (hit["node_id"], hit["citation_state"]) == (STAMPS, "exact")
     assert "up to date" in printed("status")
     assert f"{shelf.docs}: 0 files changed since it was indexed" in printed("doctor")
-
-
-def test_a_server_notices_it(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    wait_until_trusted(monkeypatch)
-    set_times(shelf.docs, 0)
-    index_folders([shelf.docs], shelf.index, settings=WORDS_ALONE)
-    settings: dict[str, Any] = {**WORDS_ALONE, "refresh_seconds": 0}
-    with ServedIndex(index=str(shelf.index), settings=settings) as library:
-        with library.retriever() as retriever:
-            assert retriever.search(QUESTION).index.refreshed_files == 0
-        edit(shelf.docs)
-        with library.retriever() as retriever:
-            assert retriever.search("nobody pays for the journey").index.refreshed_files == 1
 
 
 @pytest.mark.parametrize("mtime_ns", [0, 10**9, -DAY_NS, 18_000 * DAY_NS])

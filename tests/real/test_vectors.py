@@ -111,6 +111,9 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
             index.verify(range(300, 1300), matrix)
             assert [some[0][0] for some in index.search(fresh.matrix, 1)] == list(fresh.keys)
         assert reader.search(questions, 40) == before
+    patch(tmp_path / "snapshot-18", tmp_path / "snapshot-19", range(310, 1310), chunks(range(1300, 1310), seed=12))
+    with opened(tmp_path / "snapshot-19") as index:
+        index.verify(range(310, 1310), np.concatenate([matrix[10:], clustered(10, seed=12)]))
 
 
 def test_none_can_be_built_patched_and_emptied(tmp_path: Path) -> None:

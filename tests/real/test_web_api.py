@@ -99,11 +99,13 @@ def test_mistakes_are_named_with_what_to_do(client: httpx.Client, address: str, 
     assert response.headers["content-type"] == "application/json"
 
 
-def test_other_methods_are_refused(client: httpx.Client) -> None:
+def test_other_methods_and_pages_of_other_places_are_refused(client: httpx.Client) -> None:
     response = client.post("/api/search", content=b"{}")
     assert response.status_code == 405
     assert "GET" in response.headers["allow"]
     assert "error" in response.json()
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, *slow([GenerationMode.NEGATIVE])])
@@ -132,11 +134,6 @@ def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str)
     assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
     assert "access-control-allow-origin" not in headers
-
-
-def test_a_page_of_another_place_is_not_answered(client: httpx.Client) -> None:
-    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
-    assert client.post("/preferences", headers={"origin": "https://evil.example"}).status_code == 403
 
 
 def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, index: Path) -> None:

@@ -163,12 +163,9 @@ def test_every_run_of_words_of_a_text_is_found_in_it(text: str) -> None:
         assert end >= place[1]
 
 
-def test_numbers_as_they_are_compared() -> None:
+def test_numbers_and_repeats_as_they_are_compared() -> None:
     assert list(find_numbers("v2.1 of 3 May, 1,000 and 10:30, seven, one")) == ["2.1", "3", "1000", "10:30", "7"]
     assert list(find_numbers("\u0663 \uff15")) == ["\u0663", "5"]
-
-
-def test_near_repeats() -> None:
     assert repeats("A stamp pays for the journey.", ["the journey: a stamp pays for it"])
     assert not repeats("A stamp pays for the journey.", ["Bread rises over night."])
     assert not repeats("the of", ["the of"]), "a sentence without words is like no other"
