@@ -21,6 +21,7 @@ from retriever.rerank.stage import (
     RerankScore,
     add_context,
     blend_orders,
+    choose_pool,
     count_named,
     cut_passage,
     rank_value,
@@ -43,6 +44,16 @@ def candidate(node_id: str, *sources: Source, score: float = 0.1) -> Candidate:
 
 def test_what_a_rank_is_worth() -> None:
     assert [round(rank_value(rank), 3) for rank in (1, 2, 3, 7, 30)] == [1.0, 0.631, 0.5, 0.333, 0.202]
+
+
+def test_what_token_match_finds_far_off_is_not_read() -> None:
+    def matched(node_id: str, similarity: float) -> Candidate:
+        return Candidate(node_id, 0.1, (Evidence(Source.TOKEN_MATCH, 1, similarity, "MaxSim", 0.1),))
+
+    pool = (matched("a", 0.1), matched("b", 0.5), candidate("c"), matched("d", 0.3), matched("e", 0.36), candidate("f"))
+    assert [item.node_id for item in choose_pool(pool, 0.15)] == ["a", "b", "c", "e", "f"]
+    assert choose_pool(pool, 0) == pool
+    assert choose_pool((candidate("a"), candidate("b")), 0.15) == (candidate("a"), candidate("b"))
 
 
 def test_what_the_model_did_not_name_keeps_its_order_behind() -> None:
