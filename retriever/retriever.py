@@ -22,14 +22,14 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
 from retriever.protocols import Likely, Progress
-from retriever.query import Correction, Expansion, Scope, Turn, as_turns
+from retriever.query import Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import find_best, find_part, search
 from retriever.searching.confidence import assess
 from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.question import ReadQuestion, clean_question, phrase_flag, read_question
+from retriever.searching.question import clean_question, read_question, settle_question
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
@@ -132,21 +132,16 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        # Filters are read before slips are mended: a tag is meant as it is written.
-        flags = self._find_flags(read)
-        text, within = read.settle(flags)
-        mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
-        told: dict[str, Any] = {
-            "asked": read.asked,
-            "scope": (scope or Scope()) + within,
-            "notes": tuple(map(phrase_flag, flags)),
-        }
-        expanded = ExpandedQuery(mended.question, **told)
+        with self.view() as view:
+            text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
+        told: dict[str, Any] = {"asked": read.asked, "scope": (scope or Scope()) + within, "notes": notes}
+        expanded = ExpandedQuery(text, **told)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
-        is_plain = not (mended.conversation or mended.expansion or self.profile.use_llm)
-        if not is_plain or self.profile.hyde.gate == "always":  # other threads ask while the model writes
-            mended = replace(mended, meanwhile=partial(self._look_ahead, expanded))
-            expanded = replace(self._expander.expand(mended, self.view, recorder), **told)
+        if conversation or expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
+            ahead = partial(self._look_ahead, expanded)
+            request = SearchRequest(text, expansion, as_turns(conversation), tuple(focus), ahead)
+            # Other threads ask while the model writes.
+            expanded = replace(self._expander.expand(request, self.view, recorder), **told)
         with self._use() as index:
             answer = self._answer(index, expanded, fresh, recorder)
             answer = replace(answer, corrections=corrections)
@@ -370,20 +365,6 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
 
-    def _mend(self, request: SearchRequest) -> tuple[SearchRequest, tuple[Correction, ...]]:
-        """The request with the typing mistakes of its question mended, and these."""
-        if self.profile.exact:
-            return request, ()
-        from retriever.embedding import is_english_word
-        from retriever.lexical.spelling import correct
-
-        with self.view() as view:
-            spellings = view.spellings if view.number else None
-            if spellings is None:
-                return request, ()
-            question, corrections = correct(request.question, spellings, is_english_word)
-        return replace(request, question=question), corrections
-
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
@@ -446,15 +427,6 @@ class Retriever(Closing):
             best = find_best(view, self._models, plain, self.profile) if view.number else None
             if best is not None:
                 progress.info("found so far: %s (%s)", best.title, best.id.partition("#")[0])
-
-    def _find_flags(self, read: ReadQuestion) -> tuple[str, ...]:
-        """The words with a dash that are no filter, because the documents write them so."""
-        if not read.doubtful:
-            return ()
-        from retriever.searching.scope import find_flags
-
-        with self.view() as view:
-            return find_flags(view, read.doubtful) if view.number else ()
 
     def _rebuild(self, index: OpenIndex, number: int) -> bool:
         """Makes a new snapshot, for which nothing is embedded; whether that was possible."""
