@@ -1,6 +1,7 @@
 """An open retriever: looks whether the folders changed, asks, and answers with what it knows of itself."""
 
 import contextlib
+import logging
 import math
 import threading
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pageindex.node import Node
 from retriever.browse import Excerpt, load_tree, read_excerpt
 from retriever.deadline import Deadline, StageTimes
-from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, ScopeError, SnapshotError
+from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.expanded import ExpandedQuery, SearchRequest
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch
@@ -21,14 +22,14 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
 from retriever.protocols import Likely, Progress
-from retriever.query import Correction, Expansion, Scope, SearchedScope, Turn, as_turns
+from retriever.query import Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
-from retriever.search import search
+from retriever.search import find_best, find_part, search
 from retriever.searching.confidence import assess
 from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.question import ReadQuestion, clean_question, phrase_flag, read_question
+from retriever.searching.question import clean_question, read_question, settle_question
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
 
+progress = logging.getLogger("retriever.llm.progress")  # shown to a person who waits at a terminal
+
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
@@ -54,8 +57,7 @@ class Unusable:
 
     number: int
     reason: str
-    noticed: float
-    """By time.monotonic()."""
+    noticed: float  # by time.monotonic()
 
 
 class Retriever(Closing):
@@ -130,18 +132,16 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        # Filters are read before slips are mended: a tag is meant as it is written.
-        flags = self._find_flags(read)
-        text, within = read.settle(flags)
-        mended, corrections = self._mend(SearchRequest(text, expansion, as_turns(conversation), tuple(focus)))
+        with self.view() as view:
+            text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
+        told: dict[str, Any] = {"asked": read.asked, "scope": (scope or Scope()) + within, "notes": notes}
+        expanded = ExpandedQuery(text, **told)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
-        is_plain = not (mended.conversation or mended.expansion or self.profile.use_llm)
-        if is_plain and self.profile.hyde.gate != "always":
-            expanded = ExpandedQuery(mended.question)
-        else:
-            expanded = self._expander.expand(mended, self.view, recorder)  # other threads ask while the model writes
-        notes = tuple(phrase_flag(flag) for flag in flags)
-        expanded = replace(expanded, asked=read.asked, scope=(scope or Scope()) + within, notes=notes)
+        if conversation or expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
+            ahead = partial(self._look_ahead, expanded)
+            request = SearchRequest(text, expansion, as_turns(conversation), tuple(focus), ahead)
+            # Other threads ask while the model writes.
+            expanded = replace(self._expander.expand(request, self.view, recorder), **told)
         with self._use() as index:
             answer = self._answer(index, expanded, fresh, recorder)
             answer = replace(answer, corrections=corrections)
@@ -171,7 +171,7 @@ class Retriever(Closing):
         """The sections that answer the question as context for a prompt.
 
         Args:
-            question: as in `search`, and so are the four below.
+            question: as in `search`, and so are `expansion`, `conversation`, `focus` and `scope`.
             max_tokens: how long the context may be; None for the profile's `context_tokens`.
             expansion: other wordings of the question.
             conversation: what was asked before.
@@ -365,20 +365,6 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
 
-    def _mend(self, request: SearchRequest) -> tuple[SearchRequest, tuple[Correction, ...]]:
-        """The request with the typing mistakes of its question mended, and these."""
-        if self.profile.exact:
-            return request, ()
-        from retriever.embedding import is_english_word
-        from retriever.lexical.spelling import correct
-
-        with self.view() as view:
-            spellings = view.spellings if view.number else None
-            if spellings is None:
-                return request, ()
-            question, corrections = correct(request.question, spellings, is_english_word)
-        return replace(request, question=question), corrections
-
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
@@ -409,7 +395,7 @@ class Retriever(Closing):
         with index.view(substitute=substitute) as view:
             if not view.number:
                 raise NoIndexError(f"the index {index.path} is not finished", hint=Command("index FOLDER"))
-            part, searched, notes = self._find_part(view, expanded)
+            part, searched, notes = find_part(view, expanded)
             hits: tuple[Hit, ...] = ()
             words: tuple[str, ...] = ()
             # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
@@ -435,29 +421,12 @@ class Retriever(Closing):
             notes=(*notes, *recorder.notes),
         )
 
-    def _find_flags(self, read: ReadQuestion) -> tuple[str, ...]:
-        """The words with a dash that are no filter, because the documents write them so."""
-        if not read.doubtful:
-            return ()
-        from retriever.searching.scope import find_flags
-
-        with self.view() as view:
-            return find_flags(view, read.doubtful) if view.number else ()
-
-    def _find_part(self, view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:
-        """What of the index may be found, as it is told, and notes on it."""
-        scope, notes = expanded.scope, expanded.notes
-        if not scope:
-            return view, None, notes
-        try:
-            part = view.within(scope)
-        except ScopeError as error:
-            if error.term in expanded.asked:
-                error.hint = "if that is no filter, put it in quotation marks"
-            raise
-        assert part.part is not None
-        searched = SearchedScope(scope, expanded.question, len(part.part.node_keys), part.part.documents)
-        return part, searched, (*notes, part.part.reason) if part.part.reason else notes
+    def _look_ahead(self, plain: ExpandedQuery) -> None:
+        """The first search, while a language model writes: what it loads is there when the texts come."""
+        with contextlib.suppress(RetrieverError), self.view() as view:  # the search itself meets them, and says so
+            best = find_best(view, self._models, plain, self.profile) if view.number else None
+            if best is not None:
+                progress.info("found so far: %s (%s)", best.title, best.id.partition("#")[0])
 
     def _rebuild(self, index: OpenIndex, number: int) -> bool:
         """Makes a new snapshot, for which nothing is embedded; whether that was possible."""

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from retriever.errors import OutOfTimeError
+from pageindex.node import Node
+from retriever.errors import OutOfTimeError, ScopeError
 from retriever.expansion.expanded import ExpandedQuery, build_queries
-from retriever.query import Query
+from retriever.query import Query, SearchedScope
 from retriever.rerank.stage import Reranker, RerankRequest, rerank
 from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, OpenModels, encode
@@ -56,6 +57,31 @@ def search(
         note.text = f"{len(hits)} hits"
     recorder.order = tuple(candidate.node_id for candidate in candidates)
     return hits, words
+
+
+def find_part(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope | None, tuple[str, ...]]:
+    """What of the index may be found, as it is told, and notes on it."""
+    scope, notes = expanded.scope, expanded.notes
+    if not scope:
+        return view, None, notes
+    try:
+        part = view.within(scope)
+    except ScopeError as error:
+        if error.term in expanded.asked:
+            error.hint = "if that is no filter, put it in quotation marks"
+        raise
+    assert part.part is not None
+    searched = SearchedScope(scope, expanded.question, len(part.part.node_keys), part.part.documents)
+    return part, searched, (*notes, part.part.reason) if part.part.reason else notes
+
+
+def find_best(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile) -> Node | None:
+    """The first section of a search that nobody is told about; None where nothing is found."""
+    part, searched, _ = find_part(view, expanded)
+    if searched is not None and not searched.sections:
+        return None
+    candidates, _ = find_candidates(part, models, expanded, profile, Recorder())
+    return part.tree.node(candidates[0].node_id) if candidates else None
 
 
 def find_candidates(

@@ -7,8 +7,8 @@ it is, and the answer says why.
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from time import perf_counter
@@ -126,7 +126,7 @@ class Expander:
         expansion, report = request.expansion, ExpansionReport("given")
         if expansion is None:
             try:
-                entry, is_cached = self._write(question, grounding, recorder.deadline)
+                entry, is_cached = self._write(request, grounding, recorder.deadline)
             except (OutOfTimeError, LanguageModelError) as error:
                 recorder.degrade(StageName.EXPAND, error)
                 note = "skipped" if isinstance(error, OutOfTimeError) else "failed"
@@ -169,8 +169,9 @@ class Expander:
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Vocabulary()
 
-    def _write(self, question: str, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
+    def _write(self, request: SearchRequest, grounding: Grounding, deadline: Deadline) -> tuple[CachedExpansion, bool]:
         """What the model writes, or has written before, and whether it was cached. Failures are not cached."""
+        question = request.question
 
         def fit(generator: Generator, seconds: float | None) -> Task[WrittenExpansion]:
             target = generator.stage_s if seconds is None else min(seconds, generator.stage_s)
@@ -180,10 +181,16 @@ class Expander:
             room = generator.room(task.instructions, task.max_tokens, seconds)
             return replace(task, material=build_material(question, grounding, min(room, readable)))
 
-        return self._ask(build_task(question, grounding, self._settings), deadline, StageName.EXPAND, fit)
+        task = build_task(question, grounding, self._settings)
+        return self._ask(task, deadline, StageName.EXPAND, fit, request.meanwhile)
 
     def _ask(
-        self, task: Task[WrittenExpansion], deadline: Deadline, stage: StageName, fit: FitTask | None = None
+        self,
+        task: Task[WrittenExpansion],
+        deadline: Deadline,
+        stage: StageName,
+        fit: FitTask | None = None,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> tuple[CachedExpansion, bool]:
         """What the model writes for a task, which `fit` cuts to the time that there is; and whether it was cached."""
         generator = self._open_generator()
@@ -200,12 +207,24 @@ class Expander:
             started = perf_counter()
             with deadline.allow(stage) as seconds:
                 task = fit(generator, seconds) if fit else task
-                written = generator.write(replace(task, seconds=seconds))
+                with running(meanwhile):
+                    written = generator.write(replace(task, seconds=seconds))
             entry = CachedExpansion(written, milliseconds_since(started))
             self._cache.put(key, entry)
         finally:
             self._writing.release()
         return entry, False
+
+
+@contextmanager
+def running(work: Callable[[], None]) -> Iterator[None]:
+    """The work is done in another thread inside the block, which ends after it."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def drop_unrelated(

@@ -3,7 +3,7 @@
 A plain question has none, and imports nothing of the stage that has them written (`retriever.expansion.expand`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,6 +21,8 @@ class SearchRequest:
     expansion: Expansion | None = None
     conversation: tuple[Turn, ...] = ()  # what was asked before, oldest first
     focus: tuple[str, ...] = ()  # kinds of things to write about
+    # Done in another thread while a language model writes: the wait is long, and this process idle.
+    meanwhile: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,11 @@ class EndpointReranker(PairReranker):
                 self._breaker.record_failure(error)
             raise
         self._breaker.record_success()
+        return scores
+
+    def _normalize(self, scores: Sequence[float]) -> Sequence[float]:
         self._has_logits = self._has_logits or not all(0 <= score <= 1 for score in scores)
-        return check_scores(squash(scores) if self._has_logits else scores, len(texts), self._url)
+        return check_scores(squash(scores) if self._has_logits else scores, len(scores), self._url)
 
     def _ask(self, question: str, texts: Sequence[str], seconds: float) -> list[float]:
         """The server's own score for each text."""

@@ -36,6 +36,10 @@ class PairReranker(ABC):
     def _predict(self, question: str, texts: Sequence[str], seconds: float | None) -> list[float]:
         """One score for each text of a batch; RerankerError."""
 
+    def _normalize(self, scores: Sequence[float]) -> Sequence[float]:
+        """What `_predict` gave, from 0 to 1."""
+        return scores
+
     def score(self, question: str, candidates: Sequence[RerankInput], seconds: float | None = None) -> RerankOutput:
         """As `Reranker.score`; RerankerError."""
         deadline = None if seconds is None else time.monotonic() + seconds
@@ -56,7 +60,7 @@ class PairReranker(ABC):
             new = zip(batch, self._predict(question, [missing[key] for key in batch], left), strict=True)
             for key, score in new:
                 scores[key] = self._scores[key] = score
-        return RerankOutput(tuple(scores[key] for key in keys), note)
+        return RerankOutput(tuple(self._normalize([scores[key] for key in keys])), note)
 
 
 def check_scores(rows: npt.ArrayLike, count: int, model: str) -> list[float]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from retriever.llm.task import Generator
 
 SCALE = "reranked"
+SURE = 3  # so many of the first candidates are read whatever token match says of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,10 @@ def rerank(
 ) -> tuple[Candidate, ...]:
     """The candidates, best first.
 
-    The first `candidate_cap` are reranked; those behind them stay there. Where the profile has no reranker, and when it
-    fails (the recorder has the reason), the candidates are exactly those that came.
+    Of the first `candidate_cap` those that `choose_pool` leaves are reranked; the others follow as they come. Where the
+    profile has no reranker, and when it fails (the recorder has why), the candidates are exactly those that came.
     """
-    pool = candidates[: settings.candidate_cap]
+    pool = choose_pool(candidates[: settings.candidate_cap], settings.rerank.margin)
     with recorder.stage(StageName.RERANK) as note:
         if settings.rerank.kind == "none":
             note.skip()
@@ -137,7 +138,28 @@ def rerank(
         if output.cut_short:
             recorder.degrade(StageName.RERANK, f"{output.cut_short}; what was read by then counts")
         best = blend_orders(scores, blend, reranker.scale)
-        return (*best, *rescale_unread(candidates[len(pool) :], len(pool) + 1, blend))
+        unread = [candidate for candidate in candidates if candidate not in pool]
+        return (*best, *rescale_unread(unread, len(pool) + 1, blend))
+
+
+def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:
+    """The candidates without those whose token match is more than `margin` below the best one's; 0 keeps all.
+
+    The first `SURE` stay, for they may have been found by other words than the question's, and so do those that token
+    match has not read.
+    """
+    similarity = {
+        item.node_id: evidence.score
+        for item in candidates
+        for evidence in item.evidence
+        if evidence.source is Source.TOKEN_MATCH
+    }
+    least = max(similarity.values(), default=0.0) - margin
+    return tuple(
+        candidate
+        for place, candidate in enumerate(candidates)
+        if not margin or place < SURE or similarity.get(candidate.node_id, least) >= least
+    )
 
 
 # What a reranker reads

@@ -13,12 +13,15 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from retriever.errors import QuestionError
-from retriever.query import Scope
+from retriever.query import Correction, Scope
 from retriever.trace import Recorder
 from retriever.types import StageName
+
+if TYPE_CHECKING:
+    from retriever.searching.open_index import View
 
 MAX_QUESTION_CHARS = 8_000  # a longer question is cut, and the answer says so: no search reads more
 EXAMPLE = 'hybrid_retrieve.py "oven in:daily tag:kitchen -car"'
@@ -109,6 +112,34 @@ def read_question(asked: str) -> ReadQuestion:
         parts.append((rest[place : word.start()], word["word"]))
         place = word.end()
     return ReadQuestion(asked, make_scope(given), (*parts, (rest[place:], "")))
+
+
+def settle_question(
+    read: ReadQuestion, view: "View", *, exact: bool
+) -> tuple[str, Scope, tuple[str, ...], tuple[Correction, ...]]:
+    """What only who has the index can tell of a question.
+
+    Returns:
+        What is searched for; where; notes on how the question was read; and the typing mistakes that were mended in it,
+        none with `exact`.
+
+    Raises:
+        QuestionError: there are filters alone.
+    """
+    flags: tuple[str, ...] = ()
+    if read.doubtful and view.number:
+        from retriever.searching.scope import find_flags  # most questions have no filter
+
+        flags = find_flags(view, read.doubtful)
+    text, within = read.settle(flags)
+    # Filters are read before slips are mended: a tag is meant as it is written.
+    corrections: tuple[Correction, ...] = ()
+    if not exact and view.number and (spellings := view.spellings) is not None:
+        from retriever.embedding import is_english_word
+        from retriever.lexical.spelling import correct
+
+        text, corrections = correct(text, spellings, is_english_word)
+    return text, within, tuple(map(phrase_flag, flags)), corrections
 
 
 def phrase_flag(word: str) -> str:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # The terms of one word as it was typed: an identifier gives itself and its parts.
 Word = tuple[str, ...]
+# One as it was typed, with them.
+TypedWord = tuple[str, Word]
 
 MOST_LOOKED_UP = 20  # unknown words of one question: to look for what one may be a slip of costs 0.1 ms
 PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38` of a random key stand in many folders
@@ -28,31 +30,35 @@ MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
-def split_words(question: str, languages: tuple[str, ...] = ()) -> tuple[Word, ...]:
+def cut_words(question: str, languages: tuple[str, ...] = ()) -> tuple[TypedWord, ...]:
+    """The words of a question as they were typed, in its order, each with its terms: all together are `tokenize`'s."""
+    return tuple((typed, tuple(tokenize(typed, languages))) for typed in question.split())
+
+
+def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
     """The words of a question, each once, in its order; stop words, single letters and single digits are left out.
 
     In a script without spaces each pair of neighbouring characters is a word.
     """
     words: list[Word] = []
-    for typed in question.split():
-        terms = tokenize(typed, languages)
-        words += [(term,) for term in terms] if any(map(is_unspaced, typed)) else [tuple(terms)]
+    for typed, terms in typed_words:
+        words += [(term,) for term in terms] if any(map(is_unspaced, typed)) else [terms]
     telling = [word for word in words if any(len(term) > 1 or not term.isascii() for term in word)]
     return tuple(dict.fromkeys(telling))
 
 
-def read_form(question: str, languages: tuple[str, ...] = ()) -> QuestionForm:
+def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
     """Whether it is built as a sentence (people rarely scatter `the` and `of`), of words, or of no words.
 
     In a script without spaces it is neither: its words are pairs of characters, many of which belong to two words.
     """
-    letters = [character for character in question if character.isalpha()]
+    letters = [character for typed, _ in typed_words for character in typed if character.isalpha()]
     if not letters:
         return "numbers"
     if 2 * sum(map(is_unspaced, letters)) > len(letters):
         return "unspaced"
-    typed = (word.strip("?!.,:;()\"'") for word in question.split())
-    return "sentence" if any(word.isalpha() and not tokenize(word, languages) for word in typed) else "words"
+    are_functions = (typed.strip("?!.,:;()\"'").isalpha() and not terms for typed, terms in typed_words)
+    return "sentence" if any(are_functions) else "words"
 
 
 def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], lexical: "LexicalIndex") -> float:

@@ -25,7 +25,7 @@ from retriever.searching.mapping import (
 )
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
-from retriever.searching.question_words import measure_known, measure_together, read_form, split_words
+from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
 from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
@@ -211,7 +211,9 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     """
     question = queries[0].text
     languages = view.lexical.detect_question(question)
-    words = {query.text: tokenize(query.text, languages) for query in queries}
+    typed = cut_words(question, languages)
+    words = {query.text: tokenize(query.text, languages) for query in queries[1:]}
+    words[question] = [term for _, terms in typed for term in terms]
     searches, limit = [(list(queries), 1.0)], settings.keyword_top_n
     if settings.keyword_per_query:
         heaviest = max(query.keyword_weight for query in queries)
@@ -243,7 +245,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         coverages.append(coverage)
 
     # What the verdict needs to know of the words, while the sections are at hand.
-    asked = split_words(question, languages)
+    asked = choose_telling(typed)
     first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
     view.tree.load_nodes(first)
     return KeywordResult(
@@ -252,7 +254,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         coverage=max(coverages[0], default=0.0),
         known=measure_known(asked, {term.term: term for term in results[0].terms}, view.lexical),
         together=measure_together(asked, map(view.tree.node, first), languages),
-        form=read_form(question, languages),
+        form=read_form(typed),
     )
 
 

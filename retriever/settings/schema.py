@@ -201,6 +201,11 @@ class RerankSettings:
         "OPENAI_API_KEY", "The environment variable, or the entry in the system's keyring, with the key of that server."
     )
     seconds: Seconds = setting(10.0, "The longest wait for that server.")
+    margin: Share = setting(
+        0.15,
+        "A candidate whose token match is so far below the best one's is not read, unless it is among the first three; "
+        "0 reads all.",
+    )
     passage_chars: Count = setting(600, "How many characters of a candidate the language model reads.")
     passes: Annotated[int, Bounds(1, 2)] = setting(1, "2: the language model ranks in two orders, which are merged.")
     order: Literal["fused", "shuffled"] = setting(

@@ -93,6 +93,8 @@ def test_rerank_bounds_what_a_reranker_can_do(few: Path) -> None:
     plain, perfect, last = (rows[f"balanced: {name}"] for name in ("no reranking", "perfect", "last, blend 0"))
     assert perfect[1] == plain[3] == perfect[3] == last[3], "hit@1 of a perfect one is hit@30; none removes a section"
     assert last[1] == 0.0
+    assert rows["margin 0"][1] == plain[3]
+    assert rows["margin 0.1"][0] <= rows["margin 0.15"][0] <= rows["margin 0"][0]
     assert rows["expansions own, gate always"][0] > rows["expansions of others, gate always"][0]
 
 

@@ -21,6 +21,7 @@ from retriever.rerank.stage import (
     RerankScore,
     add_context,
     blend_orders,
+    choose_pool,
     count_named,
     cut_passage,
     rank_value,
@@ -48,6 +49,16 @@ def test_ranks_and_orders_by_hand() -> None:
     assert merge_orders([[2, 0, 1], [0, 2, 1]]) == [0, 2, 1]  # the two firsts have one sum: the fused order decides
     assert merge_orders([[2, 0, 1, 3], [2, 1, 3, 0]]) == [2, 1, 0, 3]
     assert merge_orders([[1, 0]]) == [1, 0]
+
+
+def test_what_token_match_finds_far_off_is_not_read() -> None:
+    def matched(node_id: str, similarity: float) -> Candidate:
+        return Candidate(node_id, 0.1, (Evidence(Source.TOKEN_MATCH, 1, similarity, "MaxSim", 0.1),))
+
+    pool = (matched("a", 0.1), matched("b", 0.5), candidate("c"), matched("d", 0.3), matched("e", 0.36), candidate("f"))
+    assert [item.node_id for item in choose_pool(pool, 0.15)] == ["a", "b", "c", "e", "f"]
+    assert choose_pool(pool, 0) == pool
+    assert choose_pool((candidate("a"), candidate("b")), 0.15) == (candidate("a"), candidate("b"))
 
 
 def test_windows_are_dealt_like_cards() -> None:

@@ -62,6 +62,7 @@ def test_terms_are_short_folded_and_not_empty(text: str) -> None:
 @given(st.text(), st.text())
 def test_texts_are_read_word_by_word(first: str, second: str) -> None:
     assert tokenize(f"{first}\n{second}") == tokenize(first) + tokenize(second)
+    assert tokenize(first) == [term for word in first.split() for term in tokenize(word)]
 
 
 @pytest.mark.parametrize("unit", ["a", "A", "aB", "a.", "a-", "_", "1", "é", "字", "UUs", "-.", "\u0301"])
