@@ -187,7 +187,7 @@ def read_parameters(query: bytes, model: type[Query]) -> Query:
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
-    near = find_nearest(given, known)
+    near = find_nearest(given, known, 0.6)
     return f"; did you mean {near}?" if near else ""
 
 
