@@ -1,4 +1,4 @@
-"""The command line, one module for each command or topic; `hybrid_retrieve.py` starts it.
+"""The command line, one module for each topic; `hybrid_retrieve.py` starts it.
 
 A command's module is imported when the command runs, so that `--help` answers at once and a question loads little.
 """
@@ -11,15 +11,15 @@ COMMANDS = {
     "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     "read": ("show:read", "Print a section, a file, or lines of it."),
-    "indexes": ("indexes:indexes", "List all your indexes, or delete one."),
+    "indexes": ("index:indexes", "List all your indexes, or delete one."),
     "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
     "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
     "history": ("history:history", "Show or delete the questions that were recorded (--record)."),
     "cache": ("history:cache", "Show or delete what is kept of the language model's answers."),
     "forget": ("history:forget", "Remove documents from an index, with every trace of them."),
-    "export": ("archive:export", "Write an index into one file, for another machine."),
-    "import": ("archive:import_file", "Make an index of an exported one."),
-    "doctor": ("doctor:doctor", "Check the installation and the index, and repair it."),
+    "export": ("index:export", "Write an index into one file, for another machine."),
+    "import": ("index:import_file", "Make an index of an exported one."),
+    "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
     "profiles": ("profiles:profiles", "List the profiles, or show every setting of one."),
     "init": ("profiles:init", "Write a profile file to begin with."),
     "eval": ("evaluate:evaluate", "Measure how well profiles find what answers a set of questions."),
