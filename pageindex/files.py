@@ -310,9 +310,9 @@ def count_other_formats(root: Path, options: CorpusOptions | None = None) -> Cou
     return walk.others
 
 
-def count_documents(root: Path, options: CorpusOptions | None = None, *, seconds: float) -> tuple[int, int, bool]:
+def count_documents(root: Path, *, seconds: float) -> tuple[int, int, bool]:
     """How many documents `list_files` would list, how many bytes they have, and whether the time was enough for all."""
-    walk = _Walk(os.path.realpath(root), options or CorpusOptions())
+    walk = _Walk(os.path.realpath(root), CorpusOptions())
     end = time.monotonic() + seconds
     pending = [("", IgnoreRules.of_caller(walk.options.ignore))]
     try:

@@ -22,6 +22,7 @@ MAX_BELOW = 8  # folders that are named in an indexed folder
 MAX_TITLES = 12
 LINE_CHARS = 140
 TITLE_CHARS = 60
+MAX_CHARS = 2000
 MAX_BOILERPLATE = 0.5  # of a document whose title says something: more is a list of links, or a log
 
 OVERVIEW_BEGINS = "Indexed:"
@@ -165,17 +166,16 @@ def _best_titles(documents: list[_Document]) -> Iterator[str]:
             return
 
 
-def write_overview(overview: Overview, about: str = "", max_chars: int = 2000) -> str:
-    """The overview as lines of Markdown for a language model; whole lines, at most about `max_chars` characters.
+def write_overview(overview: Overview, about: str = "") -> str:
+    """The overview as lines of Markdown for a language model; whole lines, at most about `MAX_CHARS` characters.
 
     Args:
         overview: of an index.
         about: what the user says of it, before everything else.
-        max_chars: how long it may be.
     """
     held = f"{pluralize(overview.documents, 'file')}, {pluralize(overview.sections, 'section')}"
     lines = [f"{OVERVIEW_BEGINS} {held}. {QUOTED}"]
-    lines += [cut(f"About them: {' '.join(about.split())}", max_chars // 2)] if about.strip() else []
+    lines += [cut(f"About them: {' '.join(about.split())}", MAX_CHARS // 2)] if about.strip() else []
     for folder in overview.folders:
         lines.append(f"- {_folder_line(folder)}")
         lines += [f"  - {_folder_line(inner)}" for inner in folder.below]
@@ -184,7 +184,7 @@ def write_overview(overview: Overview, about: str = "", max_chars: int = 2000) -
     kept, length = list[str](), 0
     for line in lines:
         length += len(line) + 1
-        if length <= max_chars or not kept:
+        if length <= MAX_CHARS or not kept:
             kept.append(line)
     return "\n".join(kept)
 

@@ -1,4 +1,4 @@
-"""The command line, one module for each command or topic; `hybrid_retrieve.py` starts it.
+"""The command line, one module for each topic; `hybrid_retrieve.py` starts it.
 
 A command's module is imported when the command runs, so that `--help` answers at once and a question loads little.
 """
@@ -11,15 +11,15 @@ COMMANDS = {
     "watch": ("index:watch", "Index folders of documents again whenever a file is saved."),
     "tree": ("show:tree", "Show the outline of the documents, or of a part of them."),
     "read": ("show:read", "Print a section, a file, or lines of it."),
-    "indexes": ("indexes:indexes", "List all your indexes, or delete one."),
+    "indexes": ("index:indexes", "List all your indexes, or delete one."),
     "similar": ("show:similar", "Show what is near in meaning to a section or a file."),
     "status": ("show:status", "Show what is indexed, how fresh it is, and what was not read."),
     "history": ("history:history", "Show or delete the questions that were recorded (--record)."),
     "cache": ("history:cache", "Show or delete what is kept of the language model's answers."),
     "forget": ("history:forget", "Remove documents from an index, with every trace of them."),
-    "export": ("archive:export", "Write an index into one file, for another machine."),
-    "import": ("archive:import_file", "Make an index of an exported one."),
-    "doctor": ("doctor:doctor", "Check the installation and the index, and repair it."),
+    "export": ("index:export", "Write an index into one file, for another machine."),
+    "import": ("index:import_file", "Make an index of an exported one."),
+    "doctor": ("index:doctor", "Check the installation and the index, and repair it."),
     "profiles": ("profiles:profiles", "List the profiles, or show every setting of one."),
     "init": ("profiles:init", "Write a profile file to begin with."),
     "eval": ("evaluate:evaluate", "Measure how well profiles find what answers a set of questions."),
@@ -37,3 +37,42 @@ GROUPS = {
     "For programs and browsers": ("serve", "mcp", "completion"),
     "Choose and measure": ("profiles", "init", "questions", "eval"),
 }
+
+# What people of other programs type, and what does it here.
+OTHER_NAMES = {
+    **dict.fromkeys(("help", "man", "usage"), "--help"),
+    "version": "--version",
+    **dict.fromkeys(("ask", "search", "find", "query", "question"), "ask"),
+    **dict.fromkeys(("list", "ls", "toc", "outline", "files"), "tree"),
+    **dict.fromkeys(("show", "cat", "open", "view", "print"), "read"),
+    **dict.fromkeys(("related", "like", "near"), "similar"),
+    **dict.fromkeys(("add", "update", "reindex", "refresh", "sync"), "index"),
+    **dict.fromkeys(("remove", "delete", "rm", "drop"), "forget"),
+    **dict.fromkeys(("check", "repair", "fix"), "doctor"),
+    **dict.fromkeys(("info", "stats"), "status"),
+    **dict.fromkeys(("config", "settings"), "profiles"),
+    **dict.fromkeys(("web", "browser", "gui", "ui"), "serve --web"),
+    **dict.fromkeys(("server", "start"), "serve"),
+    **dict.fromkeys(("stop", "quit"), "serve --stop"),
+}
+LIKE = 0.8  # by difflib: `indx`, `staus`, `serach`; not `evil` for `eval`
+SHORTEST = 4  # letters of a word that may be a slip: three are too near to too many
+
+
+def suggest_command(word: str, *, with_paths: bool) -> tuple[str, bool] | None:
+    """The command that a question may have been meant as, and whether that is so whatever the documents hold.
+
+    Args:
+        word: the whole question, letters alone.
+        with_paths: whether paths follow it that are there, as behind a command.
+    """
+    name = word.casefold()
+    from retriever.text import find_nearest
+
+    if name in OTHER_NAMES:
+        return OTHER_NAMES[name], True
+    if len(name) < SHORTEST:
+        return None
+    near = (known for known in (*COMMANDS, *OTHER_NAMES) if known[0] == name[0])
+    found = find_nearest(name, near, LIKE)
+    return (OTHER_NAMES.get(found, found), with_paths) if found else None

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from retriever.command_line import options
 from retriever.command_line.ask import Form, note_state, print_answer
-from retriever.command_line.console import Console, print_json, shorten_path
+from retriever.command_line.console import Console, print_json
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import INDENT, QUIET, Page
 from retriever.display.editors import choose_template
@@ -94,8 +94,7 @@ def answer(
 
 def show_sentence(page: Page, sentence: "CitedSentence") -> None:
     """A sentence and the lines that it rests on, at once."""
-    place = shorten_path(sentence.folder, sentence.file)
-    cited = page.cite(f"{place}:{sentence.span}", f"{sentence.folder}/{sentence.file}", sentence.span.first)
+    cited = page.cite(sentence.folder, sentence.file, sentence.span)
     text = Text(f"{sanitize_line(sentence.text)}  ").append_text(cited)
     page.paragraph(text.append(format_doubt(sentence.citation_state), QUIET))
     page.console.file.flush()

@@ -164,7 +164,7 @@ def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answe
     context, suggestion = click.get_current_context(), None
     first, *rest = words or ("",)
     if context.meta.get(options.COMMAND_IMPLIED) and first.isalpha() and all(map(os.path.exists, rest)):
-        from retriever.command_line.suggest import suggest_command
+        from retriever.command_line import suggest_command
 
         suggestion = suggest_command(first, with_paths=bool(rest))
     answers: list[Answer] = []

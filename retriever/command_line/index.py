@@ -1,9 +1,12 @@
-"""`index` and `watch`: folders of documents into an index, only what changed."""
+"""What is done with an index as a whole: `index`, `watch`, `indexes`, `export`, `import`, `doctor`."""
 
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,17 +14,20 @@ import click
 from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line, shorten_path
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import pluralize
+from retriever.display.phrases import format_age, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
-from retriever.errors import RetrieverError
+from retriever.errors import RetrieverError, UsageError
+from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import INDEX_SECTIONS
 
 if TYPE_CHECKING:
     from types import FrameType
 
+    from retriever.indexes import ListedIndex
     from retriever.watch import WatchEvent
 
 MAX_NAMED = 3  # changed files in a line of `watch`
+SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor` found
 
 
 @options.command(
@@ -137,3 +143,210 @@ def end_by_sigterm() -> Iterator[list[int]]:
         yield came
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+# `indexes`: all indexes of this user, and the deletion of one.
+
+
+@options.command("indexes", "indexes --json", "indexes --drop docs --yes")
+@click.option("--drop", multiple=True, metavar="NAME", help="Delete this index; the documents stay. Repeatable.")
+@click.option("--yes", is_flag=True, help="With --drop: do not ask.")
+@options.as_json
+def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool) -> ExitCode:
+    """List all your indexes: what each holds, how large and how old it is, and whether its folders are still there.
+
+    NAME, in the first column, is what --index takes.
+    """
+    from retriever.api import drop_index, list_indexes
+
+    if yes and not drop:
+        raise click.UsageError("--yes goes with --drop: name the index to delete")
+    if drop:
+        from retriever.indexes import find_named
+
+        places = [find_named(name) for name in drop]  # a wrong name is said before anything is deleted
+        if not yes:
+            confirm(places)
+        dropped = [str(drop_index(name)) for name in drop]
+        if as_json:
+            print_json({"dropped": dropped})
+        for path in () if as_json else dropped:
+            print_line(f"deleted {sanitize_line(path)}")
+        return ExitCode.OK
+    found = list_indexes()
+    if as_json:
+        from retriever.display.index_json import ListedIndexJson
+
+        print_json({"indexes": [ListedIndexJson.dump(item) for item in found]})
+        return ExitCode.OK
+    for item in found:
+        print_index(item)
+    if not found:
+        console.note("there is no index yet; run: hybrid_retrieve.py index FOLDER")
+    return ExitCode.OK
+
+
+def confirm(places: Sequence[Path]) -> None:
+    """Asks whether to delete; at a terminal alone."""
+    if not sys.stdin.isatty():
+        raise UsageError("deleting an index is to be confirmed: add --yes")
+    named = ", ".join(sanitize_line(str(place)) for place in places)
+    try:
+        is_meant = click.confirm(f"Delete {named}? The documents stay as they are.", default=False, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    if not is_meant:
+        raise UsageError("nothing was deleted")
+
+
+def print_index(item: "ListedIndex") -> None:
+    """The line of an index, and its folders below it."""
+    facts = [
+        pluralize(item.documents, "file"),
+        format_size(item.size_bytes),
+        f"indexed {format_age(time.time() - item.updated)}",
+    ]
+    print_line(f"{sanitize_line(item.name)}  {' | '.join(facts)}")
+    for folder in item.folders:
+        print_line(f"    {sanitize_line(folder)}{'  (not there)' if folder in item.missing else ''}")
+    if item.trouble:
+        print_line(f"    cannot be read: {sanitize_line(item.trouble)}")
+
+
+# `export` and `import`: an index as one file.
+
+
+@options.command("index docs", "export docs.zip", "export docs.zip --force --json")
+@click.argument("file", metavar="FILE", shell_complete=options.complete_file)
+@click.option("--force", is_flag=True, help="FILE may be there already.")
+@options.index
+@options.as_json
+def export(console: Console, file: str, index: str | None, *, force: bool, as_json: bool) -> ExitCode:
+    """Write an index into FILE, with its documents' texts and vectors, in the state of this moment.
+
+    Whoever has FILE can read all that. What was recorded (--record) is in it too.
+    """
+    from retriever.api import export_index
+
+    manifest = export_index(file, index, replace=force)
+    if as_json:
+        print_json({"file": file, **asdict(manifest)})
+    else:
+        amount = f"{pluralize(manifest.documents, 'document')}, {format_size(manifest.bytes)} unpacked"
+        print_line(f"exported {amount}, to {sanitize_line(file)}")
+    if manifest.questions:
+        recorded = pluralize(manifest.questions, "recorded question")
+        console.note_dim(f"{recorded} went with it; `history --delete all` removes them from the index")
+    return ExitCode.OK
+
+
+@options.command(
+    "export docs.zip",
+    "import docs.zip --index imported",
+    "import docs.zip --index imported --docs docs --force",
+    name="import",
+)
+@click.argument("file", metavar="FILE", shell_complete=options.complete_file)
+@click.option(
+    "--docs",
+    multiple=True,
+    metavar="DIR",
+    shell_complete=options.complete_folder,
+    help="Where a folder of the index is on this machine; it is indexed, only what changed. Repeat it for each folder, "
+    "in the index's order.",
+)
+@click.option("--force", is_flag=True, help="Replace the index that is there.")
+@click.option(
+    "--encoder-url",
+    default="",
+    metavar="URL",
+    help="The server of the embedding model that the index names, where that is another machine.",
+)
+@options.index
+@options.as_json
+def import_file(
+    console: Console,
+    file: str,
+    index: str | None,
+    docs: tuple[str, ...],
+    encoder_url: str,
+    *,
+    force: bool,
+    as_json: bool,
+) -> ExitCode:
+    """Make an index of FILE, which `export` wrote; nothing is embedded, and everything in it is checked.
+
+    Without --docs the index answers with what was indexed: the folders that it names are not looked at.
+    """
+    from retriever.api import import_index, index_folders
+
+    settings = {"encoder": {"url": encoder_url}} if encoder_url else {}
+    place = import_index(file, index, docs, replace=force, encoder_url=encoder_url)
+    if docs:
+        with console.show_progress() as progress:
+            index_folders(docs, place, settings=settings, progress=progress)
+    with Opening(index=str(place), settings=settings).open(console) as retriever:
+        status = retriever.status()
+    state = status.index
+    if as_json:
+        from retriever.display.index_json import StatusJson
+
+        print_json(StatusJson.dump(status))
+    else:
+        folders = ", ".join(map(sanitize_line, state.folders))
+        counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"
+        print_line(f"imported {counts} of {folders} into {sanitize_line(state.path)}")
+    if state.unchecked_folders:
+        console.note_dim("what was indexed answers; its folders are not looked at until --docs says where they are")
+    return ExitCode.OK
+
+
+# `doctor`: whether everything is well, and what to do about what is not.
+
+
+@options.command(
+    "doctor",
+    "doctor --json",
+    "doctor --repair",
+    "doctor --llm --profile full --llm-model qwen3:8b",
+    settings=("llm",),
+    epilog="Exit codes: 0 all is well (notes do not count), 1 there are problems, 2 usage.",
+)
+@click.option("--repair", is_flag=True, help="Make broken parts anew, and save what a damaged database holds.")
+@click.option(
+    "--llm", is_flag=True, help="Ask the language model of --profile as well; it may have to be loaded first."
+)
+@options.opening(options.index, options.profile)
+@options.as_json
+def doctor(console: Console, opening: Opening, *, repair: bool, llm: bool, as_json: bool) -> ExitCode:
+    """Check the installation and everything in the index, and say what to do about what is not well.
+
+    Reads the whole index: seconds for thousands of files. Nothing is changed without --repair.
+    """
+    from retriever.api import check_up
+
+    if not llm and (opening.settings or opening.profile != DEFAULT_PROFILE):
+        raise click.UsageError("--profile and the settings of the language model are for --llm")
+    with console.show_progress() as progress:
+        found = check_up(
+            opening.index,
+            repair=repair,
+            llm=llm,
+            profile=opening.profile,
+            settings=opening.settings,
+            progress=progress,
+        )
+    problems = sum(item.level == "problem" for item in found.findings)
+    if as_json:
+        keys = ("area", "name", "level", "says", "cure")
+        findings = [{key: getattr(item, key) for key in keys} for item in found.findings]
+        print_json({"problems": problems, "repairs": list(found.repairs), "findings": findings})
+    else:
+        for text in found.repairs:
+            print_line(f"repaired  {sanitize_line(text)}")
+        width = max((len(item.name) for item in found.findings), default=0)
+        for item in found.findings:
+            print_line(f"{SIGNS[item.level]:<8} {sanitize_line(item.name):<{width}}  {sanitize_line(item.says)}")
+            if item.cure:
+                print_line(f"{'':<8} {'':<{width}}  -> {sanitize_line(item.cure)}")
+    return ExitCode.ERROR if problems else ExitCode.OK

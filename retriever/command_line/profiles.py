@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
 from retriever.files import writing_to
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings, profile_names, profile_summary
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings, profile_names, profile_summary, sets_key
 from retriever.settings.schema import Setting, list_settings
 
 DEFAULT_FILE = "hybrid-retrieve.yaml"
@@ -137,17 +138,8 @@ def resolve_settings(name: str, environment: Mapping[str, str]) -> list[SettingV
     profile = given.profile()
     values = []
     for item in list_settings():
-        value: Any = profile
-        for key in item.path:
-            value = getattr(value, key)
-        origin = "default"
-        for name, layer in given.layers:  # the last layer that sets it
-            inside: Any = layer
-            for section in item.path[:-1]:
-                inside = inside.get(section, {}) if isinstance(inside, Mapping) else {}
-            if isinstance(inside, Mapping) and item.path[-1] in inside:
-                origin = name
-        values.append(SettingValue(item, value, origin))
+        origins = [name for name, layer in given.layers if sets_key(layer, item.path)]  # the last one counts
+        values.append(SettingValue(item, reduce(getattr, item.path, profile), ["default", *origins][-1]))
     return values
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from pageindex.node import Span
 from retriever.command_line.console import is_unicode, shorten_path, terminal_columns
 from retriever.display.editors import NO_EDITOR, choose_template, make_editor_link
 from retriever.display.phrases import (
@@ -74,13 +75,13 @@ class Page:
     def heading(self, title: str, explanation: str) -> None:
         self.line(Text.assemble((title, "bold"), (f"  {sanitize_line(explanation)}", QUIET)))
 
-    def cite(self, citation: str, absolute_path: str, line: int) -> Text:
-        """A citation, which opens that line in the editor where it is followed."""
-        text = Text(sanitize_line(citation), CITED)
+    def cite(self, folder: str, file: str, lines: Span) -> Text:
+        """Lines of a file, which open in the editor where the citation is followed."""
+        text = Text(sanitize_line(f"{shorten_path(folder, file)}:{lines}"), CITED)
         if not self.links:
             return text
         # An address holds printable ASCII alone, so that no file's name can end the sequence (OSC 8, ended by ST).
-        address = make_editor_link(self.links, absolute_path, line)
+        address = make_editor_link(self.links, f"{folder}/{file}", lines.first)
         return Text.assemble(f"\x1b]8;;{address}\x1b\\", text, "\x1b]8;;\x1b\\")
 
     def quotation(self, text: Text, indent: int = 0) -> None:
@@ -107,12 +108,9 @@ def show_answer(page: Page, answer: "Answer", *, full: bool, numbers: bool = Fal
 def show_similar(page: Page, found: "SimilarSections") -> None:
     """The sections that are near in meaning to another one, nearest first: how near, the titles above, what it says."""
     for item in found.sections:
-        cited = page.cite(
-            f"{shorten_path(item.folder, item.file)}:{item.span}", f"{item.folder}/{item.file}", item.span.first
-        )
-        marks = (
-            f"  {item.similarity:.2f}{'  same file' if item.is_same_file else ''}{format_doubt(item.citation_state)}"
-        )
+        same = "  same file" if item.is_same_file else ""
+        marks = f"  {item.similarity:.2f}{same}{format_doubt(item.citation_state)}"
+        cited = page.cite(item.folder, item.file, item.span)
         page.line(Text.assemble((f"{item.rank:>2}  ", QUIET), cited, (marks, QUIET)))
         page.paragraph(Text(page.crumb.join(map(sanitize_line, (*item.breadcrumb, item.title)))), INDENT)
         if item.summary:
@@ -121,8 +119,7 @@ def show_similar(page: Page, found: "SimilarSections") -> None:
 
 def show_hit(page: Page, hit: "Hit", stems: frozenset[str], *, full: bool, numbers: bool) -> None:
     """The citation, the titles above the section, its text or the part that matched, and why it is there."""
-    place = shorten_path(hit.folder, hit.file)
-    cited = page.cite(f"{place}:{hit.passage}", f"{hit.folder}/{hit.file}", hit.passage.first)
+    cited = page.cite(hit.folder, hit.file, hit.passage)
     index = f"  {sanitize_line(hit.index)}" if hit.index else ""
     beside = f"{format_section(hit)}{format_doubt(hit.citation_state)}{index}"
     page.line(Text.assemble((f"{hit.rank:>2}  ", QUIET), cited, (beside, QUIET)))

@@ -28,6 +28,7 @@ from retriever.serving.resident_client import (
     is_question,
     talk,
 )
+from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
     from retriever.protocols import Progress
@@ -292,17 +293,11 @@ class QuestionRunner(Closing):
                 self._pool.discard(key)
 
 
-class _NoIndexing:
+class _NoIndexing(NoProgress):
     """A Progress that declines: whoever indexes wants to see how far it is, and to stop it."""
 
     def start(self, stage: str, total: int, unit: str) -> NoReturn:
         raise DeclinedError(f"{stage} {total:,} {unit}")
-
-    def advance(self, stage: str, done: int) -> None:
-        pass
-
-    def finish(self, stage: str) -> None:
-        pass
 
 
 def start_in_background() -> None:

@@ -97,9 +97,9 @@ def format_fields(fields: Sequence[tuple[str, str]]) -> str:
     return "; ".join(f"{leads.get(key, f'{key}: ')}{', '.join(values)}" for key, values in by_key.items())
 
 
-def because(words: Sequence[str], reasons: Sequence[str], mark: str = "*") -> str:
+def because(words: Sequence[str], reasons: Sequence[str]) -> str:
     """Why a hit is there, of its fields `words` and `reasons`: `*vacation days*; near in meaning`."""
-    named = ", ".join(f"{mark}{word}{mark}" for word in words)
+    named = ", ".join(f"*{word}*" for word in words)
     return "; ".join(filter(None, (named, *reasons))) or "words of the question"
 
 

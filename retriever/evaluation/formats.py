@@ -23,6 +23,7 @@ BEIR_QRELS = "test.tsv"  # of several files of judgements, this one
 FILES_IN_A_FOLDER = 1000
 
 Value = TypeVar("Value")
+Amount = TypeVar("Amount", int, float)  # a gain, or a score
 
 
 @dataclass(slots=True)
@@ -218,6 +219,19 @@ def is_trec(path: Path, columns: int) -> bool:
     return not first.lstrip().startswith("{") and len(first.split()) == columns
 
 
+def read_by_query(
+    path: Path, parse: Callable[[str], tuple[str, str, Amount]], verb: str
+) -> dict[str, dict[str, Amount]]:
+    """What each line says of a document, by query and document; raises for a document that comes twice."""
+    with Mistakes() as mistakes:
+        amounts: dict[str, dict[str, Amount]] = {}
+        for place, (query, document, amount) in read_lines(path, parse, mistakes):
+            if document in amounts.setdefault(query, {}):
+                mistakes.note(place, f"{verb} {document!r} for {query!r} a second time")
+            amounts[query][document] = amount
+    return amounts
+
+
 def read_trec_judgements(path: Path) -> QuestionSet:
     """The judged questions, their ids as their texts: judgements alone do not say what was asked."""
 
@@ -225,12 +239,7 @@ def read_trec_judgements(path: Path) -> QuestionSet:
         query, _, document, gain = split_columns(line, "query 0 document gain")
         return query, document, read_gain(gain)
 
-    with Mistakes() as mistakes:
-        gold: dict[str, dict[str, int]] = {}
-        for place, (query, document, gain) in read_lines(path, parse, mistakes):
-            if document in gold.setdefault(query, {}):
-                mistakes.note(place, f"judges {document!r} for {query!r} a second time")
-            gold[query][document] = gain
+    gold = read_by_query(path, parse, "judges")
     questions = tuple(
         Question(query, query, gold=tuple(Gold(name, gain=gain) for name, gain in judged.items() if gain > 0))
         for query, judged in gold.items()
@@ -251,12 +260,7 @@ def read_trec_run(path: Path) -> dict[str, list[str]]:
             raise ValueError("the score is not a number")
         return query, document, score
 
-    with Mistakes() as mistakes:
-        scores: dict[str, dict[str, float]] = {}
-        for place, (query, document, score) in read_lines(path, parse, mistakes):
-            if document in scores.setdefault(query, {}):
-                mistakes.note(place, f"ranks {document!r} for {query!r} a second time")
-            scores[query][document] = score
+    scores = read_by_query(path, parse, "ranks")
     return {query: sorted(found, key=lambda name: -found[name]) for query, found in scores.items()}
 
 

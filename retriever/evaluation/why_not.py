@@ -13,7 +13,6 @@ from retriever.searching.fusion import Fusion, fuse
 from retriever.types import Degradation, Ranking, Source
 
 if TYPE_CHECKING:
-    from retriever.query import Expansion
     from retriever.retriever import Retriever
 
 
@@ -71,24 +70,22 @@ def lift_limits(sections: int, chunks: int) -> dict[str, Any]:
     }
 
 
-def why_not(
-    retriever: "Retriever", deep: "Retriever", question: str, reference: str, expansion: "Expansion | None" = None
-) -> WhyNot:
-    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `limitless`."""
+def why_not(retriever: "Retriever", deep: "Retriever", question: str, reference: str) -> WhyNot:
+    """The way of a section, or of the best one of a file or folder; `deep` has the settings of `lift_limits`."""
     listed = retriever.nodes(reference)
     named = [listed[0]] if listed[0].kind is NodeKind.SECTION else [node for node in listed if node.span]
     if not named:
         raise UsageError(f"{reference!r} holds no section")
     # Of a file any section would do: the one that came farthest is explained.
     nodes = {node.id: node for node in named}
-    answer = retriever.search(question, expansion)
+    answer = retriever.search(question)
     profile = retriever.profile
     candidates = fuse(answer.trace.rankings, profile.part(Fusion))
     cap = max(profile.candidate_cap, profile.top_k)
     last = in_last_order(candidates, answer.trace)
     loss = find_loss(nodes, answer.trace.rankings, last, profile.top_k, cap)
     # The same question without limits says where a section stands that no list had room for.
-    whole = deep.search(question, expansion).trace.rankings
+    whole = deep.search(question).trace.rankings
     node_id = loss.node_id
     if loss.stage is Stage.NOT_FOUND:  # of sections that no source listed, the one that came nearest in any
         ranked = [(rank, item.node_id) for ranking in whole for rank, item in enumerate(ranking.items)]

@@ -26,7 +26,7 @@ from retriever.indexing.request import locate_path
 from retriever.lexical.tokens import tokenize
 from retriever.query import Scope
 from retriever.store import reading
-from retriever.text import cut
+from retriever.text import cut, find_nearest
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -382,12 +382,10 @@ def list_known(known: Sequence[str], wanted: str, also: Sequence[str] = ()) -> s
     listed = [cut(name, MAX_NAME_CHARS) for name in dict.fromkeys(known) if name]
     if not listed:
         return ""
-    import difflib  # 15 ms, for mistakes alone
-
     by_fold = {name.casefold(): name for name in reversed([*listed, *also])}
-    near = difflib.get_close_matches(wanted.casefold(), by_fold, 1, 0.6)
+    near = find_nearest(wanted.casefold(), by_fold, 0.6)
     shown = ", ".join(listed[:MAX_NAMED]) + (", ..." if len(listed) > MAX_NAMED else "")
-    return f"; did you mean {by_fold[near[0]]}? There are: {shown}" if near else f"; there are: {shown}"
+    return f"; did you mean {by_fold[near]}? There are: {shown}" if near else f"; there are: {shown}"
 
 
 # Sections: words and phrases.

@@ -3,7 +3,6 @@
 What loads numpy is imported by the first call that needs it, so that a client does not wait for its `initialize`.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -24,6 +23,7 @@ from retriever.serving.mcp_answers import (
     reply_status,
 )
 from retriever.settings.layers import profile_names
+from retriever.text import find_nearest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -73,8 +73,8 @@ class Tool(BaseModel):
         name = str(mistake["loc"][0])
         if mistake["type"] == "extra_forbidden":
             known = list(make_schema(cls)["properties"])
-            near = difflib.get_close_matches(name[:100], known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known) or 'none'}"
+            near = find_nearest(name, known)
+            hint = f"did you mean {near}?" if near else f"there are: {', '.join(known) or 'none'}"
             return f"there is no argument {name[:100]!r}; {hint}"
         schema = cls.model_json_schema()["properties"][name]
         match mistake["type"], schema["type"]:

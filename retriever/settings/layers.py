@@ -17,6 +17,7 @@ from typing import Any
 from pageindex.files import read_file
 from retriever.errors import ProfileError
 from retriever.settings.schema import ENVIRONMENT_PREFIX, INDEX_SECTIONS, Profile, list_settings, merge, nest
+from retriever.text import find_nearest
 
 DEFAULT_PROFILE = "balanced"
 # Variables with the prefix that name something else than a setting.
@@ -227,7 +228,5 @@ def sets_key(layer: Mapping[str, Any], path: Sequence[str]) -> bool:
 
 def suggest(name: str, known: Mapping[str, object]) -> str:
     """The end of a message about an unknown name: the nearest known one, or where all are listed."""
-    import difflib  # 10 ms, for a mistake alone
-
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else "; `profiles balanced` lists them all"
+    near = find_nearest(name, known)
+    return f"; did you mean {near}?" if near else "; `profiles balanced` lists them all"

@@ -47,8 +47,8 @@ def put_document(
     names: Mapping[str, Iterable[str]],
 ) -> int:
     """A document with its nodes and its links, these not yet resolved; returns its key (`stat` has none yet)."""
-    from pageindex.boilerplate import boilerplate  # a question writes no document
     from pageindex.document import find_holders
+    from pageindex.summary import boilerplate  # a question writes no document
 
     document_key = insert_row(
         connection,

@@ -13,9 +13,15 @@ from markdown_it import MarkdownIt
 from pageindex.document import parse_document
 from pageindex.node import Node, Span
 from pageindex.tree import DocumentTree
-from retriever.context.budget import Context, build_context, drop_repeats, load_token_counter
+from retriever.context.budget import (
+    Context,
+    build_context,
+    drop_repeats,
+    group_quotations,
+    load_token_counter,
+    outline_line,
+)
 from retriever.context.gather import complete_families
-from retriever.context.render import group_quotations, outline_line
 from retriever.context.sections import LeftOut, Quotation, Section
 from retriever.display import phrases
 from retriever.display.sanitize import code, sanitize

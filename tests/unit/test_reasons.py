@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from retriever.display.phrases import because
 from retriever.lexical.tokens import tokenize
-from retriever.searching.reasons import find_question_words, list_reasons
+from retriever.searching.hits import find_question_words, list_reasons
 from retriever.types import Evidence, Relation, RelationKind, Source
 
 

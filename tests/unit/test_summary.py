@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pageindex.boilerplate import boilerplate, link_density
 from pageindex.document import parse_document
 from pageindex.markdown import References
 from pageindex.node import Node
-from pageindex.summary import extractive_summary
+from pageindex.summary import boilerplate, extractive_summary, link_density
 
 
 def summary(text: str, *titles: str, max_chars: int = 420) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retriever.serving.web.formula import write_formula
+from retriever.serving.web.notation import write_formula
 from retriever.serving.web.pictures import locate_picture
 from retriever.serving.web.render import RenderOptions, render_markdown
 

@@ -4,7 +4,6 @@ The parameters of an address are the fields of a pydantic model: what it refuses
 openapi.json is made of the same fields.
 """
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeAlias, TypeVar
@@ -21,6 +20,7 @@ from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.web.site import Site
 from retriever.store.reading import summaries
+from retriever.text import find_nearest
 
 if TYPE_CHECKING:
     from retriever.serving.pool import IndexingProgress
@@ -187,8 +187,8 @@ def read_parameters(query: bytes, model: type[Query]) -> Query:
 
 
 def _nearest(given: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(given[:100], list(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = find_nearest(given, known, 0.6)
+    return f"; did you mean {near}?" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

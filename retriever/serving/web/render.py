@@ -27,8 +27,7 @@ from pageindex.markdown import ATTRIBUTES, drop_icons, split_attributes
 from pageindex.node import Span
 from retriever.display.phrases import find_highlights
 from retriever.display.sanitize import sanitize
-from retriever.serving.web.formula import write_formula
-from retriever.serving.web.notation import add_notation
+from retriever.serving.web.notation import add_notation, write_formula
 
 if TYPE_CHECKING:
     from markdown_it.parser_block import RuleFuncBlockType
