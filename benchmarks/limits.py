@@ -3,8 +3,8 @@
     uv run python benchmarks/limits.py [--only WORD] [--scale N]
 
 The inputs are made here, the same each time. Each is read by a process of its own: CPU time of all its threads, and the
-most memory that it held, Python and the tokenizer among it (50 MB). Beside some stands how many times as long that takes
-as a process that does the least: markdown-it-py parsing the file, a loop that reads the files.
+most memory that it held, Python and the tokenizer among it (50 MB). Beside some stands how many times as long that
+takes as a process that does the least: markdown-it-py parsing the file, a loop that reads the files.
 `--scale 0.001` does the same in a minute.
 """
 

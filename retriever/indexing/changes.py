@@ -173,7 +173,7 @@ def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Cha
             changes.unreadable.append((describe_file(0, file, ""), error.reason))
             changes.removed.extend([old] if old.key else [])
             continue
-        seen = replace(file, size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+        seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
         now = describe_file(old.key, seen, text.digest)
         if not old.key:
             changes.added.append((now, text))

@@ -250,13 +250,13 @@ def build_snapshot(
         for part in ("lexical", "spellings"):
             shutil.rmtree(folder / part, ignore_errors=True)
         texts = read_texts(connection)
-        tokens = tokenize_texts(texts, progress)
-        progress.start("spellings", 2, "steps")
-        build_lexical(folder / "lexical", tokens)
-        del tokens
-        progress.advance("spellings", 1)
+        progress.start("spellings", 1, "steps")
         build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
         progress.finish("spellings")
+        tokens = tokenize_texts(texts, progress)
+        del texts  # as large as the documents, and what is made of the tokens is larger
+        build_lexical(folder / "lexical", tokens)
+        del tokens
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
         files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])

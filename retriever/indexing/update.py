@@ -167,7 +167,7 @@ def find_changes(
     for folder in folders:
         known = reading.documents(connection, folder.key)
         if is_anew:  # a digest that no content has: every document differs
-            known = {path: replace(document, size=-1, digest="") for path, document in known.items()}
+            known = {path: document._replace(size=-1, digest="") for path, document in known.items()}
         try:
             listing = listings.get(folder.path)
             if listing is None:
