@@ -1,10 +1,11 @@
-"""What large inputs take: the second table of the limits in docs/reliability.md.
+"""What large inputs take, beside a named reference: the second table of the limits in docs/reliability.md.
 
     uv run python benchmarks/limits.py [--only WORD] [--scale N]
 
 The inputs are made here, the same each time. Each is read by a process of its own: CPU time of all its threads, and the
-most memory that it held, Python and the tokenizer among it (50 MB). `--scale 0.001` does the same
-in a minute.
+most memory that it held, Python and the tokenizer among it (50 MB). Beside some stands how many times as long that
+takes as a process that does the least: markdown-it-py parsing the file, a loop that reads the files.
+`--scale 0.001` does the same in a minute.
 """
 
 import json
@@ -59,6 +60,8 @@ class Case:
     texts: Callable[[int], Iterator[str]]
     """The documents of a size."""
     steps: Sequence[Step]
+    reference: Step | None = None
+    """The least that the first step could do."""
 
 
 def one(text: Callable[[int], str]) -> Callable[[int], Iterator[str]]:
@@ -103,23 +106,41 @@ def read(place: Path) -> Command:
     return (sys.executable, str(Path(__file__).resolve()), "--read", str(place / "docs" / "0" / "0.md"))
 
 
+def parse_alone(place: Path) -> Command:
+    """markdown-it-py, by its defaults, with the only document."""
+    code = (
+        "import sys, pathlib, markdown_it; markdown_it.MarkdownIt().parse(pathlib.Path(sys.argv[1]).read_text('utf-8'))"
+    )
+    return (sys.executable, "-c", code, str(place / "docs" / "0" / "0.md"))
+
+
+def read_alone(place: Path) -> Command:
+    """A loop that reads all documents."""
+    code = "import sys, pathlib; [file.read_text('utf-8') for file in pathlib.Path(sys.argv[1]).rglob('*.md')]"
+    return (sys.executable, "-c", code, str(place / "docs"))
+
+
+PARSE_ALONE = Step("markdown-it-py alone", parse_alone)
+READ_ALONE = Step("reading the files alone", read_alone)
 INDEX = Step("{}, indexed without vectors", index)
 ASK = Step("a question to that index", ask)
 ASK_LONG = Step(f"a question of {LONG_QUESTION:,} characters to that index", ask_long)
 READ = Step("parsing and chunking {}", read)
 CASES = (
-    Case("one file of {megabytes:.0f} MB, {size:,} sections", 35_700, one(prose), (INDEX,)),
+    Case("one file of {megabytes:.0f} MB, {size:,} sections", 35_700, one(prose), (INDEX,), PARSE_ALONE),
     Case("one line of {megabytes:.0f} MB", 10_000_000, one(lambda n: "word " * n), (INDEX,)),
-    Case("{size:,} files of 3 lines", 100_000, small_files, (INDEX, ASK, ASK_LONG)),
+    Case("{size:,} files of 3 lines", 100_000, small_files, (INDEX, ASK, ASK_LONG), READ_ALONE),
     Case("a table of {size:,} rows", 200_000, one(lambda n: "|a|b|\n|-|-|\n" + "|a|b|\n" * n), (READ,)),
-    Case("{size:,} list items in {megabytes:.0f} MB", 1_000_000, one(lambda n: "- a\n" * n), (READ,)),
+    Case(
+        "{size:,} list items in {megabytes:.0f} MB", 1_000_000, one(lambda n: "- a\n" * n), (READ, INDEX), PARSE_ALONE
+    ),
     Case("{size:,} headings", 100_000, one(lambda n: "# a\n" * n), (READ,)),
     Case("{size:,} blank lines", 1_000_000, one(lambda n: "\n" * n), (READ,)),
 )
 
 
-def measured(case: Case, scale: float) -> Iterator[tuple[str, Cost]]:
-    """What each step of a case is called, and what it took."""
+def measured(case: Case, scale: float) -> Iterator[tuple[str, Cost, str]]:
+    """What each step of a case is called, what it took, and the first of them beside the reference."""
     size = max(1, int(case.size * scale))
     with TemporaryDirectory(prefix="hybrid-retrieve-limits-") as name:
         place = Path(name)
@@ -130,8 +151,12 @@ def measured(case: Case, scale: float) -> Iterator[tuple[str, Cost]]:
             file.parent.mkdir(parents=True, exist_ok=True)
             written += file.write_text(text, "utf-8")
         documents = case.what.format(size=size, megabytes=written / 1e6)
-        for step in case.steps:
-            yield step.what.format(documents), run(*step.command(place))
+        for number, step in enumerate(case.steps):
+            cost, beside = run(*step.command(place)), ""
+            if case.reference and not number:
+                least = run(*case.reference.command(place))
+                beside = f"{cost.cpu / least.cpu:.2f} x {case.reference.what}"
+            yield step.what.format(documents), cost, beside
 
 
 def parse_and_chunk(file: Path) -> None:
@@ -149,11 +174,11 @@ def main(only: str, scale: float, file: Path | None) -> None:
     if file:
         parse_and_chunk(file)
         return
-    print("| input | CPU time | peak memory |\n|---|---|---|")
+    print("| input | CPU time | peak memory | beside |\n|---|---|---|---|")
     for case in CASES:
         if only in case.what:
-            for what, cost in measured(case, scale):
-                print(f"| {what} | {cost.cpu:.1f} s | {cost.megabytes:.0f} MB |", flush=True)
+            for what, cost, beside in measured(case, scale):
+                print(f"| {what} | {cost.cpu:.1f} s | {cost.megabytes:.0f} MB | {beside} |", flush=True)
 
 
 if __name__ == "__main__":

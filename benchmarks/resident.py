@@ -8,6 +8,7 @@ compared with that of a process which asks without the resident one. `--quick` g
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.asked import CLIENTS, PROGRAM, QUESTIONS, ROOT, read_questions
 from benchmarks.costs import in_turn, print_head, print_row, run
+from benchmarks.serving import change
 from retriever.serving.resident_client import NoResidentError, ResidentPaths, talk
 
 MOST_QUESTIONS = 8
@@ -50,18 +52,20 @@ class Load:
 @click.option("--questions", type=click.Path(exists=True, path_type=Path), help="JSONL, each line with a `question`.")
 @click.option("--seconds", default=60.0, show_default=True, help="How long the clients ask at once.")
 @click.option("--many", default=10_000, show_default=True, help="How many questions are asked one after the other.")
-@click.option("--quick", is_flag=True, help="One round, 10 seconds, 300 questions.")
-def main(folder: Path, questions: Path | None, seconds: float, many: int, quick: bool) -> None:
+@click.option("--switches", default=50, show_default=True, help="How often a document changes meanwhile.")
+@click.option("--quick", is_flag=True, help="One round, 10 seconds, 300 questions, 3 changes.")
+def main(folder: Path, questions: Path | None, seconds: float, many: int, switches: int, quick: bool) -> None:
     """Measure with the documents of FOLDER; by default those of this project."""
     asked = read_questions(questions)[:MOST_QUESTIONS] if questions else QUESTIONS
     with TemporaryDirectory(prefix="hybrid-retrieve-resident-") as name:
         place = Path(name)
         os.environ |= {"XDG_RUNTIME_DIR": name, "XDG_DATA_HOME": name}
-        run(*PROGRAM, "index", str(folder), "--index", str(place / "index"))
+        shutil.copytree(folder, place / "docs")
+        run(*PROGRAM, "index", str(place / "docs"), "--index", str(place / "index"))
         with resident():
             measure_asks(place, asked[0], rounds=1 if quick else 15)
             measure_load(place, asked, 10.0 if quick else seconds)
-            measure_memory(place, asked, 300 if quick else many)
+            measure_memory(place, asked, *((300, 3) if quick else (many, switches)))
 
 
 def measure_asks(place: Path, question: str, rounds: int) -> None:
@@ -124,17 +128,19 @@ def print_load(load: Load, before: int, after: int, seconds: float) -> None:
     print(f"| memory before and after | {before / 1e6:.1f} MB, {after / 1e6:.1f} MB |", flush=True)
 
 
-def measure_memory(place: Path, asked: Sequence[str], many: int) -> None:
-    """Questions one after the other, and the memory beside them."""
+def measure_memory(place: Path, asked: Sequence[str], many: int, switches: int) -> None:
+    """Questions one after the other, while a document changes now and then, and the memory beside them."""
     requests = [request(place, question) for question in asked]
     samples: list[tuple[int, int]] = []
     for number in range(many):
+        if number % max(many // switches, 1) == 0:
+            change(place / "docs", number)
         talk(ResidentPaths(os.environ), requests[number % len(requests)])
         if number >= many * SETTLED and number % max(many // 100, 1) == 0:
             samples.append((number, memory()))
     slope = linear_regression(*zip(*samples, strict=True)).slope
     growth = slope * (samples[-1][0] - samples[0][0]) / samples[0][1]
-    print(f"\n| {many:,} questions | |\n|---|---|")
+    print(f"\n| {many:,} questions, {switches} changes | |\n|---|---|")
     (first, early), (_, late) = samples[0], samples[-1]
     print(f"| memory after {first:,} and at the end | {early / 1e6:.1f} MB, {late / 1e6:.1f} MB |")
     print(f"| growth between them, by the line through {len(samples)} samples | {growth:+.2%} |", flush=True)

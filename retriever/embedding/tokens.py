@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # A tokenizer's own record takes about 100 bytes a token: enough texts to keep all cores busy, and no more.
 _TEXTS_AT_ONCE = 256
+_LONGEST_CACHED = 64  # characters: longer words do not come twice, and must not push the others out of memory
+_WORD = re.compile(r"[^ \t\r\n]+")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 # Letters of a word in another script than Latin; a single one (`β`, `Ω`) is a sign that English has as well, unless it
@@ -74,7 +76,27 @@ class Tokens:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text, special ones included, without any cut."""
-        return [len(encoding) for encoding in self._encodings(texts)]
+        counts: dict[str, int] = {}
+        if self._count_word is not None:  # five times as fast: text repeats its words
+            for text in dict.fromkeys(texts):
+                words = _WORD.findall(text)
+                if max(map(len, words), default=0) <= _LONGEST_CACHED:
+                    counts[text] = self._special + sum(map(self._count_word, words))
+        others = [text for text in texts if text not in counts]
+        counts |= zip(others, map(len, self._encodings(others)), strict=True)
+        return [counts[text] for text in texts]
+
+    @cached_property
+    def _special(self) -> int:
+        return self._tokenizer.num_special_tokens_to_add(is_pair=False)
+
+    @cached_property
+    def _count_word(self) -> Callable[[str], int] | None:
+        """The tokens of a word up to the next blank, special ones aside; None where a text is more than its words."""
+        if type(self._tokenizer.pre_tokenizer).__name__ != "BertPreTokenizer":
+            return None
+        encode = self._tokenizer.encode_batch_fast
+        return lru_cache(maxsize=65_536)(lambda word: len(encode([readable(word)], add_special_tokens=False)[0]))
 
     def is_word(self, word: str) -> bool:
         """Whether a word in lower case is one token: the model has seen it often."""

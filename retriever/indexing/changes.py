@@ -69,10 +69,10 @@ class Changes:
     folder: StoredFolder
     unchanged: int
     is_absorbed: bool = False  # a folder around it is indexed from now on, with these documents in it
-    # New files and their text; the document's key is 0.
-    added: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
+    # New files and their text, None once it was parsed; the document's key is 0.
+    added: list[tuple[StoredDocument, DocumentText | None]] = field(default_factory=list)
     # Known files with another content: the document with its old key and what it looks like now.
-    changed: list[tuple[StoredDocument, DocumentText]] = field(default_factory=list)
+    changed: list[tuple[StoredDocument, DocumentText | None]] = field(default_factory=list)
     # Known files with the same content and other times or another inode, these new.
     touched: list[StoredDocument] = field(default_factory=list)
     removed: list[StoredDocument] = field(default_factory=list)  # known files that are gone or cannot be read any more
@@ -81,8 +81,8 @@ class Changes:
     skipped: tuple[Skipped, ...] = ()  # what the listing left out, and why
 
     @property
-    def rows(self) -> list[tuple[StoredDocument, DocumentText]]:
-        return [*self.added, *self.changed]
+    def rows(self) -> list[StoredDocument]:
+        return [document for document, _ in (*self.added, *self.changed)]
 
     @property
     def replaced(self) -> list[StoredDocument]:
@@ -173,7 +173,7 @@ def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Cha
             changes.unreadable.append((describe_file(0, file, ""), error.reason))
             changes.removed.extend([old] if old.key else [])
             continue
-        seen = replace(file, size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+        seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
         now = describe_file(old.key, seen, text.digest)
         if not old.key:
             changes.added.append((now, text))

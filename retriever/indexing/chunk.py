@@ -5,7 +5,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from pageindex.markdown import BlockKind, read_blocks
 from pageindex.node import Node, NodeKind, Span
@@ -30,7 +30,7 @@ class TokenCounter:
         return [next(counts) - self.special if len(text) <= longest else self.limit + 1 for text in texts]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which takes three times as long to make: a list may have a million
 class Piece:
     """A Markdown block with the blank lines after it, or a part of one."""
 
@@ -41,9 +41,6 @@ class Piece:
     # Where the header of the table stands that this is a later part of: a chunk that begins here repeats it.
     header: tuple[int, int] | None = None
     header_tokens: int = 0
-
-    def measure(self, tokens: int, header_tokens: int = 0) -> "Piece":
-        return Piece(self.start, self.end, self.kind, tokens, self.header, header_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +113,9 @@ def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
         room = tokens.limit - tokens.special - length
         plans.append(ChunkPlan(node, body, text, pieces, room))
     lengths = iter(tokens.lengths([plan.body[piece.start : piece.end] for plan in plans for piece in plan.pieces]))
-    return [replace(plan, pieces=[piece.measure(next(lengths)) for piece in plan.pieces]) for plan in plans]
+    for piece in chain.from_iterable(plan.pieces for plan in plans):
+        piece.tokens = next(lengths)
+    return plans
 
 
 def shorten_titles(titles: Sequence[str], tokens: TokenCounter) -> tuple[str, int]:
@@ -166,7 +165,8 @@ def fit(plan: ChunkPlan, tokens: TokenCounter) -> Iterator[Piece]:
             header_tokens = 0
         while parts:  # taken from the end, so that a list of a million items is not there twice
             part = parts.pop()
-            todo.append(part.measure(lengths.pop(), header_tokens if part.header else 0))
+            part.tokens, part.header_tokens = lengths.pop(), header_tokens if part.header else 0
+            todo.append(part)
 
 
 def build_chunks(plan: ChunkPlan, runs: Iterable[Sequence[Piece]]) -> Iterator[Chunk]:

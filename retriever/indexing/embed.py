@@ -1,7 +1,7 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -22,33 +22,33 @@ NODES_AT_ONCE = 200  # are cut into chunks between two words on the progress
 
 def cut_chunks(
     nodes: Sequence[Node], encoder: Encoder | None, settings: ChunkSettings, progress: Progress
-) -> list[Chunk]:
-    """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one."""
+) -> Iterator[list[Chunk]]:
+    """The chunks of sections, as the encoder reads them; of those of the bundled model's length without one.
+
+    Those of some sections at a time: all of them have the documents' text twice.
+    """
     from retriever.indexing.chunk import chunk_nodes  # the parser: not needed where nothing has changed
 
     counter = encoder.count_tokens if encoder else bundled_counter()
     if encoder is not None and encoder.max_tokens < settings.max_tokens:  # what is longer would not be read
         settings = replace(settings, max_tokens=encoder.max_tokens)
-    chunks: list[Chunk] = []
     progress.start("cutting", len(nodes), "sections")
     for start in range(0, len(nodes), NODES_AT_ONCE):
         batch = nodes[start : start + NODES_AT_ONCE]
-        chunks.extend(chain.from_iterable(chunk_nodes(batch, counter, settings)))
+        yield list(chain.from_iterable(chunk_nodes(batch, counter, settings)))
         progress.advance("cutting", start + len(batch))
     progress.finish("cutting")
-    return chunks
 
 
-def find_missing(
-    connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk]
-) -> tuple[dict[bytes, str], int]:
-    """The texts of chunks that have no vector yet, by hash, in their order; and how many texts have one."""
-    if encoder is None:
-        return {}, 0
-    texts = {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
-    known = text_vectors.known_hashes(connection, encoder.fingerprint)
-    missing = {key: text for key, text in texts.items() if key not in known}
-    return missing, len(texts) - len(missing)
+def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
+    """The texts of chunks as the encoder reads them, by hash, in their order."""
+    return {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
+
+
+def find_missing(connection: sqlite3.Connection, fingerprint: str, texts: Mapping[bytes, str]) -> dict[bytes, str]:
+    """Those of the texts that have no vector of the model yet."""
+    known = text_vectors.known_hashes(connection, fingerprint)
+    return {key: text for key, text in texts.items() if key not in known}
 
 
 def embed_texts(

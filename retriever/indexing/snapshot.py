@@ -165,7 +165,7 @@ def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None =
 
     The front matter is no text: the file's other names and tags are read with its first node that has text.
     """
-    from retriever.lexical.languages import detect_language
+    from retriever.lexical.languages import READ, detect_language
 
     # The language, and which section is read with the other names, are decided by the document as a whole.
     documents, of_documents, wanted = None, None, None
@@ -178,7 +178,9 @@ def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None =
     nodes = reading.rankable_nodes(connection, of_documents)
     for document_key, group in groupby(nodes, key=lambda stored: stored.document_key):
         document = list(group)
-        language = detect_language("\n".join(f"{stored.node.title}\n{stored.node.body}" for stored in document))
+        language = detect_language(
+            "\n".join(f"{stored.node.title}\n{stored.node.body[:READ]}" for stored in document[:READ])
+        )
         names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
         reader = find_reader([stored.node for stored in document])
         for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
@@ -248,12 +250,13 @@ def build_snapshot(
         for part in ("lexical", "spellings"):
             shutil.rmtree(folder / part, ignore_errors=True)
         texts = read_texts(connection)
-        tokens = tokenize_texts(texts, progress)
-        progress.start("spellings", 2, "steps")
-        build_lexical(folder / "lexical", tokens)
-        progress.advance("spellings", 1)
+        progress.start("spellings", 1, "steps")
         build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
         progress.finish("spellings")
+        tokens = tokenize_texts(texts, progress)
+        del texts  # as large as the documents, and what is made of the tokens is larger
+        build_lexical(folder / "lexical", tokens)
+        del tokens
     nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
         files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])

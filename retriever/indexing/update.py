@@ -8,9 +8,11 @@ Where nothing is in force yet, the words are committed before anything is embedd
 and BM25 first, then chunks, with their texts in the table `pending`, then the vectors, in any order.
 """
 
+import gc
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -25,7 +27,7 @@ from retriever.files import is_folder
 from retriever.indexing.background import renew_background
 from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
-from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing
+from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
 from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
@@ -165,7 +167,7 @@ def find_changes(
     for folder in folders:
         known = reading.documents(connection, folder.key)
         if is_anew:  # a digest that no content has: every document differs
-            known = {path: replace(document, size=-1, digest="") for path, document in known.items()}
+            known = {path: document._replace(size=-1, digest="") for path, document in known.items()}
         try:
             listing = listings.get(folder.path)
             if listing is None:
@@ -234,6 +236,19 @@ def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     return request.with_chroma or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
 
 
+@contextmanager
+def pause_collection() -> Iterator[None]:
+    """Nothing is collected meanwhile: a tenth of the time where all that is made is kept, and holds no cycles."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@pause_collection()
 def index_words_first(
     connection: sqlite3.Connection,
     request: IndexRequest,
@@ -256,14 +271,16 @@ def index_words_first(
     parsed = []
     if reading.counts(connection).sections > FEW_SECTIONS:
         on_words()
-    chunks = cut_chunks(nodes, encoder, request.profile.chunks, progress)
-    missing, known = find_missing(connection, encoder, chunks)
+    texts: dict[bytes, str] = {}
     with transaction(connection):
-        writing.put_chunks(connection, chunks)
+        for chunks in cut_chunks(nodes, encoder, request.profile.chunks, progress):
+            writing.put_chunks(connection, chunks)
+            texts |= hash_texts(chunks) if encoder else {}
+        missing = find_missing(connection, fingerprint, texts)
         writing.put_pending(connection, fingerprint, missing)
         renew_background(connection, encoder)
         remember_settings(connection, request)
-    return EmbedCounts(reused=known)
+    return EmbedCounts(reused=len(texts) - len(missing))
 
 
 def index_changes(
@@ -277,9 +294,10 @@ def index_changes(
 ) -> EmbedCounts:
     """What changed since the state in force, which answers until all of it is embedded."""
     parsed = parse_changes(changes, progress)
-    chunks = cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, progress)
-    missing, known = find_missing(connection, encoder, chunks)
+    chunks = list(chain.from_iterable(cut_chunks(list_nodes(parsed), encoder, request.profile.chunks, progress)))
+    texts, missing = hash_texts(chunks) if encoder else {}, {}
     if encoder is not None:
+        missing = find_missing(connection, encoder.fingerprint, texts)
         embed_texts(connection, encoder, missing, progress)
     with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
         # Their keys are needed after the rows are gone: the postings are patched by them.
@@ -298,7 +316,7 @@ def index_changes(
         build_snapshot(connection, request.index, fingerprint, difference, with_chroma=with_chroma, progress=progress)
         renew_background(connection, encoder)
         remember_settings(connection, request)
-    return EmbedCounts(len(missing), known)
+    return EmbedCounts(len(missing), len(texts) - len(missing))
 
 
 def parse_changes(changes: Sequence[Changes], progress: Progress) -> "list[dict[str, Document]]":
@@ -307,14 +325,19 @@ def parse_changes(changes: Sequence[Changes], progress: Progress) -> "list[dict[
 
     parsed: list[dict[str, Document]] = []
     progress.start("parsing", sum(len(change.rows) for change in changes), "files")
-    before = 0
+    done = 0
     for change in changes:
         documents = {}
-        for done, (stat, text) in enumerate(change.rows, start=before + 1):
-            document = parse_document(stat.path, text.text, change.folder.prefix)
-            documents[stat.path] = replace(document, warnings=(*text.warnings, *document.warnings))
-            progress.advance("parsing", done)
-        before += len(change.rows)
+        for rows in (change.added, change.changed):
+            for place, (stat, text) in enumerate(rows):
+                assert text is not None  # nothing is parsed twice
+                document = parse_document(stat.path, text.text, change.folder.prefix)
+                if text.warnings:
+                    document = replace(document, warnings=(*text.warnings, *document.warnings))
+                documents[stat.path] = document
+                rows[place] = stat, None  # the nodes have the text from here on
+                done += 1
+                progress.advance("parsing", done)
         parsed.append(documents)
     progress.finish("parsing")
     return parsed
@@ -340,7 +363,7 @@ def write_documents(
     kept = [(change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed]
     progress.start("writing", sum(len(change.rows) for change in changes), "files")
     for (change, documents), folder in zip(kept, folders, strict=True):
-        for stat, _ in change.rows:
+        for stat in change.rows:
             document = documents[stat.path]
             new.append(writing.put_document(connection, folder.key, stat, document, names_of_nodes(document)))
             progress.advance("writing", len(new))

@@ -318,7 +318,9 @@ def compute_weights(postings: Postings) -> FloatArray:
 
     bm25 = Counted(postings)
     sizes = np.diff(postings.starts)
-    idf = np.repeat(np.fromiter(bm25.idf.values(), np.float64, len(sizes)), sizes)
     norms = bm25.k1 * (1 - bm25.b + bm25.b * postings.lengths / bm25.avgdl)
-    weights: FloatArray = idf * (postings.counts * (bm25.k1 + 1) / (postings.counts + norms[postings.rows]))
+    weights: FloatArray = norms[postings.rows]  # in place from here: a large index has many postings
+    weights += postings.counts
+    np.divide(postings.counts * (bm25.k1 + 1), weights, out=weights)
+    weights *= np.repeat(np.fromiter(bm25.idf.values(), np.float64, len(sizes)), sizes)
     return weights

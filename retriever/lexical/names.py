@@ -27,7 +27,7 @@ def names_of_nodes(document: "Document") -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for placed in document.nodes:
         title = placed.node.title
-        found[placed.node.id] = {spell_name(title), spell_name(_NUMBER.sub("", title))}
+        found[placed.node.id] = set(map(spell_name, {title, _NUMBER.sub("", title)}))
     file_node = document.nodes[0].node
     names = (PurePosixPath(document.path).stem, *document.front_matter.aliases)
     found[file_node.id] |= {spell_name(name) for name in names}

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import chain, pairwise, repeat
 from types import ModuleType
 from typing import Protocol
 
@@ -81,10 +81,9 @@ def tokenize(text: str, languages: tuple[str, ...] = ()) -> list[str]:
         languages: beside English, in which it is read, of `languages.READ_APART`: each adds its stems and stop words,
             or single characters.
     """
-    terms: list[str] = []
-    for word in _split(text):
-        terms.extend(_terms_of(word, languages))
-    return terms
+    words = _split(text)
+    read = _cached_terms if max(map(len, words), default=0) <= _LONGEST_CACHED else _terms_of
+    return list(chain.from_iterable(map(read, words, repeat(languages))))
 
 
 class TermFinder:
@@ -128,23 +127,29 @@ def stems(text: str) -> list[str]:
     >>> stems("What are BackgroundTasks?")
     ['background', 'task']
     """
-    found = []
-    for subword in _SUBWORD.findall(" ".join(_split(text)).replace(" ", "-")):
-        for hump in _HUMP.finditer("".join(map(_classify_character, subword))):
-            term = remove_accents(_fold(subword[hump.start() : hump.end()]))
-            if term not in STOP_WORDS["english"]:
-                found.append(_stem(term))
-    return found
+    return list(chain.from_iterable(map(_hump_stems, _SUBWORD.findall(" ".join(_split(text)).replace(" ", "-")))))
+
+
+@lru_cache(maxsize=8_192)
+def _hump_stems(subword: str) -> list[str]:
+    humps = _HUMP.finditer("".join(map(_classify_character, subword)))
+    terms = [remove_accents(_fold(subword[hump.start() : hump.end()])) for hump in humps]
+    return [_stem(term) for term in terms if term not in STOP_WORDS["english"]]
 
 
 def plain_words(text: str) -> Iterator[str]:
     """The words of a text that are letters alone, in lower case; of a word with accents its form without them too."""
     for word in set(_SUBWORD.findall(" ".join(_split(text)).replace(" ", "-"))):
-        if word.isalpha() and 4 <= len(word) <= 40 and not is_unspaced(word[0]):
-            folded = _fold(word)
-            yield folded
-            if not folded.isascii():
-                yield remove_accents(folded)
+        if 4 <= len(word) <= 40:
+            yield from _plain_forms(word)
+
+
+@lru_cache(maxsize=65_536)
+def _plain_forms(word: str) -> tuple[str, ...]:
+    if not word.isalpha() or is_unspaced(word[0]):
+        return ()
+    folded = _fold(word)
+    return (folded,) if folded.isascii() else (folded, remove_accents(folded))
 
 
 _LETTERS_WITHOUT_MARKS = str.maketrans(
@@ -281,6 +286,11 @@ def _stem(term: str, language: str = "english") -> str:
     """The Snowball stem of a word; in English a term that holds anything but ASCII letters is a name, kept as it is."""
     if language == "english" and not (term.isascii() and term.isalpha()):
         return term
+    return _stem_word(term, language)
+
+
+@lru_cache(maxsize=65_536)
+def _stem_word(term: str, language: str) -> str:
     with _stemming:
         return _stemmer(language).stemWord(term)
 

@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from pageindex.node import Node, Span
 from retriever.display.phrases import RELATIONS, find_highlights
@@ -155,7 +156,8 @@ def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict
 
         keys = reading.keys_of_nodes(connection, chunks)
         stored = {item.node.id: item for item in reading.rankable_nodes(connection, keys.values())}
-        for made in cut_chunks([item.node for item in stored.values()], None, ChunkSettings(), NoProgress()):
+        cut = cut_chunks([item.node for item in stored.values()], None, ChunkSettings(), NoProgress())
+        for made in chain.from_iterable(cut):
             key = stored[made.node_id].document_key
             chunks[made.node_id].append(StoredChunk(0, made.node_id, key, made.span, made.text))
     return chunks

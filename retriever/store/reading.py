@@ -5,7 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
@@ -23,8 +23,7 @@ class StoredFolder:
         return any(path.startswith(item) if item.endswith("/") else path == item for item in self.forgotten)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredDocument:
+class StoredDocument(NamedTuple):  # as `SourceFile`, which it is compared with
     """A document as it was when it was indexed."""
 
     key: int  # 0 while it has none
@@ -145,12 +144,12 @@ def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
 def documents(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
     """The documents of a folder by path, in the order of the paths."""
     rows = connection.execute(f"{_DOCUMENTS} WHERE folder_key = ? ORDER BY path", (folder_key,))
-    return {row[1]: StoredDocument(*row) for row in rows}
+    return {row[1]: StoredDocument._make(row) for row in rows}
 
 
 def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
     rows = select(connection, f"{_DOCUMENTS} WHERE document_key {GIVEN}", document_keys)
-    return {row[0]: StoredDocument(*row) for row in rows}
+    return {row[0]: StoredDocument._make(row) for row in rows}
 
 
 def document_count(connection: sqlite3.Connection) -> int:
@@ -164,7 +163,7 @@ def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, Sto
         " WHERE folder_key = ? AND size IS NOT NULL ORDER BY path",
         (folder_key,),
     )
-    return {row[1]: StoredDocument(*row) for row in rows}
+    return {row[1]: StoredDocument._make(row) for row in rows}
 
 
 def prefixes(connection: sqlite3.Connection) -> dict[int, str]:

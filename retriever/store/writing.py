@@ -114,18 +114,14 @@ def put_node(connection: sqlite3.Connection, document_key: int, placed: "Placed"
 
 
 def put_chunks(connection: sqlite3.Connection, chunks: Iterable[Chunk]) -> None:
-    node_key = "SELECT node_key FROM nodes WHERE node_id = ?"
-    for chunk in chunks:
-        (node,) = connection.execute(node_key, (chunk.node_id,)).fetchone()
-        insert_row(
-            connection,
-            "chunks",
-            node_key=node,
-            first_line=chunk.span.first,
-            last_line=chunk.span.last,
-            text=chunk.text,
-            text_hash=text_hash(chunk.embedded_text),
-        )
+    connection.executemany(
+        "INSERT INTO chunks (node_key, first_line, last_line, text, text_hash)"
+        " VALUES ((SELECT node_key FROM nodes WHERE node_id = ?), ?, ?, ?, ?)",
+        (
+            (chunk.node_id, chunk.span.first, chunk.span.last, chunk.text, text_hash(chunk.embedded_text))
+            for chunk in chunks
+        ),
+    )
 
 
 def remove_documents(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:

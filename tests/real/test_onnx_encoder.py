@@ -1,4 +1,5 @@
 import json
+import random
 import re
 import shutil
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from retriever.embedding import BUNDLED_MODEL, MODELS, open_encoder, unread_tokens
 from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, read_card, write_card
+from retriever.embedding.tokens import Tokens
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
 
@@ -53,6 +55,17 @@ def test_the_tokens_of_a_text_are_those_that_say_something() -> None:
     assert tokens.nbytes == 16 * (trained.count_tokens(["lifetimes borrows"])[0] - 2)
     assert original.encode_documents_and_tokens(["The lifetimes."])[1][0].shape[1] == 6
     assert trained.encode_documents_and_tokens(["of the."])[1][0].shape == (0, 2)
+
+
+def test_a_text_has_as_many_tokens_as_its_words_together() -> None:
+    tokens, chance = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json"), random.Random(7)
+    signs = [
+        *map(chr, range(0x250)),
+        *"\u0301\u0327\u200b\u2028\u3000\ud800\u4e2d\u3042\u0e01\uac00\U0001f600",
+        *" \n\t" * 60,
+    ]
+    texts = ["", "x" * 500, *("".join(chance.choices([*signs, "[CLS]", "##s"], k=60)) for _ in range(2_000))]
+    assert tokens.count(texts) == [len(ids) for ids in tokens.ids(texts)]
 
 
 def test_vectors_are_those_of_the_original_model() -> None:
