@@ -45,8 +45,9 @@ from retriever.store.checking import find_damage
 from retriever.store.database import (
     FILE_NAME,
     INDEX_FORMAT,
-    create_database,
+    create_file,
     is_index,
+    open_file,
     read_index,
     read_schema,
     transaction,
@@ -288,9 +289,9 @@ def name_drafts(index: Path) -> tuple[Path, Path]:
 def prepare_index(archive: Archive, draft: Path, options: ImportOptions) -> Mapping[str, Any]:
     """Checks the unpacked database, makes what searches need, and returns the settings of its documents."""
     try:
-        with read_index(draft) as connection:
+        with closing(open_file(draft)) as connection:
             check_schema(connection)
-        with translate_sqlite_errors(draft), closing(create_database(draft)) as connection:
+        with translate_sqlite_errors(draft), closing(create_file(draft)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")

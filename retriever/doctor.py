@@ -39,6 +39,7 @@ from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankSettings, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
+from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
 from retriever.vectors.manifest import ChromaManifest
@@ -237,7 +238,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
     yield Finding("index", "locks", "note" if writer else "well", f"{says}; {readers} being read")
 
 
-def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
+def examine_rows(connection: Connection) -> Iterator[Finding]:
     """How much a whole database holds: documents, vectors, links, duplicates, and what is kept out."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
@@ -266,8 +267,8 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     says = f"broken links in the documents: {broken}" if broken else "every link leads somewhere"
     yield judge("index", "links", says, "mend the documents" if broken else "", "note")
 
-    copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING n > 1"
-    texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies})").fetchone()
+    copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING count(*) > 1"
+    texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies}) AS copies").fetchone()
     says = f"{documents:,} documents have only {texts:,} different texts" if texts else "no two documents are the same"
     yield judge("index", "duplicates", says, "leave copies out with --ignore" if texts else "", "note")
 
@@ -275,7 +276,7 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
 
 
-def examine_languages(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+def examine_languages(connection: Connection, index: Path) -> Iterator[Finding]:
     """How much of the documents the embedding model knows, where that can be told here."""
     survey = survey_texts(connection, _index_profile(connection, index).encoder)
     if survey is not None and reading.meta(connection, "fingerprint"):
@@ -292,12 +293,12 @@ def examine_prefixes(encoder: EncoderSettings) -> Iterator[Finding]:
         yield Finding("index", "prefixes", "well" if is_known else "note", says)
 
 
-def _index_profile(connection: sqlite3.Connection, index: Path) -> Profile:
+def _index_profile(connection: Connection, index: Path) -> Profile:
     given = drop_widening_settings(index, reading.index_settings(connection))
     return collect_settings(DEFAULT_PROFILE, None, given).profile()
 
 
-def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
+def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterator[Finding]:
     """Compares the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
     if not number:
@@ -336,7 +337,7 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
-def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:
     """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
     settings = _index_profile(connection, index).documents
     named = read_named_folders(index).folders

@@ -5,7 +5,6 @@ be written (a read-only index, a writer at work) the answer says so and is the s
 """
 
 import logging
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
@@ -17,6 +16,7 @@ from retriever.errors import Command, IndexLockedError, IndexUnusableError, Usag
 from retriever.files import writing_to
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
+from retriever.store.connection import Connection
 from retriever.store.database import (
     create_database,
     open_database,
@@ -125,7 +125,7 @@ class QuestionLog:
             return queries.remove_all(connection)
 
     @contextmanager
-    def _deleting(self) -> Iterator[sqlite3.Connection]:
+    def _deleting(self) -> Iterator[Connection]:
         """A transaction, after which what it deleted is in no file: SQLite's log and a damaged copy keep what was."""
         open_database(self.index).close()  # an index that is there
         # With the writer's lock: a repair would bring back what it has read before.
@@ -144,7 +144,7 @@ class QuestionLog:
 
 
 @contextmanager
-def _writing(index: Path) -> Iterator[sqlite3.Connection]:
+def _writing(index: Path) -> Iterator[Connection]:
     # Without the writer's lock: a question must be recorded while an indexing goes on for minutes.
     with translate_sqlite_errors(index), closing(create_database(index)) as connection:
         connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")

@@ -32,10 +32,10 @@ from retriever.store.checking import find_damage
 from retriever.store.database import (
     BUSY_TIMEOUT_S,
     FILE_NAME,
-    create_database,
+    create_file,
     is_index,
     list_aside,
-    open_database,
+    open_file,
     transaction,
     translate_sqlite_errors,
 )
@@ -74,7 +74,7 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         draft = index / DRAFT_NAME
         shutil.rmtree(draft, ignore_errors=True)  # of a repair that was killed
         try:
-            with closing(open_database(index)) as connection:
+            with closing(open_file(index)) as connection:
                 is_damaged = next(find_damage(connection), None) is not None
         except IndexDamagedError:
             is_damaged = True
@@ -104,7 +104,7 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
 
 def repair_snapshot(index: Path) -> Iterator[str]:
     """Makes a damaged snapshot anew from the rows, for which nothing is embedded; removes those not in force."""
-    with closing(create_database(index)) as connection:
+    with closing(create_file(index)) as connection:
         number = reading.snapshot_number(connection)
         if number and any(found.level == "problem" for found in examine_snapshot(connection, index, "")):
             with transaction(connection):
@@ -125,7 +125,7 @@ def empty_log(index: Path) -> None:
 
 def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Encoder | None) -> IndexReport:
     """Indexes the folders that a draft was given, with the settings and the consent of the damaged index."""
-    with closing(create_database(draft)) as connection, transaction(connection):
+    with closing(create_file(draft)) as connection, transaction(connection):
         own = drop_widening_settings(index, reading.index_settings(connection))
         given = collect_settings(DEFAULT_PROFILE, None, own)
         # The new snapshot takes a higher number than those that are there, so that no folder stands in its way.
@@ -142,7 +142,7 @@ def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Enc
 def swap(draft: Path, index: Path) -> None:
     """Puts the draft in the place of the damaged database, which keeps its content under another name."""
     # The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
-    with closing(create_database(draft)) as connection:
+    with closing(create_file(draft)) as connection:
         number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     if number:
@@ -173,7 +173,7 @@ def salvage(damaged: Path, draft: Path) -> tuple[bool, str]:
     """
     saved, broken = {}, []
     uri = f"{damaged.as_uri()}?mode=ro"
-    with closing(create_database(draft)) as target, closing(sqlite3.connect(uri, uri=True)) as source:
+    with closing(create_file(draft)) as target, closing(sqlite3.connect(uri, uri=True)) as source:
         # Then SQLite passes over a table whose definition is damaged, and reads the others; nothing is written here.
         source.execute("PRAGMA writable_schema = ON")
         target.execute("PRAGMA foreign_keys = OFF")

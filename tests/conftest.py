@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import contextlib
 import signal
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 if TYPE_CHECKING:
     from tests.fake_library import FakeLibrary
+    from tests.postgres import Server
     from tests.program import Cli
     from tests.shelf import Shelf
 
@@ -66,6 +68,33 @@ def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> "Shelf":
 @pytest.fixture(scope="session")
 def shared_shelf(tmp_path_factory: pytest.TempPathFactory) -> "Shelf":
     return _index_pages(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> "Iterator[Server]":
+    """A PostgreSQL with pgvector for all tests of this process; skipped, with the reason, where none can start."""
+    from tests.postgres import NoServerError, running_server
+
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_server())
+        except NoServerError as error:
+            pytest.skip(str(error))
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: "Server") -> Iterator[str]:
+    """The address of a database of its own, with the tables of an index."""
+    from retriever.store.address import read_address
+    from retriever.store.postgres import close_pools, make_tables
+
+    with postgres_server.new_database() as address:
+        place = read_address(address)
+        assert place is not None
+        make_tables(place)
+        yield address
+        close_pools()
 
 
 def _index_pages(place: Path) -> "Shelf":

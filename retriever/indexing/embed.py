@@ -1,6 +1,5 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,6 +10,7 @@ from retriever.indexing.background import renew_background
 from retriever.protocols import Encoder, Likely, Progress, as_token_encoder
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
+from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
 from retriever.types import Chunk
@@ -40,7 +40,7 @@ def cut_chunks(
 
 
 def find_missing(
-    connection: sqlite3.Connection, encoder: Encoder | None, chunks: Sequence[Chunk]
+    connection: Connection, encoder: Encoder | None, chunks: Sequence[Chunk]
 ) -> tuple[dict[bytes, str], int]:
     """The texts of chunks that have no vector yet, by hash, in their order; and how many texts have one."""
     if encoder is None:
@@ -51,9 +51,7 @@ def find_missing(
     return missing, len(texts) - len(missing)
 
 
-def embed_texts(
-    connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress
-) -> None:
+def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress) -> None:
     """Stores the vectors of texts, by hash, and their tokens if any; each batch in a transaction of its own."""
     keys = list(texts)
     progress.start("embedding", len(keys), "texts")
@@ -64,7 +62,7 @@ def embed_texts(
     progress.finish("embedding")
 
 
-def embed_pending(connection: sqlite3.Connection, encoder: Encoder, progress: Progress, likely: Likely) -> int:
+def embed_pending(connection: Connection, encoder: Encoder, progress: Progress, likely: Likely) -> int:
     """Stores the vectors of the texts that an index was committed without, the likely ones first; returns how many."""
     total = text_vectors.pending_count(connection)
     done = 0
@@ -81,7 +79,7 @@ def embed_pending(connection: sqlite3.Connection, encoder: Encoder, progress: Pr
     return done
 
 
-def embed_batch(connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
+def embed_batch(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
     """Stores the vectors of a few texts, by hash, in one transaction; these are pending no longer."""
     from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
 

@@ -1,6 +1,5 @@
 """An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
-import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,8 @@ from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokeni
 from retriever.query import Scope
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
+from retriever.store.address import read_address
+from retriever.store.connection import Connection
 from retriever.store.database import (
     identify_database,
     make_damage_error,
@@ -54,7 +55,7 @@ class StoredTree:
     `DocumentTree`, without the 165 ms that networkx takes to import.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._nodes: dict[str, Node] = {}
         self._parents: dict[str, str] = {}
@@ -181,6 +182,11 @@ class OpenIndex:
         self._connection = open_database(path)
         self._identity = identify_database(path)
         self._view: View | None = None
+        self._make_view = View
+        if read_address(path):
+            from retriever.searching.table_view import TableView
+
+            self._make_view = TableView
 
     @contextmanager
     def view(self, *, substitute: bool = False) -> Iterator["View"]:
@@ -207,7 +213,7 @@ class OpenIndex:
             state = number, substitute, share
             if self._view is None or (self._view.number, self._view.substitute, self._view.embedded_share) != state:
                 self._close_view()
-                self._view = View(self.path, self._connection, number, substitute, share)
+                self._view = self._make_view(self.path, self._connection, number, substitute, share)
             try:
                 yield self._view
             except SnapshotError as error:
@@ -252,7 +258,7 @@ class View:
     """One state of an index; its parts are opened when they are first used."""
 
     index: Path
-    connection: sqlite3.Connection
+    connection: Connection
     """In a snapshot of that state."""
     number: int
     """The snapshot in force; 0 before the first."""
