@@ -38,6 +38,7 @@ from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankSettings, RerankStageSettings
 from retriever.store import reading, text_vectors
+from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
@@ -80,7 +81,8 @@ def examine(index: Path | None, models: Profile | None = None) -> Iterator[Findi
         cure = Command("index FOLDER").render()
         yield Finding("index", "index", "note", "nothing has been indexed yet", cure)
     else:
-        yield from examine_disk(index)
+        if not read_address(index):
+            yield from examine_disk(index)
         yield from examine_index(index)
     if models is not None:
         yield from examine_models(models)
@@ -213,6 +215,7 @@ def examine_disk(index: Path) -> Iterator[Finding]:
 def examine_index(index: Path) -> Iterator[Finding]:
     """The database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
+    address = read_address(index)
     try:
         with read_index(index) as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
@@ -223,7 +226,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
                 yield from examine_rows(connection)
                 yield from examine_languages(connection, index)
                 yield from examine_prefixes(_index_profile(connection, index).encoder)
-                yield from examine_snapshot(connection, index, repair)
+                yield from examine_parts(connection) if address else examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
@@ -231,6 +234,8 @@ def examine_index(index: Path) -> Iterator[Finding]:
         yield Finding("index", FILE_NAME, "problem", str(error))
     except IndexUnusableError as error:
         yield Finding("index", FILE_NAME, "problem", str(error), repair)
+    if address:
+        return
     yield from examine_leftovers(index)
     writer = writer_of(index)
     says = f"process {writer} is writing" if writer else "nobody is writing"
@@ -335,6 +340,18 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
         if folder != locate_snapshot(index, number) and not is_read(folder):
             says = f"{folder.name} is not in force, and nobody reads it"
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
+
+
+def examine_parts(connection: Connection) -> Iterator[Finding]:
+    """Whether the postings in tables are of all sections, and of this version."""
+    from retriever.indexing.parts import count_sections, is_current
+
+    sections, found = reading.counts(connection).sections, count_sections(connection)
+    problem = "" if is_current(connection) else "the postings are of another version"
+    if found != sections:
+        problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
+    cure = Command("doctor --repair").render()
+    yield judge("index", "words", problem or pluralize(sections, "section"), cure if problem else "")
 
 
 def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ be written (a read-only index, a writer at work) the answer says so and is the s
 """
 
 import logging
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
@@ -24,6 +25,7 @@ from retriever.store.database import (
     remove_aside,
     transaction,
     translate_sqlite_errors,
+    truncate_log,
     write_index,
 )
 from retriever.store.queries import StoredQuery
@@ -135,8 +137,7 @@ class QuestionLog:
             with writing_to(self.index):
                 remove_aside(self.index)
             # What was deleted stands in the log until that is emptied, which a reader can prevent.
-            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if busy:
+            if not truncate_log(connection):
                 raise IndexLockedError(
                     f"deleted, but a process that reads the index {self.index} still holds the text in its log",
                     hint="end it, or delete again when it has finished",
@@ -147,6 +148,7 @@ class QuestionLog:
 def _writing(index: Path) -> Iterator[Connection]:
     # Without the writer's lock: a question must be recorded while an indexing goes on for minutes.
     with translate_sqlite_errors(index), closing(create_database(index)) as connection:
-        connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):
             yield connection

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
-from retriever.doctor import examine_snapshot
+from retriever.doctor import examine_parts, examine_snapshot
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
 from retriever.indexing.consent import drop_widening_settings, forget_named, name_folders, read_named_folders
@@ -28,6 +28,7 @@ from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, writing
+from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.database import (
     BUSY_TIMEOUT_S,
@@ -38,6 +39,7 @@ from retriever.store.database import (
     open_file,
     transaction,
     translate_sqlite_errors,
+    write_index,
 )
 from retriever.store.locks import writer_lock
 from retriever.store.text_vectors import is_as_written
@@ -69,6 +71,11 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
     damaged index is then as it was. IndexUnusableError when it is locked, of another format, or cannot be written.
     """
     if not is_index(index):
+        return
+    if read_address(index):
+        with write_index(index, WAIT_FOR_WRITER_S) as (connection, _), transaction(connection):
+            if any(found.level == "problem" for found in examine_parts(connection)):
+                yield f"the postings were made anew, as part of state {renew_snapshot(connection, index)}"
         return
     with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
         draft = index / DRAFT_NAME

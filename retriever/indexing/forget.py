@@ -4,6 +4,7 @@ SQLite and ChromaDB keep what was deleted until its place is used again. So inde
 emptied, and the next snapshot is made from scratch. What was forgotten stays out until it is taken back.
 """
 
+import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,7 +20,7 @@ from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
 from retriever.store.connection import Connection
-from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, write_index
+from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, truncate_log, write_index
 from retriever.store.reading import StoredFolder
 
 
@@ -150,9 +151,9 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     remove_old_snapshots(request.index, number)
     with writing_to(request.index):
         remove_aside(request.index)
-    connection.execute("VACUUM")
-    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("VACUUM")
+    if not truncate_log(connection):
         yield f"{request.index / FILE_NAME}-wal"
     yield from (
         str(folder) for folder in sorted(request.index.glob("snapshot-*")) if folder.name != f"snapshot-{number}"

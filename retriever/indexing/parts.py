@@ -16,13 +16,17 @@ from retriever.store import reading, writing
 from retriever.store.connection import Connection
 
 MOST_PARTS = 32  # of a folder: a question reads so many rows for each of its words
-SECTIONS_AT_ONCE = 20_000  # whose words are held in memory
 VERSION = f"{FORMAT} {tokenizer.RULES}"
 
 
 def is_current(connection: Connection) -> bool:
     """Whether the postings were made by these rules."""
     return reading.meta(connection, "lexical_version") == VERSION
+
+
+def count_sections(connection: Connection) -> int:
+    """Of how many sections there are postings."""
+    return int(connection.execute("SELECT CAST(coalesce(sum(sections), 0) AS bigint) FROM parts").fetchone()[0])
 
 
 def clear_parts(connection: Connection) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
 from retriever.errors import SnapshotError
+from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.query import Scope
@@ -291,6 +292,11 @@ class View:
             view.__dict__["lexical"] = self.lexical.restrict(part.rows)
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of everything that the index takes."""
+        return measure_folder(self.index)
 
     @cached_property
     def scope_tables(self) -> "ScopeTables":

@@ -25,6 +25,13 @@ class TableView(View):
         return TableSpellings(self.connection)
 
     @property
+    def size_bytes(self) -> int:
+        """Of the tables, with their indexes."""
+        query = "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS bigint) FROM pg_class"
+        where = "relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)"
+        return int(self.connection.execute(f"{query} WHERE {where}").fetchone()[0])
+
+    @property
     def can_ask_chroma(self) -> bool:
         """Whether approximate search is of this state: an index of PostgreSQL always is."""
         return True

@@ -157,6 +157,14 @@ def _require_files(folder: Path) -> None:
             ) from error
 
 
+def truncate_log(connection: Connection) -> bool:
+    """Empties SQLite's log, where what was deleted still stands; False where a reader prevents it."""
+    if not isinstance(connection, sqlite3.Connection):  # PostgreSQL's log is its administrator's
+        return True
+    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
 def list_aside(folder: Path) -> list[Path]:
     """The damaged database that the last repair kept, and the draft of one that was killed."""
     return sorted(folder.glob(f"{FILE_NAME}.*"))
