@@ -248,7 +248,9 @@ def examine_rows(connection: Connection) -> Iterator[Finding]:
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("index", FILE_NAME, "well", f"format {INDEX_FORMAT}, {says}; every row can be read")
+    is_file = isinstance(connection, sqlite3.Connection)
+    where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if is_file else ("tables", "")
+    yield Finding("index", where, "well", f"{form}{says}; every row can be read")
 
     # Three states that look alike in the counts: no encoder, a first run that goes on, and vectors that are lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""

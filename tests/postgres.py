@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import LiteralString
 
 
 class NoServerError(Exception):
@@ -47,15 +48,18 @@ class Server:
     @contextlib.contextmanager
     def new_database(self) -> Iterator[str]:
         """The address of an empty database, which goes in the end."""
+        name = f"test_{secrets.token_hex(4)}"
+        self._execute(f"CREATE DATABASE {name}")
+        try:
+            yield self.address(name)
+        finally:
+            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _execute(self, statement: LiteralString) -> None:
         import psycopg
 
-        name = f"test_{secrets.token_hex(4)}"
         with psycopg.connect(self.address(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-            try:
-                yield self.address(name)
-            finally:
-                connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+            connection.execute(statement)
 
     def address(self, database: str = "postgres", user: str = "") -> str:
         return f"postgresql://{user or self.user}@127.0.0.1:{self.port}/{database}"

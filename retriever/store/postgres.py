@@ -6,17 +6,18 @@ read inside a transaction is sent without waiting for the answers before it (pip
 
 import atexit
 import contextlib
+import logging
 import select
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import (
     Command,
-    IndexDamagedError,
     IndexLockedError,
     IndexUnusableError,
     IndexVersionError,
@@ -30,6 +31,7 @@ from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
 
 if TYPE_CHECKING:
     import psycopg
+    from psycopg import sql
     from psycopg_pool import ConnectionPool
 
 OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
@@ -109,7 +111,7 @@ class PostgresConnection:
 
     def _begin(self, query: str) -> Rows:
         if self._held is None:
-            self._held = open_pool(self.address).getconn()
+            self._held = _take(self.address)
         self._in_transaction = True
         if query == "BEGIN DEFERRED" and self._own is None:
             self._pipeline = contextlib.ExitStack()
@@ -193,17 +195,29 @@ def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[s
 # Opening
 
 
+def _take(address: Address) -> "psycopg.Connection":
+    from psycopg_pool import PoolTimeout
+
+    try:
+        return open_pool(address).getconn()
+    except PoolTimeout:
+        connect(address).close()  # a server that is gone says so itself
+        raise
+
+
 @cache
 def open_pool(address: Address) -> "ConnectionPool":
     """The pool of this process for an index, which opens connections as they are needed."""
     from psycopg_pool import ConnectionPool
 
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told where it is needed
     pool = ConnectionPool(
         address.dsn,
         kwargs=_connect_options(address),
         min_size=1,
         max_size=MOST_CONNECTIONS,
-        timeout=3 * CONNECT_S,
+        timeout=CONNECT_S,
+        reconnect_timeout=CONNECT_S,  # then the next question tries
         configure=_configure(address),
         check=_require_alive,
         open=True,
@@ -339,6 +353,7 @@ def _require_alive(connection: "psycopg.Connection") -> None:
     import psycopg
 
     if select.select([connection.fileno()], [], [], 0)[0]:
+        connection.close()  # or the pool takes it back
         raise psycopg.OperationalError("the server has ended the connection")
 
 
@@ -401,8 +416,19 @@ def list_migrations() -> list[tuple[int, str]]:
     return [(int(file.stem), file.read_text(encoding="utf-8")) for file in files]
 
 
-def make_tables(address: Address) -> list[int]:
-    """Applies the migrations that are missing, each in a transaction of its own; the numbers of these."""
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of an index, as `postgres init` leaves them."""
+
+    index: str
+    schema: str
+    version: int
+    applied: tuple[int, ...]
+    """The migrations that were missing."""
+
+
+def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
+    """Applies the migrations that are missing and grants rights, all or nothing; see `api.make_postgres_tables`."""
     from psycopg import sql
 
     applied = []
@@ -427,8 +453,25 @@ def make_tables(address: Address) -> list[int]:
                     connection.execute(statements)  # of a file of ours
                     connection.execute("INSERT INTO migrations VALUES (%s, now())", (number,))
                     applied.append(number)
+            for role, is_writer in (*((role, True) for role in writers), *((role, False) for role in readers)):
+                _grant(connection, schema, role, is_writer=is_writer)
     _verify.cache_clear()
-    return applied
+    return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
+
+
+def _grant(connection: "psycopg.Connection", schema: "sql.Identifier", role: str, *, is_writer: bool) -> None:
+    from psycopg import sql
+
+    rights = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}"]
+    if is_writer:
+        rights += [f"{may} ON ALL TABLES IN SCHEMA {{schema}}" for may in ("INSERT", "UPDATE", "DELETE")]
+        rights.append("USAGE ON ALL SEQUENCES IN SCHEMA {schema}")
+    for right in rights:
+        statement = sql.SQL(f"GRANT {right} TO {{role}}")
+        connection.execute(statement.format(schema=schema, role=sql.Identifier(role)))
+    if is_writer:
+        revoke = sql.SQL("REVOKE INSERT, UPDATE, DELETE ON {schema}.migrations FROM {role}")
+        connection.execute(revoke.format(schema=schema, role=sql.Identifier(role)))
 
 
 # Errors
@@ -480,4 +523,4 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
                 f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user and"
                 " password (PGPASSWORD, .pgpass, a service file)"
             )
-    return IndexDamagedError(f"{address} answered with an error: {said}")
+    return StorageError(f"{address} answered with an error: {said}")
