@@ -372,7 +372,7 @@ class Retriever(Closing):
         from retriever.embedding import is_english_word
         from retriever.lexical.spelling import correct
 
-        with self.view() as view:
+        with self._use() as index, index.view(is_checked_late=True) as view:
             spellings = view.spellings if view.number else None
             if spellings is None:
                 return request, ()
@@ -406,7 +406,7 @@ class Retriever(Closing):
         self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool
     ) -> Answer:
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
-        with index.view(substitute=substitute) as view:
+        with index.view(substitute=substitute, is_checked_late=True) as view:
             if not view.number:
                 raise NoIndexError(f"the index {index.path} is not finished", hint=Command("index FOLDER"))
             part, searched, notes = self._find_part(view, expanded)

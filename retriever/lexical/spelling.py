@@ -7,7 +7,7 @@ holds is never taken for a slip.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -67,6 +67,9 @@ class Spellings:
         """Whether a section holds the word (in lower case), with these accents or with others."""
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
 
+    def look_up(self, words: Iterable[str]) -> None:
+        """These words, in lower case, will be asked for."""
+
     def nearest(self, word: str) -> str | None:
         """The word of the documents that was probably meant by one that they do not hold; None where none is near.
 
@@ -123,6 +126,8 @@ def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool])
     """
     corrections = []
     mended = question
+    lowered = [typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha()]
+    spellings.look_up([form for word in lowered for form in (word, remove_accents(word))])
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed in reversed(list(_TYPED.finditer(question))):
         wrote, lower = typed[0], typed[0].lower()

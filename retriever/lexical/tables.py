@@ -5,7 +5,7 @@ words of a question becomes a small `LexicalIndex`, so that scores are the same 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import accumulate
 from math import log
 from typing import Self
@@ -29,7 +29,8 @@ from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray, Postings
 from retriever.lexical.spelling import MOST_COMPARED, Spellings, letters_of
 from retriever.lexical.tokens import remove_accents
-from retriever.store.connection import Connection
+from retriever.store.connection import Connection, Rows
+from retriever.store.postgres import PostgresConnection
 
 EPSILON = 0.25  # of BM25Okapi: the share of the mean idf that a term of more than half of the sections has
 POSTING_BYTES = 16  # a key of 8, a count and a length of 4
@@ -71,6 +72,7 @@ class TableLexical(LexicalIndex):
         self._connection = connection
         self._sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
+        self._expected: list[str] = []
         self._within: IntArray | None = None
         self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
 
@@ -148,14 +150,26 @@ class TableLexical(LexicalIndex):
             return self._assembled[1]
         missing = [term for term in wanted if term not in self._known]
         if missing:
+            if set(missing) <= set(self._expected):
+                missing, self._expected = self._expected, []
             blocks: dict[bytes, list[bytes]] = {}
-            for term, block in self._connection.execute(READ_POSTINGS, ([encode_term(term) for term in missing],)):
+            for term, block in self._read(self._connection, missing):
                 blocks.setdefault(term, []).append(block)
             if len(self._known) + len(missing) > MOST_TERMS:
                 self._known.clear()
             self._known |= {term: self._weigh(blocks.get(encode_term(term), [])) for term in missing}
         self._assembled = wanted, self._assemble(wanted)
         return self._assembled[1]
+
+    def expect(self, terms: Iterable[str]) -> None:
+        """These terms will be asked for together."""
+        self._expected = [term for term in sorted(set(terms)) if term not in self._known]
+        if self._expected and isinstance(self._connection, PostgresConnection):
+            self._connection.prefetch(partial(self._read, terms=self._expected))
+
+    @staticmethod
+    def _read(connection: Connection, terms: Sequence[str]) -> Rows:
+        return connection.execute(READ_POSTINGS, ([encode_term(term) for term in terms],))
 
     def _weigh(self, blocks: Sequence[bytes]) -> tuple[IntArray, FloatArray]:
         """The sections that hold a term, and what it adds to the score of each."""
@@ -195,11 +209,21 @@ class TableSpellings(Spellings):
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._known: dict[str, bool] = {}
 
     def holds(self, word: str) -> bool:
-        forms = [encode_term(word), encode_term(remove_accents(word))]
-        query = "SELECT coalesce(sum(sections), 0) > 0 FROM words WHERE word = ANY(?) GROUP BY word"
-        return any(is_there for (is_there,) in self._connection.execute(query, (forms,)))
+        forms = [word, remove_accents(word)]
+        self.look_up(forms)
+        return any(self._known[form] for form in forms)
+
+    def look_up(self, words: Iterable[str]) -> None:
+        missing = sorted({word for word in words if word not in self._known})
+        if missing:
+            query = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
+            there = {word for (word,) in self._connection.execute(query, ([encode_term(word) for word in missing],))}
+            if len(self._known) > MOST_TERMS:
+                self._known.clear()
+            self._known |= {word: encode_term(word) in there for word in missing}
 
     def _find_alike(self, word: str, edits: int) -> Iterator[tuple[str, int]]:
         rows = self._connection.execute(

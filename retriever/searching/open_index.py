@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
@@ -79,6 +79,7 @@ class StoredTree:
             self._add(stored.node, stored.parent_id)
             self._document_keys[stored.node.id] = stored.document_key
             self._keys[stored.node.id] = stored.key
+            self._boilerplate[stored.node.id] = stored.boilerplate
             if stored.holder_id:
                 self._holders[stored.node.id] = stored.holder_id
             self._sections.setdefault(stored.document_key, [])
@@ -108,6 +109,11 @@ class StoredTree:
         if new:
             self._boilerplate.update(priors.boilerplate(self._connection, new))
         return self._boilerplate
+
+    @property
+    def document_keys(self) -> Sequence[int]:
+        """The documents that are loaded."""
+        return list(self._sections)
 
     def sections(self, document_key: int) -> Sequence[Node]:
         """The nodes of a loaded document that have lines, in document order."""
@@ -183,18 +189,20 @@ class OpenIndex:
         self._connection = open_database(path)
         self._identity = identify_database(path)
         self._view: View | None = None
-        self._make_view = View
+        self._make_view: type[View] = View
         if read_address(path):
             from retriever.searching.table_view import TableView
 
             self._make_view = TableView
 
     @contextmanager
-    def view(self, *, substitute: bool = False) -> Iterator["View"]:
+    def view(self, *, substitute: bool = False, is_checked_late: bool = False) -> Iterator["View"]:
         """One consistent state, whatever a writer does meanwhile.
 
         Args:
             substitute: whether to answer from index.sqlite alone, without the snapshot.
+            is_checked_late: whether a database on another machine is asked in one go what is in force and what is
+                looked for: SnapshotError at the end where that was not what it had been.
 
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
@@ -208,15 +216,17 @@ class OpenIndex:
             verify_on_error(self._connection, self.path),
             read_transaction(self._connection),
         ):
+            self._make_view.expect_state(self._connection)
+            is_late = is_checked_late and self._make_view.is_remote and self._view is not None
             # Read inside the transaction: what is in force may be another one by the next statement.
-            number = reading.snapshot_number(self._connection)
-            share = text_vectors.embedded_share(self._connection)  # vectors come to a snapshot that is in force
-            state = number, substitute, share
-            if self._view is None or (self._view.number, self._view.substitute, self._view.embedded_share) != state:
+            state = self._view.state if is_late and self._view else self._read_state(substitute)
+            if self._view is None or self._view.state != state:
                 self._close_view()
-                self._view = self._make_view(self.path, self._connection, number, substitute, share)
+                self._view = self._make_view(self.path, self._connection, *state)
             try:
                 yield self._view
+                if is_late and self._read_state(substitute) != state:
+                    raise SnapshotError("the index changed while it was asked")
             except SnapshotError as error:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
@@ -224,8 +234,14 @@ class OpenIndex:
                     raise make_damage_error(self.path, error) from error
                 raise
 
+    def _read_state(self, substitute: bool) -> tuple[int, bool, float]:
+        """What is in force, and how much of it has vectors, which come to a snapshot that is in force."""
+        return reading.snapshot_number(self._connection), substitute, text_vectors.embedded_share(self._connection)
+
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
+        if self._make_view.is_remote and self._view is not None:  # the view itself finds out
+            return self._view.number
         self._follow()
         with (
             translate_sqlite_errors(self.path),
@@ -271,8 +287,30 @@ class View:
     """The whole index, where this is a part of it."""
     part: "Part | None" = None
     """What of the index may be found; None for all of it."""
+    is_remote: ClassVar[bool] = False
+    """Whether each question to the store is a round trip."""
     _opened: list[Snapshot] = field(default_factory=list)
     _parts: "dict[Scope, View]" = field(default_factory=dict)
+
+    @property
+    def state(self) -> tuple[int, bool, float]:
+        """What tells it from another state."""
+        return self.number, self.substitute, self.embedded_share
+
+    # Where each question to the store is a round trip, what will be asked is asked ahead.
+
+    @classmethod
+    def expect_state(cls, connection: Connection) -> None:
+        """What is in force will be asked."""
+
+    def expect_words(self, texts: Sequence[str]) -> None:
+        """These texts will be searched for, by their words."""
+
+    def expect_sections(self, node_keys: Sequence[int]) -> None:
+        """These sections were found by words: they will be shown, with what is near them."""
+
+    def expect_hits(self, node_ids: Sequence[str]) -> None:
+        """Some of these sections will be hits."""
 
     def within(self, scope: Scope) -> "View":
         """The part of this state that a scope leaves; the last few are kept.
@@ -324,6 +362,11 @@ class View:
     def fingerprint(self) -> str:
         """Of the encoder whose vectors these are; empty without vectors."""
         return reading.meta(self.connection, "fingerprint") or ""
+
+    @cached_property
+    def dimension(self) -> int | None:
+        """The length of the vectors; None where there is none."""
+        return text_vectors.dimension(self.connection, self.fingerprint)
 
     @cached_property
     def background(self) -> Background | None:

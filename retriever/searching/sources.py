@@ -228,6 +228,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         result = view.lexical.search_weighted(weights, limit)
         # A score says which section is best; the coverage, how much of the question even the best one speaks of.
         keys = [key for key, _ in result.ranking]
+        view.expect_sections(keys)
         coverage = [0.0] * len(keys)
         for query in texts:
             covered = view.lexical.coverage(words[query.text], keys)

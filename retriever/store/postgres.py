@@ -10,9 +10,10 @@ import logging
 import select
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from retriever.errors import (
 )
 from retriever.store.address import Address
 from retriever.store.connection import Connection, Rows
+from retriever.store.reading import GIVEN
 from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
 
 if TYPE_CHECKING:
@@ -66,8 +68,7 @@ class PostgresConnection:
 
     def __init__(self, address: Address, own: "psycopg.Connection | None" = None) -> None:
         self.address = address
-        self.prefetched: dict[tuple[str, str], Rows] = {}
-        """What was asked for ahead, by the statement and its parameters, in the transaction that is open."""
+        self._prefetched: dict[tuple[str, str], _Foreseen] = {}  # in the transaction that is open
         self._own = own
         self._held = own
         self._in_transaction = False
@@ -84,7 +85,7 @@ class PostgresConnection:
                 return self._begin(query)
             if query in ("COMMIT", "ROLLBACK"):
                 return self._end(query)
-            if self.prefetched and (rows := self.prefetched.pop((query, repr(parameters)), None)):
+            if self._prefetched and (rows := self._recall(query, parameters)):
                 return rows
             if self._held is not None:
                 return _Rows(self, self._held.cursor(binary=True).execute(translate(query), parameters))
@@ -99,9 +100,49 @@ class PostgresConnection:
                 cursor.executemany(translate(query), rows)
             return _Rows(self, cursor)
 
-    def prefetch(self, query: str, parameters: Sequence[Any] = ()) -> None:
-        """Ask now what `execute` will be asked in this transaction, so that it need not wait for it."""
-        self.prefetched[query, repr(parameters)] = self.execute(query, parameters)
+    def prefetch(self, ask: Callable[[Connection], object]) -> None:
+        """Ask now what a function will ask in this transaction, which then does not wait for it."""
+        noted = _Noted()
+        ask(noted)
+        for query, parameters in noted.asked:
+            if (query, repr(tuple(parameters))) not in self._prefetched:
+                self._prefetched[query, repr(tuple(parameters))] = _Foreseen(self.execute(query, parameters))
+
+    def foresee(
+        self, ask: Callable[[Connection], object], column: int, keys: str, *parameters: object, kind: str = "bigint"
+    ) -> str:
+        """Ask now what a function will ask for some keys, which the server finds first: one round trip for both.
+
+        Args:
+            ask: one statement that ends with GIVEN, for any keys.
+            column: of its rows, that has the key.
+            keys: a statement that gives an array of at least the keys that will be asked for.
+            parameters: of that statement.
+            kind: the type of the keys.
+
+        Returns:
+            The keys as an expression, for statements in the same transaction.
+        """
+        noted = _Noted()
+        ask(noted)
+        ((query, (*before, _)),) = noted.asked
+        name = f"hybrid_retrieve.keys_{len(self._prefetched)}"
+        setting = f"CAST(nullif(current_setting('{name}', true), '') AS {kind}[])"
+        # A setting of the transaction is what a statement can leave to those after it, on a replica too.
+        found = self.execute(
+            f"SELECT keys, set_config('{name}', CAST(keys AS text), true)"
+            f" FROM (SELECT coalesce(({keys}), '{{}}') AS keys) AS found",
+            parameters,
+        )
+        rows = self.execute(query.replace(GIVEN, f"= ANY({setting})"), before)
+        self._prefetched[query, repr(tuple(before))] = _Foreseen(rows, found, column)
+        return setting
+
+    def _recall(self, query: str, parameters: Sequence[Any]) -> Rows | None:
+        if known := self._prefetched.get((query, repr(tuple(parameters)))):
+            return known.read()
+        known = self._prefetched.get((query, repr(tuple(parameters[:-1])))) if parameters else None
+        return known.choose(parameters[-1]) if known else None
 
     def close(self) -> None:
         if self._own is not None:
@@ -121,25 +162,32 @@ class PostgresConnection:
     def _end(self, query: str) -> Rows:
         assert self._held is not None
         self._in_transaction = False
-        self.prefetched.clear()
-        cursor = self._held.cursor()
+        self._prefetched.clear()
+        held, pipeline = self._held, self._pipeline
+        self._held, self._pipeline = self._own, None
+        if pipeline is not None:  # nothing was written: nobody waits for the end
+            _ending.submit(_end_reading, open_pool(self.address), held, pipeline)
+            return _Read(())
         try:
-            if self._pipeline is not None and query == "ROLLBACK":
-                with contextlib.suppress(Exception):  # what failed in the pipeline was told already
-                    self._pipeline.close()
-                self._pipeline = None
-            cursor.execute(query)
-            if self._pipeline is not None:
-                self._pipeline.close()
+            return _Rows(self, held.cursor().execute(query))
         except Exception:
             if query == "COMMIT":
                 raise
+            return _Read(())
         finally:
-            self._pipeline = None
             if self._own is None:
-                open_pool(self.address).putconn(self._held)
-                self._held = None
-        return _Rows(self, cursor)
+                open_pool(self.address).putconn(held)
+
+
+_ending = ThreadPoolExecutor(1, "hybrid-retrieve-postgres")
+
+
+def _end_reading(pool: "ConnectionPool", connection: "psycopg.Connection", pipeline: contextlib.ExitStack) -> None:
+    with contextlib.suppress(Exception):  # what failed was told where it was read
+        connection.execute("COMMIT")
+    with contextlib.suppress(Exception):
+        pipeline.close()
+    pool.putconn(connection)
 
 
 class _Rows:
@@ -162,6 +210,68 @@ class _Rows:
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.fetchall())
+
+
+class _Read:
+    """Rows that are here."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = list(rows)
+        self.rowcount = len(self._rows)
+
+    def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
+        return self._rows.pop(0) if self._rows else None
+
+    def fetchall(self) -> list[Any]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchall())
+
+
+class _Noted:
+    """A connection that notes what it is asked, and has nothing."""
+
+    in_transaction = True
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Sequence[Any]]] = []
+
+    def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
+        self.asked.append((query, parameters))
+        return _Read([(0,)] if "count(" in query else [])
+
+    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class _Foreseen:
+    """What was asked ahead: rows, or the rows of many keys, of which some will be asked for."""
+
+    def __init__(self, rows: Rows, keys: Rows | None = None, column: int = 0) -> None:
+        self._rows, self._keys, self._column = rows, keys, column
+
+    def read(self) -> Rows | None:
+        return None if self._keys else _Read(self._all)
+
+    def choose(self, wanted: Iterable[object]) -> Rows | None:
+        if self._keys is None or not isinstance(wanted, list) or not self._there.issuperset(wanted):
+            return None
+        chosen = set(wanted)
+        return _Read(row for row in self._all if row[self._column] in chosen)
+
+    @cached_property
+    def _all(self) -> list[Any]:
+        return self._rows.fetchall()
+
+    @cached_property
+    def _there(self) -> frozenset[object]:
+        assert self._keys is not None
+        return frozenset(self._keys.fetchone()[0])
 
 
 def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
@@ -233,6 +343,8 @@ _pools: "list[ConnectionPool]" = []
 
 def close_pools() -> None:
     """Ends all connections that nobody holds."""
+    with contextlib.suppress(RuntimeError):  # at the end of the process all of it has ended
+        _ending.submit(int).result()
     while _pools:
         _pools.pop().close()
     open_pool.cache_clear()

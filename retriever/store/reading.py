@@ -44,6 +44,7 @@ class StoredNode:
     parent_id: str | None  # none for the file's own node
     node: Node
     holder_id: str | None = None  # of a node without text of its own: the one that is shown in its place
+    boilerplate: float = 0.0  # how much of a list of links or a log its document is, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,8 @@ GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary, holder_id FROM nodes JOIN documents USING (document_key)"
+    " last_line, text, front_matter_lines, anchor, summary, holder_id, boilerplate FROM nodes"
+    " JOIN documents USING (document_key)"
 )
 _CHUNKS = (
     "SELECT chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
@@ -304,8 +306,8 @@ def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str,
 
 def documents_of_nodes(connection: Connection, node_ids: Iterable[str]) -> list[int]:
     """The keys of the documents of these nodes, each once; ids that are not there are left out."""
-    rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_id {GIVEN}", node_ids)
-    return sorted(row[0] for row in rows)
+    rows = select(connection, f"SELECT node_id, document_key FROM nodes WHERE node_id {GIVEN}", node_ids)
+    return sorted({key for _, key in rows})
 
 
 def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
@@ -345,10 +347,10 @@ def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder = row
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder, prior = row
     span = None if first is None else Span(first, last)
     node = Node(node_id, NodeKind(kind), path, title, level, _read_titles(breadcrumb), span, *rest)
-    return StoredNode(key, document_key, parent_id, node, holder)
+    return StoredNode(key, document_key, parent_id, node, holder, prior)
 
 
 @lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row
