@@ -70,7 +70,7 @@ class Retriever(Closing):
         self.profile_name = profile_name
         self.path = request.index
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False, leaves_pending=True)
-        self._index = OpenIndex(request.index)
+        self._index = OpenIndex(request.index, self.profile.read_from)
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)

@@ -14,6 +14,7 @@ from retriever.display.sanitize import sanitize_line
 @click.argument("action", type=click.Choice(["init"]))
 @click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
 @click.option("--reader", "readers", multiple=True, metavar="ROLE", help="A role that may ask. Repeat it for others.")
+@click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
 @options.index
 @options.as_json
 def postgres(
@@ -23,6 +24,7 @@ def postgres(
     writers: Sequence[str],
     readers: Sequence[str],
     *,
+    hnsw: bool,
     as_json: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, or bring them up to this version (init).
@@ -32,7 +34,7 @@ def postgres(
     """
     from retriever.api import make_postgres_tables
 
-    made = make_postgres_tables(index, writers, readers)
+    made = make_postgres_tables(index, writers, readers, hnsw=hnsw)
     if as_json:
         print_json({"index": made.index, "schema": made.schema, "version": made.version, "applied": list(made.applied)})
         return ExitCode.OK

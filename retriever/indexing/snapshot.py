@@ -14,6 +14,7 @@ it is: searches pass over it, because its manifest names another snapshot, and t
 
 import contextlib
 import json
+import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -54,6 +55,8 @@ SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles 
 REBUILD_SHARE = 0.3
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 NO_PROGRESS = NoProgress()
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +295,16 @@ def build_parts(connection: Connection, fingerprint: str, difference: Difference
     return number
 
 
+def make_graph(connection: Connection) -> None:
+    """HNSW over the vectors in a database, which then keeps it; only the owner of the tables can make it."""
+    from retriever.store.postgres import make_hnsw
+
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    dimension = text_vectors.dimension(connection, fingerprint)
+    if dimension and not make_hnsw(connection, fingerprint, dimension):
+        log.warning("note: only the owner of the tables can make the index of near vectors: postgres init")
+
+
 _RANKABLE = "SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key"
 
 
@@ -344,6 +357,7 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
 def update_chroma(connection: Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
     """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
     if read_address(index):
+        make_graph(connection)
         return
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""

@@ -243,7 +243,8 @@ def wants_chroma(connection: Connection, request: IndexRequest) -> bool:
     """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
     if text_vectors.pending_count(connection):
         return False
-    return request.with_chroma or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    is_made_always = request.with_chroma and not read_address(request.index)  # a graph in a database costs memory
+    return is_made_always or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
 
 
 def index_words_first(

@@ -184,9 +184,10 @@ class OpenIndex:
         IndexUnusableError: or one of its other kinds.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_from: str = "") -> None:
         self.path = path
-        self._connection = open_database(path)
+        self._source = read_address(read_from) or path  # of a database, a replica may answer
+        self._connection = open_database(self._source)
         self._identity = identify_database(path)
         self._view: View | None = None
         self._make_view: type[View] = View
@@ -255,7 +256,7 @@ class OpenIndex:
         now = identify_database(self.path)
         if now != self._identity:
             self._close_view()
-            connection = open_database(self.path)
+            connection = open_database(self._source)
             self._connection.close()
             self._connection, self._identity = connection, now
 

@@ -23,6 +23,9 @@ from retriever.store.postgres import PostgresConnection
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, VectorSearch
 
+EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
+CANDIDATES_FACTOR = 2  # so many times more are taken from the graph than are left after their exact cosines
+
 NEAR = "hybrid_retrieve.near"
 """The setting of a transaction that has the nodes of the nearest chunks."""
 
@@ -110,16 +113,25 @@ class TableView(View):
 
     @property
     def chroma(self) -> VectorSearch:
-        """The nearest chunks by HNSW."""
-        return self.scan
+        """The nearest chunks by HNSW; of a part, of which its graph would find too few, those among all."""
+        return self.scan if self.part is not None else TableVectors(self, is_exact=False)
 
     @cached_property
     def scan(self) -> "TableVectors":  # type: ignore[override]  # a `VectorSearch`, too
         """The nearest chunks among all."""
         return TableVectors(self)
 
-    def find_near(self, query: npt.NDArray[np.float32], limit: int) -> Neighbours:
+    def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:
         """The first chunks of the nearest texts, and what will be asked of them."""
+        # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
+        kind, fingerprint = "vector", "?"
+        of_encoder: Sequence[object] = [self.fingerprint]
+        if not is_exact:
+            kind, of_encoder = f"halfvec({self.dimension})", []
+            fingerprint = "'" + self.fingerprint.replace("'", "''") + "'"
+            limit *= CANDIDATES_FACTOR
+            for name, value in (("ef_search", str(EF_SEARCH)), ("iterative_scan", "relaxed_order")):
+                self.postgres.execute("SELECT set_config(?, ?, true)", (f"hnsw.{name}", value))
         of_part: Sequence[object] = ()
         among = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)"
         if self.part is not None:
@@ -128,14 +140,14 @@ class TableView(View):
         near = (
             "SELECT (SELECT min(chunk_key) FROM chunks WHERE chunks.text_hash = near.text_hash) AS key,"
             " 1 - distance AS similarity FROM"
-            " (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance FROM vectors WHERE fingerprint = ?"
-            f" AND {among} ORDER BY distance LIMIT ?) AS near"
+            f" (SELECT text_hash, CAST(vector AS {kind}) <=> CAST(? AS {kind}) AS distance FROM vectors"
+            f" WHERE fingerprint = {fingerprint} AND {among} ORDER BY distance LIMIT ?) AS near"
         )
         both = "coalesce(array_agg(key), '{}') AS keys, coalesce(array_agg(similarity), '{}') AS similarities"
         found = self.postgres.execute(
             f"SELECT keys, similarities, set_config('{NEAR}_chunks', CAST(keys AS text), true)"
             f" FROM (SELECT {both} FROM ({near}) AS near) AS found",
-            (query, self.fingerprint, *of_part, limit),
+            (query, *of_encoder, *of_part, limit),
         )
         ask, chunks = self.postgres.foresee, f"CAST(current_setting('{NEAR}_chunks') AS bigint[])"
         ask(partial(text_vectors.chunk_vectors, fingerprint=self.fingerprint, chunk_keys=[]), 0, f"SELECT {chunks}")
@@ -154,10 +166,10 @@ class TableView(View):
 
 
 class TableVectors:
-    """The exact cosine similarity to every vector, computed by the server."""
+    """The cosine similarity to every vector, or to those that HNSW leads to, computed by the server."""
 
-    def __init__(self, view: TableView) -> None:
-        self._view = view
+    def __init__(self, view: TableView, *, is_exact: bool = True) -> None:
+        self._view, self._is_exact = view, is_exact
         self._found = 0
 
     def __len__(self) -> int:
@@ -166,7 +178,7 @@ class TableVectors:
 
     def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
         """The nearest chunks of each row of `queries`, by the first chunk of each text."""
-        found = [self._view.find_near(query, limit) for query in queries]
+        found = [self._view.find_near(query, limit, is_exact=self._is_exact) for query in queries]
         self._found = len(found[-1]) if found else 0
         return found
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from psycopg_pool import ConnectionPool
 
 OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
-OLDEST_PGVECTOR = (0, 7)  # halfvec
+OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 CONNECT_S = 10
 MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
 FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
@@ -69,7 +70,7 @@ class PostgresConnection:
     def __init__(self, address: Address, own: "psycopg.Connection | None" = None) -> None:
         self.address = address
         self._prefetched: dict[tuple[str, str], _Foreseen] = {}  # in the transaction that is open
-        self._own = own
+        self.own = own
         self._held = own
         self._in_transaction = False
         self._pipeline: contextlib.ExitStack | None = None
@@ -145,8 +146,8 @@ class PostgresConnection:
         return known.choose(parameters[-1]) if known else None
 
     def close(self) -> None:
-        if self._own is not None:
-            self._own.close()
+        if self.own is not None:
+            self.own.close()
         elif self._held is not None:
             self._end("ROLLBACK")
 
@@ -154,7 +155,7 @@ class PostgresConnection:
         if self._held is None:
             self._held = _take(self.address)
         self._in_transaction = True
-        if query == "BEGIN DEFERRED" and self._own is None:
+        if query == "BEGIN DEFERRED" and self.own is None:
             self._pipeline = contextlib.ExitStack()
             self._pipeline.enter_context(self._held.pipeline())
         return _Rows(self, self._held.cursor().execute(translate(query)))
@@ -164,7 +165,7 @@ class PostgresConnection:
         self._in_transaction = False
         self._prefetched.clear()
         held, pipeline = self._held, self._pipeline
-        self._held, self._pipeline = self._own, None
+        self._held, self._pipeline = self.own, None
         if pipeline is not None:  # nothing was written: nobody waits for the end
             _ending.submit(_end_reading, open_pool(self.address), held, pipeline)
             return _Read(())
@@ -175,7 +176,7 @@ class PostgresConnection:
                 raise
             return _Read(())
         finally:
-            if self._own is None:
+            if self.own is None:
                 open_pool(self.address).putconn(held)
 
 
@@ -300,6 +301,26 @@ def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[s
         query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) RETURNING {key}"
         keys.append(int(connection.execute(query, tuple(row.values())).fetchone()[0]))
     return keys
+
+
+def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
+    """An HNSW index over the vectors of an encoder, unless there is one; False where this role may not make it."""
+    from psycopg import errors, sql
+
+    assert isinstance(connection, PostgresConnection)
+    assert connection.own is not None, "for the one writer"
+    name = f"hnsw_{blake2b(fingerprint.encode(), digest_size=6).hexdigest()}"
+    if connection.own.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,):
+        return True
+    statement = sql.SQL(
+        "CREATE INDEX {} ON vectors USING hnsw ((CAST(vector AS halfvec({}))) halfvec_cosine_ops)"
+        " WHERE fingerprint = {}"
+    )
+    try:
+        connection.own.execute(statement.format(sql.Identifier(name), sql.Literal(dimension), sql.Literal(fingerprint)))
+    except errors.InsufficientPrivilege:
+        return False
+    return True
 
 
 # Opening
