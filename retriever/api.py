@@ -9,6 +9,7 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
-from retriever.indexing.request import IndexRequest, absolute, remember
+from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S, IndexRequest, absolute, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.database import is_index, make_damage_error, read_index
+from retriever.store.database import is_index, make_damage_error, read_index, write_index
 from retriever.trace import NoProgress
 from retriever.types import IndexReport
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
+    from retriever.store.postgres import Tables
     from retriever.watch import WatchEvent
 
 
@@ -202,6 +204,44 @@ def import_index(
         import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
     remember(place)
     return place
+
+
+def make_postgres_tables(
+    index: str | Path | None = None,
+    writers: Sequence[str] = (),
+    readers: Sequence[str] = (),
+    *,
+    hnsw: bool = False,
+) -> "Tables":
+    """Makes the tables of an index in PostgreSQL, or brings them up to this version; by the role that owns them.
+
+    Args:
+        index: `postgresql://USER@HOST/DATABASE`, with `?schema=NAME`; None for HYBRID_RETRIEVE_INDEX.
+        writers: roles that may index from now on.
+        readers: roles that may ask from now on.
+        hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
+
+    Returns:
+        What the tables are now.
+
+    Raises:
+        UsageError: the index is a folder; the extra `postgres` is not installed.
+        IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
+    """
+    from retriever.store.address import read_address
+
+    address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
+    if address is None:
+        raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
+    from retriever.store.postgres import make_tables
+
+    made = make_tables(address, writers, readers)
+    if hnsw:
+        from retriever.indexing.snapshot import make_graph
+
+        with write_index(address, WAIT_FOR_WRITER_S) as (connection, _):
+            make_graph(connection)
+    return made
 
 
 def forget_documents(

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import sqlite3
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -41,16 +42,21 @@ from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, collect_settings
 from retriever.store import reading
+from retriever.store.address import read_address
 from retriever.store.checking import find_damage
+from retriever.store.copying import copy_rows, remove_rows
 from retriever.store.database import (
     FILE_NAME,
     INDEX_FORMAT,
-    create_database,
+    create_file,
     is_index,
+    open_file,
     read_index,
     read_schema,
+    read_transaction,
     transaction,
     translate_sqlite_errors,
+    write_index,
 )
 from retriever.store.locks import HOLDER_NAME, LOCK_NAME, writer_lock
 
@@ -92,9 +98,12 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
         remove_dead_exports(file.parent)
         empty_draft(folder)
         try:
-            with read_index(index) as connection:
-                # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
-                connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
+            if read_address(index):
+                copy_to_file(index, folder)
+            else:
+                with read_index(index) as connection:
+                    # Written anew rather than page by page: free pages, which may hold deleted texts, stay behind.
+                    connection.execute("VACUUM INTO ?", (str(folder / FILE_NAME),))
             manifest = describe_database(folder)
             draft = folder / DRAFT_NAME
             draft.touch(mode=0o600, exist_ok=False)
@@ -108,6 +117,14 @@ def export_index(index: Path, file: Path, *, replace: bool = False) -> Manifest:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
     return manifest
+
+
+def copy_to_file(index: Path, folder: Path) -> None:
+    """The rows of an index in PostgreSQL, as one state of them, into an index.sqlite."""
+    with read_index(index) as source, read_transaction(source), closing(create_file(folder)) as target:
+        with transaction(target):
+            copy_rows(source, target)
+        target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
 
 
 def describe_database(folder: Path) -> Manifest:
@@ -248,7 +265,11 @@ class ImportOptions:
         for folder in self.folders:
             if not folder.is_dir():
                 raise DocumentsError(f"{folder} is no folder; leave it out to import without it")
-        if is_index(self.index):
+        if read_address(self.index):
+            with read_index(self.index) as connection:
+                if reading.document_count(connection) and not self.replace:
+                    raise UsageError(f"there is an index in {self.index}; --force replaces it, ?schema=NAME is another")
+        elif is_index(self.index):
             if not self.replace:
                 raise UsageError(f"there is an index in {self.index}; --force replaces it, --index names another place")
         elif self.index.exists() and (not self.index.is_dir() or any(self.index.iterdir())):
@@ -259,6 +280,9 @@ def import_archive(archive: Archive, options: ImportOptions) -> None:
     """Checks everything, makes the index beside its place, and puts it there; raises as `api.import_index`."""
     options.check(archive.manifest)
     index = options.index
+    if read_address(index):
+        import_rows(archive, options)
+        return
     draft, replaced = name_drafts(index)
     with writing_to(index.parent), writer_lock(draft, 0):
         # What an import that was killed left: an index that it had only taken away is put back.
@@ -279,18 +303,39 @@ def import_archive(archive: Archive, options: ImportOptions) -> None:
             shutil.rmtree(draft, ignore_errors=True)
 
 
+def import_rows(archive: Archive, options: ImportOptions) -> None:
+    """Checks everything in a folder for a while, then copies the rows into PostgreSQL, all or none."""
+    with tempfile.TemporaryDirectory(prefix="hybrid-retrieve-") as place:
+        draft = Path(place)
+        archive.unpack(draft / FILE_NAME)
+        documents = prepare_index(archive, draft, options, is_final=False)
+        with (
+            write_index(options.index, WAIT_FOR_WRITER_S) as (target, _),
+            closing(open_file(draft)) as source,
+            transaction(target),
+        ):
+            options.check(archive.manifest)
+            remove_rows(target)
+            copy_rows(source, target)
+            if reading.snapshot_number(source):
+                renew_snapshot(target, options.index)
+    forget_named(options.index)
+    if options.folders:
+        name_folders(options.index, options.folders, documents)
+
+
 def name_drafts(index: Path) -> tuple[Path, Path]:
     """Where an import makes the index, and where it puts the one that was there."""
     # The names are always the same, and the first has a writer's lock: so the next import knows what a killed one left.
     return index.with_name(f".{index.name}.import"), index.with_name(f".{index.name}.replaced")
 
 
-def prepare_index(archive: Archive, draft: Path, options: ImportOptions) -> Mapping[str, Any]:
-    """Checks the unpacked database, makes what searches need, and returns the settings of its documents."""
+def prepare_index(archive: Archive, draft: Path, options: ImportOptions, *, is_final: bool = True) -> Mapping[str, Any]:
+    """Checks the unpacked database, makes what searches need if that is its place, returns its documents' settings."""
     try:
-        with read_index(draft) as connection:
+        with closing(open_file(draft)) as connection:
             check_schema(connection)
-        with translate_sqlite_errors(draft), closing(create_database(draft)) as connection:
+        with translate_sqlite_errors(draft), closing(create_file(draft)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
             if (found := next(find_damage(connection), None)) is not None:
                 raise ArchiveError(f"{archive.file} is damaged: {found}")
@@ -305,7 +350,7 @@ def prepare_index(archive: Archive, draft: Path, options: ImportOptions) -> Mapp
                     connection.execute(move_folder, (f"\0{folder.key}", folder.key))
                 for folder, moved in zip(folders, options.folders, strict=False):
                     connection.execute(move_folder, (str(moved), folder.key))
-                if reading.snapshot_number(connection):
+                if is_final and reading.snapshot_number(connection):
                     renew_snapshot(connection, draft)
             return dict(given.for_index().get("documents", {}))
     except (IndexDamagedError, NoIndexError, TypeError, ValueError, LookupError, AttributeError) as error:

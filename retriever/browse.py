@@ -1,7 +1,6 @@
 """Reading and looking around in an index, without a question: the tree, a section, some lines."""
 
 import re
-import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from retriever.references import find_exactly, find_in_documents
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.store.reading import StoredNode
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
@@ -42,7 +42,7 @@ class Excerpt:
         return f"<Excerpt {self.citation} {self.title!r}>"
 
 
-def load_tree(connection: sqlite3.Connection) -> DocumentTree:
+def load_tree(connection: Connection) -> DocumentTree:
     """Every node of the index, folders included, with its links; documents by folder and path, whenever they came."""
     tree = DocumentTree()
     prefixes = reading.prefixes(connection)
@@ -58,7 +58,7 @@ def load_tree(connection: sqlite3.Connection) -> DocumentTree:
     return tree
 
 
-def read_excerpt(connection: sqlite3.Connection, reference: str, access: FolderAccess) -> Excerpt:
+def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -> Excerpt:
     """The lines that a reference names; UsageError when there is no such node, path or line.
 
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is

@@ -38,7 +38,9 @@ from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankSettings, RerankStageSettings
 from retriever.store import reading, text_vectors
+from retriever.store.address import read_address
 from retriever.store.checking import find_damage
+from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
 from retriever.vectors.manifest import ChromaManifest
@@ -79,7 +81,8 @@ def examine(index: Path | None, models: Profile | None = None) -> Iterator[Findi
         cure = Command("index FOLDER").render()
         yield Finding("index", "index", "note", "nothing has been indexed yet", cure)
     else:
-        yield from examine_disk(index)
+        if not read_address(index):
+            yield from examine_disk(index)
         yield from examine_index(index)
     if models is not None:
         yield from examine_models(models)
@@ -212,6 +215,7 @@ def examine_disk(index: Path) -> Iterator[Finding]:
 def examine_index(index: Path) -> Iterator[Finding]:
     """The database, the snapshot, the folders, what is left over, and who uses the index."""
     repair = Command(f"doctor --repair --index {index}").render()
+    address = read_address(index)
     try:
         with read_index(index) as connection:
             # What reads rows of a damaged database could fail anywhere, so the rest waits for its repair.
@@ -222,7 +226,7 @@ def examine_index(index: Path) -> Iterator[Finding]:
                 yield from examine_rows(connection)
                 yield from examine_languages(connection, index)
                 yield from examine_prefixes(_index_profile(connection, index).encoder)
-                yield from examine_snapshot(connection, index, repair)
+                yield from examine_parts(connection) if address else examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
         yield Finding("index", "index", "note", str(error))
@@ -230,6 +234,8 @@ def examine_index(index: Path) -> Iterator[Finding]:
         yield Finding("index", FILE_NAME, "problem", str(error))
     except IndexUnusableError as error:
         yield Finding("index", FILE_NAME, "problem", str(error), repair)
+    if address:
+        return
     yield from examine_leftovers(index)
     writer = writer_of(index)
     says = f"process {writer} is writing" if writer else "nobody is writing"
@@ -237,12 +243,14 @@ def examine_index(index: Path) -> Iterator[Finding]:
     yield Finding("index", "locks", "note" if writer else "well", f"{says}; {readers} being read")
 
 
-def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
+def examine_rows(connection: Connection) -> Iterator[Finding]:
     """How much a whole database holds: documents, vectors, links, duplicates, and what is kept out."""
     counts = reading.counts(connection)
     parts = ((counts.documents, "document"), (counts.sections, "section"), (counts.chunks, "chunk"))
     says = ", ".join(pluralize(number, noun) for number, noun in parts)
-    yield Finding("index", FILE_NAME, "well", f"format {INDEX_FORMAT}, {says}; every row can be read")
+    is_file = isinstance(connection, sqlite3.Connection)
+    where, form = (FILE_NAME, f"format {INDEX_FORMAT}, ") if is_file else ("tables", "")
+    yield Finding("index", where, "well", f"{form}{says}; every row can be read")
 
     # Three states that look alike in the counts: no encoder, a first run that goes on, and vectors that are lost.
     fingerprint = reading.meta(connection, "fingerprint") or ""
@@ -266,8 +274,8 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
     says = f"broken links in the documents: {broken}" if broken else "every link leads somewhere"
     yield judge("index", "links", says, "mend the documents" if broken else "", "note")
 
-    copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING n > 1"
-    texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies})").fetchone()
+    copies = "SELECT count(*) AS n FROM documents GROUP BY digest HAVING count(*) > 1"
+    texts, documents = connection.execute(f"SELECT count(*), coalesce(sum(n), 0) FROM ({copies}) AS copies").fetchone()
     says = f"{documents:,} documents have only {texts:,} different texts" if texts else "no two documents are the same"
     yield judge("index", "duplicates", says, "leave copies out with --ignore" if texts else "", "note")
 
@@ -275,7 +283,7 @@ def examine_rows(connection: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding("index", "forgotten", "note", f"{pluralize(len(forgotten), 'path')} kept out by `forget`")
 
 
-def examine_languages(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+def examine_languages(connection: Connection, index: Path) -> Iterator[Finding]:
     """How much of the documents the embedding model knows, where that can be told here."""
     survey = survey_texts(connection, _index_profile(connection, index).encoder)
     if survey is not None and reading.meta(connection, "fingerprint"):
@@ -292,12 +300,12 @@ def examine_prefixes(encoder: EncoderSettings) -> Iterator[Finding]:
         yield Finding("index", "prefixes", "well" if is_known else "note", says)
 
 
-def _index_profile(connection: sqlite3.Connection, index: Path) -> Profile:
+def _index_profile(connection: Connection, index: Path) -> Profile:
     given = drop_widening_settings(index, reading.index_settings(connection))
     return collect_settings(DEFAULT_PROFILE, None, given).profile()
 
 
-def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -> Iterator[Finding]:
+def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterator[Finding]:
     """Compares the snapshot in force with its checksums and rows; `repair` is what to do about a damaged one."""
     number = reading.snapshot_number(connection)
     if not number:
@@ -336,7 +344,19 @@ def examine_snapshot(connection: sqlite3.Connection, index: Path, repair: str) -
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
 
 
-def examine_folders(connection: sqlite3.Connection, index: Path) -> Iterator[Finding]:
+def examine_parts(connection: Connection) -> Iterator[Finding]:
+    """Whether the postings in tables are of all sections, and of this version."""
+    from retriever.indexing.parts import count_sections, is_current
+
+    sections, found = reading.counts(connection).sections, count_sections(connection)
+    problem = "" if is_current(connection) else "the postings are of another version"
+    if found != sections:
+        problem = f"the postings are of {found:,} of {pluralize(sections, 'section')}"
+    cure = Command("doctor --repair").render()
+    yield judge("index", "words", problem or pluralize(sections, "section"), cure if problem else "")
+
+
+def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:
     """Each indexed folder: whether this user has named it, whether it is there, and what changed in it."""
     settings = _index_profile(connection, index).documents
     named = read_named_folders(index).folders

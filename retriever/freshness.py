@@ -11,6 +11,7 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
+from retriever.store.address import read_address
 from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
@@ -38,6 +39,8 @@ class Watch:
 
     def refresh(self, index: OpenIndex) -> Freshness:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
+        if read_address(index.path):  # the folders may be another machine's: `index`, `watch` and workers look
+            return self._freshness
         if time.monotonic() - self._looked < self._profile.refresh_seconds:
             self._freshness = replace(self._freshness, refreshed=0)
         else:

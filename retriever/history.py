@@ -17,6 +17,7 @@ from retriever.errors import Command, IndexLockedError, IndexUnusableError, Usag
 from retriever.files import writing_to
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.store import queries
+from retriever.store.connection import Connection
 from retriever.store.database import (
     create_database,
     open_database,
@@ -24,6 +25,7 @@ from retriever.store.database import (
     remove_aside,
     transaction,
     translate_sqlite_errors,
+    truncate_log,
     write_index,
 )
 from retriever.store.queries import StoredQuery
@@ -125,7 +127,7 @@ class QuestionLog:
             return queries.remove_all(connection)
 
     @contextmanager
-    def _deleting(self) -> Iterator[sqlite3.Connection]:
+    def _deleting(self) -> Iterator[Connection]:
         """A transaction, after which what it deleted is in no file: SQLite's log and a damaged copy keep what was."""
         open_database(self.index).close()  # an index that is there
         # With the writer's lock: a repair would bring back what it has read before.
@@ -135,8 +137,7 @@ class QuestionLog:
             with writing_to(self.index):
                 remove_aside(self.index)
             # What was deleted stands in the log until that is emptied, which a reader can prevent.
-            (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            if busy:
+            if not truncate_log(connection):
                 raise IndexLockedError(
                     f"deleted, but a process that reads the index {self.index} still holds the text in its log",
                     hint="end it, or delete again when it has finished",
@@ -144,9 +145,10 @@ class QuestionLog:
 
 
 @contextmanager
-def _writing(index: Path) -> Iterator[sqlite3.Connection]:
+def _writing(index: Path) -> Iterator[Connection]:
     # Without the writer's lock: a question must be recorded while an indexing goes on for minutes.
     with translate_sqlite_errors(index), closing(create_database(index)) as connection:
-        connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}")
         with transaction(connection):
             yield connection

@@ -1,7 +1,6 @@
 """Which languages the documents are in, how much of them the embedding model knows, and which model would know more."""
 
 import shlex
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from retriever.errors import Command, EncoderError
 from retriever.lexical.languages import STEMMED, detect_language
 from retriever.settings.schema import EncoderSettings
 from retriever.store import reading
+from retriever.store.connection import Connection
 
 SAMPLE = 300  # chunks that are looked at, from all over the index: 60 ms, and a share is right to .06 or better
 WORTH_A_NOTE = 0.1  # of the text is unknown: from then on another model is named
@@ -40,7 +40,7 @@ class TextSurvey:
         return f"{self.unknown:.0%} of the text is unknown to the embedding model ({', '.join(named)})"
 
 
-def survey_texts(connection: sqlite3.Connection, settings: EncoderSettings) -> TextSurvey | None:
+def survey_texts(connection: Connection, settings: EncoderSettings) -> TextSurvey | None:
     """Looks at a sample of the chunks.
 
     Returns:

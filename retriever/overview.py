@@ -6,7 +6,6 @@ sanitized, and shown only of folders that this user has named for the index.
 """
 
 import re
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -14,6 +13,7 @@ from pathlib import PurePath
 from retriever.display.phrases import pluralize
 from retriever.display.sanitize import code
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.text import cut
 
 # The page that stands for its folder, by its name in lower case; the likeliest first.
@@ -66,7 +66,7 @@ class _Document:
     linked: int
 
 
-def read_overview(connection: sqlite3.Connection, named: Collection[str] | None = None) -> Overview:
+def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
     """What is in an index.
 
     Args:
@@ -98,7 +98,7 @@ def read_overview(connection: sqlite3.Connection, named: Collection[str] | None 
 
 
 def _describe(
-    connection: sqlite3.Connection,
+    connection: Connection,
     node_id: str,
     name: str,
     path: str,
@@ -112,7 +112,7 @@ def _describe(
     return FolderOverview(node_id, name, len(documents), sections, about, tuple(below))
 
 
-def _read_documents(connection: sqlite3.Connection, folder_key: int) -> list[_Document]:
+def _read_documents(connection: Connection, folder_key: int) -> list[_Document]:
     rows = connection.execute(
         "SELECT document_key, path, documents.title, boilerplate, count(first_line) FROM documents"
         " LEFT JOIN nodes USING (document_key) WHERE folder_key = ? GROUP BY document_key ORDER BY path",
@@ -131,7 +131,7 @@ def _read_documents(connection: sqlite3.Connection, folder_key: int) -> list[_Do
     ]
 
 
-def _read_about(connection: sqlite3.Connection, path: str, documents: list[_Document]) -> str:
+def _read_about(connection: Connection, path: str, documents: list[_Document]) -> str:
     """What the index page of a folder says first."""
     pages = {
         stem: document.key
@@ -205,7 +205,7 @@ _UNCLEAR = re.compile(r"\b(?:it|its|this|that|these|those|they|here|there|else)\
 _DEFINES = "(?:the |an? )?{title} (is|are|means)\\b"
 
 
-def suggest_questions(connection: sqlite3.Connection) -> tuple[str, ...]:
+def suggest_questions(connection: Connection) -> tuple[str, ...]:
     """Questions that sections answer, made of titles and first sentences: at most one of each document.
 
     A title that is a question is one, and so is `How to install`; a section that begins "A snapshot is ..." answers

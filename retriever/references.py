@@ -6,7 +6,6 @@ file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them
 """
 
 import re
-import sqlite3
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
 
@@ -14,6 +13,7 @@ from pageindex.files import DOCUMENT_SUFFIXES
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.store.reading import DocumentName, SectionName
 
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
@@ -24,7 +24,7 @@ MAX_NAME_CHARS = 300  # nobody types a longer name
 SLIP, NEAR, SHORTEST_SLIP = 0.85, 0.6, 5
 
 
-def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str]:
+def possible_ids(connection: Connection, reference: str) -> Iterator[str]:
     """The reference as an id, then as a path that the current folder sees, then as one in any of the folders."""
     if not _is_name(reference):
         return
@@ -37,7 +37,7 @@ def possible_ids(connection: sqlite3.Connection, reference: str) -> Iterator[str
         yield folder.prefix + reference
 
 
-def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[int, str]:
+def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
     """The document (its key) and the id of the file or section that a reference names.
 
     Raises:
@@ -51,7 +51,7 @@ def find_in_documents(connection: sqlite3.Connection, reference: str) -> tuple[i
     return Names(connection).find(reference)
 
 
-def find_node(connection: sqlite3.Connection, tree: Container[str], reference: str) -> str:
+def find_node(connection: Connection, tree: Container[str], reference: str) -> str:
     """The id of the node of a tree that a reference names: a file, a section, or a folder.
 
     Raises:
@@ -73,7 +73,7 @@ def _is_name(reference: str) -> bool:
     return bool(reference.strip()) and not any(sign == "\0" or "\ud800" <= sign <= "\udfff" for sign in reference)
 
 
-def find_exactly(connection: sqlite3.Connection, reference: str) -> tuple[int, str] | None:
+def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | None:
     """By id or path, or by a path and the slug of a heading."""
     for node_id in possible_ids(connection, reference):
         key = reading.document_of_node(connection, node_id)
@@ -103,7 +103,7 @@ def only(reference: str, found: Sequence[str]) -> str:
 class Names:
     """What the documents of an index and their sections are called; read when a reference is no id and no path."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._documents = reading.document_names(connection)
 

@@ -18,7 +18,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
-from retriever.doctor import examine_snapshot
+from retriever.doctor import examine_parts, examine_snapshot
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
 from retriever.indexing.consent import drop_widening_settings, forget_named, name_folders, read_named_folders
@@ -28,16 +28,18 @@ from retriever.indexing.update import update_index
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading, writing
+from retriever.store.address import read_address
 from retriever.store.checking import find_damage
 from retriever.store.database import (
     BUSY_TIMEOUT_S,
     FILE_NAME,
-    create_database,
+    create_file,
     is_index,
     list_aside,
-    open_database,
+    open_file,
     transaction,
     translate_sqlite_errors,
+    write_index,
 )
 from retriever.store.locks import writer_lock
 from retriever.store.text_vectors import is_as_written
@@ -70,11 +72,16 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
     """
     if not is_index(index):
         return
+    if read_address(index):
+        with write_index(index, WAIT_FOR_WRITER_S) as (connection, _), transaction(connection):
+            if any(found.level == "problem" for found in examine_parts(connection)):
+                yield f"the postings were made anew, as part of state {renew_snapshot(connection, index)}"
+        return
     with writer_lock(index, WAIT_FOR_WRITER_S), writing_to(index), translate_sqlite_errors(index):
         draft = index / DRAFT_NAME
         shutil.rmtree(draft, ignore_errors=True)  # of a repair that was killed
         try:
-            with closing(open_database(index)) as connection:
+            with closing(open_file(index)) as connection:
                 is_damaged = next(find_damage(connection), None) is not None
         except IndexDamagedError:
             is_damaged = True
@@ -104,7 +111,7 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
 
 def repair_snapshot(index: Path) -> Iterator[str]:
     """Makes a damaged snapshot anew from the rows, for which nothing is embedded; removes those not in force."""
-    with closing(create_database(index)) as connection:
+    with closing(create_file(index)) as connection:
         number = reading.snapshot_number(connection)
         if number and any(found.level == "problem" for found in examine_snapshot(connection, index, "")):
             with transaction(connection):
@@ -125,7 +132,7 @@ def empty_log(index: Path) -> None:
 
 def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Encoder | None) -> IndexReport:
     """Indexes the folders that a draft was given, with the settings and the consent of the damaged index."""
-    with closing(create_database(draft)) as connection, transaction(connection):
+    with closing(create_file(draft)) as connection, transaction(connection):
         own = drop_widening_settings(index, reading.index_settings(connection))
         given = collect_settings(DEFAULT_PROFILE, None, own)
         # The new snapshot takes a higher number than those that are there, so that no folder stands in its way.
@@ -142,7 +149,7 @@ def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Enc
 def swap(draft: Path, index: Path) -> None:
     """Puts the draft in the place of the damaged database, which keeps its content under another name."""
     # The new snapshot comes first: the damaged database does not name it. The one step is the last `replace`.
-    with closing(create_database(draft)) as connection:
+    with closing(create_file(draft)) as connection:
         number = reading.snapshot_number(connection)  # 0 where no folder could be read, so that nothing was indexed
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     if number:
@@ -173,7 +180,7 @@ def salvage(damaged: Path, draft: Path) -> tuple[bool, str]:
     """
     saved, broken = {}, []
     uri = f"{damaged.as_uri()}?mode=ro"
-    with closing(create_database(draft)) as target, closing(sqlite3.connect(uri, uri=True)) as source:
+    with closing(create_file(draft)) as target, closing(sqlite3.connect(uri, uri=True)) as source:
         # Then SQLite passes over a table whose definition is damaged, and reads the others; nothing is written here.
         source.execute("PRAGMA writable_schema = ON")
         target.execute("PRAGMA foreign_keys = OFF")

@@ -72,7 +72,7 @@ class Retriever(Closing):
         self.profile_name = profile_name
         self.path = request.index
         self._request = replace(request, docs=(), wait_s=0.0, with_chroma=False, leaves_pending=True)
-        self._index = OpenIndex(request.index)
+        self._index = OpenIndex(request.index, self.profile.read_from)
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
@@ -132,7 +132,7 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        with self.view() as view:
+        with self._use() as index, index.view(is_checked_late=True) as view:
             text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
         told: dict[str, Any] = {"asked": read.asked, "scope": (scope or Scope()) + within, "notes": notes}
         expanded = ExpandedQuery(text, **told)
@@ -392,7 +392,7 @@ class Retriever(Closing):
         self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool
     ) -> Answer:
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
-        with index.view(substitute=substitute) as view:
+        with index.view(substitute=substitute, is_checked_late=True) as view:
             if not view.number:
                 raise NoIndexError(f"the index {index.path} is not finished", hint=Command("index FOLDER"))
             part, searched, notes = find_part(view, expanded)

@@ -92,6 +92,7 @@ def find_candidates(
     cap = max(profile.candidate_cap, profile.top_k)
     queries, encoded = encode_queries(view, models, expanded, profile, recorder)
 
+    view.expect_words([query.text for query in queries])
     # Two searches that know nothing of one another: what one cannot see, the other may.
     with recorder.stage(StageName.SEMANTIC) as note:
         semantic = SemanticResult()
@@ -124,6 +125,7 @@ def find_candidates(
         # The token match finds what the others rank low, so it is given more than are kept.
         fused = fuse(rankings, fusion, max(profile.token_match_candidates, cap))
         note.text = f"{len(fused)} candidates"
+    view.expect_hits([candidate.node_id for candidate in fused])
     rankings += match_tokens(
         view, encoded, queries[0], fused, profile.part(TokenMatchSettings).weaken(embedded), recorder
     )

@@ -33,7 +33,7 @@ def find_similar(
     count: int = DEFAULT_COUNT,
     *,
     same_file: bool = False,
-    how: Literal["auto", "exact", "chroma"] = "auto",
+    how: Literal["auto", "exact", "chroma", "hnsw"] = "auto",
 ) -> SimilarSections:
     """The sections that are nearest in meaning to the section (with all below it) or file that a reference names.
 
@@ -124,7 +124,7 @@ def _near_nodes(
     mean: "FloatMatrix",
     left_out: tuple[set[str], int | str],
     count: int,
-    how: Literal["auto", "exact", "chroma"],
+    how: Literal["auto", "exact", "chroma", "hnsw"],
 ) -> list[str]:
     """The sections of the nearest chunks, without the asked one and, where its key is given, its document."""
     own, own_document = left_out

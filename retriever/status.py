@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.files import measure_folder
 from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
@@ -63,7 +62,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     return Status(
         index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
-        size_bytes=measure_folder(view.index),
+        size_bytes=view.size_bytes,
         changed_files=tuple(path for diff in diffs for path in diff.paths),
         # A rule of .gitignore that cannot be read is no file that was left out: it is told as a remark.
         skipped=(*(item for item in skipped if not _is_gitignore(item[0])), *problems),

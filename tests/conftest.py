@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import contextlib
 import signal
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if TYPE_CHECKING:
+    from tests.postgres import Server
     from tests.program import Cli
     from tests.sample_library import Sample
     from tests.shelf import Shelf
@@ -80,6 +82,33 @@ def shelf(request: pytest.FixtureRequest, made_shelf: "Shelf", tmp_path: Path) -
 @pytest.fixture(scope="session")
 def shared_shelf(made_shelf: "Shelf", tmp_path_factory: pytest.TempPathFactory) -> "Shelf":
     return made_shelf.cloned(tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> "Iterator[Server]":
+    """A PostgreSQL with pgvector for all tests of this process; skipped, with the reason, where none can start."""
+    from tests.postgres import NoServerError, running_server
+
+    with contextlib.ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_server())
+        except NoServerError as error:
+            pytest.skip(str(error))
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_server: "Server") -> Iterator[str]:
+    """The address of a database of its own, with the tables of an index."""
+    from retriever.store.address import read_address
+    from retriever.store.postgres import close_pools, make_tables
+
+    with postgres_server.new_database() as address:
+        place = read_address(address)
+        assert place is not None
+        make_tables(place)
+        yield address
+        close_pools()
 
 
 @pytest.fixture(scope="session")

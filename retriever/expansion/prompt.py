@@ -1,7 +1,6 @@
 """What the language model is asked: the question, the documents' vocabulary, and what the user adds."""
 
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from retriever.llm.speed import Speed
 from retriever.llm.task import Task, fence_lines, json_line, size
 from retriever.query import Expansion, Turn
 from retriever.settings.schema import ExpansionSettings
+from retriever.store.connection import Connection
 from retriever.text import cut
 
 MAX_TITLES = 30
@@ -99,7 +99,7 @@ def limit_grounding(vocabulary: Vocabulary, turns: Sequence[Turn], focus: Sequen
     return Grounding(vocabulary, said.strip()[-MAX_CONTEXT_CHARS:], tuple(focus[:MAX_FOCUS]))
 
 
-def read_vocabulary(connection: sqlite3.Connection) -> Vocabulary:
+def read_vocabulary(connection: Connection) -> Vocabulary:
     """The vocabulary of an index; reads every title once, 40 ms for 100,000 sections."""
     largest = connection.execute(
         "SELECT documents.title FROM documents JOIN nodes USING (document_key)"

@@ -6,7 +6,6 @@ made, and every later question is compared with what they find. docs/confidence.
 """
 
 import json
-import sqlite3
 from base64 import b64decode, b64encode
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -15,6 +14,7 @@ from statistics import median
 from retriever.errors import EncoderError
 from retriever.protocols import Encoder
 from retriever.store import reading, text_vectors, writing
+from retriever.store.connection import Connection
 from retriever.types import FloatMatrix
 
 DRIFT = 1.25  # times more or fewer chunks: by then the best cosine has moved by about .005, and is measured anew
@@ -88,13 +88,13 @@ class Background:
         return (cosine - self.best) / self.deviation
 
 
-def read_background(connection: sqlite3.Connection) -> Background | None:
+def read_background(connection: Connection) -> Background | None:
     """As the index keeps it; None without vectors."""
     content = json.loads(reading.meta(connection, "background") or "null")
     return None if content is None else Background(**content)
 
 
-def renew_background(connection: sqlite3.Connection, encoder: Encoder | None) -> None:
+def renew_background(connection: Connection, encoder: Encoder | None) -> None:
     """Asks them again where the scale may have moved; not while vectors are to come, which would move it again."""
     if text_vectors.pending_count(connection):
         return
@@ -121,7 +121,7 @@ def encode_unrelated(encoder: Encoder) -> FloatMatrix:
     return checked_rows(rows, len(UNRELATED_QUESTIONS), encoder.dimension)
 
 
-def read_unrelated(connection: sqlite3.Connection, fingerprint: str) -> "FloatMatrix | None":
+def read_unrelated(connection: Connection, fingerprint: str) -> "FloatMatrix | None":
     """The same as the index keeps it; None where it has none of this encoder, or they are damaged."""
     import numpy as np
 

@@ -1,6 +1,5 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,6 +10,7 @@ from retriever.indexing.background import renew_background
 from retriever.protocols import Encoder, Likely, Progress, as_token_encoder
 from retriever.settings.schema import ChunkSettings
 from retriever.store import reading, text_vectors, writing
+from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
 from retriever.types import Chunk
@@ -45,15 +45,13 @@ def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
     return {text_hash(chunk.embedded_text): chunk.embedded_text for chunk in chunks}
 
 
-def find_missing(connection: sqlite3.Connection, fingerprint: str, texts: Mapping[bytes, str]) -> dict[bytes, str]:
+def find_missing(connection: Connection, fingerprint: str, texts: Mapping[bytes, str]) -> dict[bytes, str]:
     """Those of the texts that have no vector of the model yet."""
     known = text_vectors.known_hashes(connection, fingerprint)
     return {key: text for key, text in texts.items() if key not in known}
 
 
-def embed_texts(
-    connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress
-) -> None:
+def embed_texts(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], progress: Progress) -> None:
     """Stores the vectors of texts, by hash, and their tokens if any; each batch in a transaction of its own."""
     keys = list(texts)
     progress.start("embedding", len(keys), "texts")
@@ -64,7 +62,7 @@ def embed_texts(
     progress.finish("embedding")
 
 
-def embed_pending(connection: sqlite3.Connection, encoder: Encoder, progress: Progress, likely: Likely) -> int:
+def embed_pending(connection: Connection, encoder: Encoder, progress: Progress, likely: Likely) -> int:
     """Stores the vectors of the texts that an index was committed without, the likely ones first; returns how many."""
     total = text_vectors.pending_count(connection)
     done = 0
@@ -81,7 +79,7 @@ def embed_pending(connection: sqlite3.Connection, encoder: Encoder, progress: Pr
     return done
 
 
-def embed_batch(connection: sqlite3.Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
+def embed_batch(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
     """Stores the vectors of a few texts, by hash, in one transaction; these are pending no longer."""
     from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
 

@@ -19,7 +19,8 @@ from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
-from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, write_index
+from retriever.store.connection import Connection
+from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, truncate_log, write_index
 from retriever.store.reading import StoredFolder
 
 
@@ -82,7 +83,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
     return ForgetReport(str(request.index), names, 0, (), time.perf_counter() - started)
 
 
-def list_forgotten(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
     """What was forgotten, each with how to take it back."""
     for folder in reading.folders(connection):
         for path in folder.forgotten:
@@ -90,14 +91,14 @@ def list_forgotten(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _writing(request: IndexRequest) -> Iterator[sqlite3.Connection]:
+def _writing(request: IndexRequest) -> Iterator[Connection]:
     if not is_index(request.index):
         raise NoIndexError(f"there is no index in {request.index}, so there is nothing to forget")
     with write_index(request.index, request.wait_s) as (connection, _):
         yield connection
 
 
-def _targets(connection: sqlite3.Connection, reference: str) -> list[_Target]:
+def _targets(connection: Connection, reference: str) -> list[_Target]:
     """What a reference names: one place, which two folders hold where one of them is inside the other."""
     folders = reading.folders(connection)
     possible = list(locate_path(folders, reference))
@@ -114,7 +115,7 @@ def _targets(connection: sqlite3.Connection, reference: str) -> list[_Target]:
     return targets
 
 
-def _known(connection: sqlite3.Connection, folder: StoredFolder, path: str) -> _Target | None:
+def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target | None:
     """A document, a folder that holds some, or what was forgotten before; None for anything else."""
     below = f"{path}/"
     known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
@@ -125,7 +126,7 @@ def _known(connection: sqlite3.Connection, folder: StoredFolder, path: str) -> _
     return None
 
 
-def _remove(connection: sqlite3.Connection, target: _Target) -> int:
+def _remove(connection: Connection, target: _Target) -> int:
     """Removes the rows of a target, and notes that it was forgotten; how many documents it was."""
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
@@ -139,20 +140,20 @@ def _remove(connection: sqlite3.Connection, target: _Target) -> int:
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
     row = (folder.key, target.path)
-    connection.execute("INSERT OR IGNORE INTO forgotten (folder_key, path) VALUES (?, ?)", row)
+    connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     queries.remove_citing(connection, folder.path, folder.forgets)
     writing.set_link_targets(connection, folder)
     return len(keys)
 
 
-def _purge(connection: sqlite3.Connection, request: IndexRequest, number: int) -> Iterator[str]:
+def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterator[str]:
     """Empties every place where SQLite and older snapshots keep what was deleted; names those in use by others."""
     remove_old_snapshots(request.index, number)
     with writing_to(request.index):
         remove_aside(request.index)
-    connection.execute("VACUUM")
-    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("VACUUM")
+    if not truncate_log(connection):
         yield f"{request.index / FILE_NAME}-wal"
     yield from (
         str(folder) for folder in sorted(request.index.glob("snapshot-*")) if folder.name != f"snapshot-{number}"

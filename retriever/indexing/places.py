@@ -134,7 +134,7 @@ def _choose_for_folders(docs: Sequence[Path]) -> Choice:
         if not stored or stored >= set(map(str, docs)):
             return _map_folders(exact, docs)
         exact = exact.with_name(f"{exact.name}-2")  # what it was made for was moved, or forgotten
-    own = [known for known in list_known() if is_own(known.path) and not known.trouble]
+    own = [known for known in list_known(is_own_only=True) if not known.trouble]
     holders = [_find_reader(own, folder) for folder in docs]
     places = {holder[0] for holder in holders if holder}
     if len(places) == 1 and all(holders):
@@ -344,9 +344,10 @@ def _list_own() -> list[Path]:
 # All of them.
 
 
-def list_known() -> tuple[KnownIndex, ...]:
+def list_known(*, is_own_only: bool = False) -> tuple[KnownIndex, ...]:
     """This user's indexes by name: those in the data folder, and those elsewhere that folders were named for."""
-    read = [_read_known(place) for place in sorted({*_list_own(), *_read_recorded()}) if _may_be_index(place)]
+    places = set(_list_own()) if is_own_only else {*_list_own(), *map(absolute, _read_recorded())}
+    read = [_read_known(place) for place in sorted(places) if _may_be_index(place)]
     return tuple(sorted(_name_all(read), key=lambda known: known.name))
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -16,6 +15,8 @@ from retriever.files import writing_to
 from retriever.protocols import Encoder
 from retriever.settings.schema import Profile
 from retriever.store import reading
+from retriever.store.address import read_address
+from retriever.store.connection import Connection
 from retriever.store.reading import StoredFolder
 
 # Rises when the same documents and settings give other nodes, chunks or tokens: everything is then made anew, and only
@@ -61,7 +62,7 @@ class IndexRequest:
         }
 
 
-def matches_config(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+def matches_config(connection: Connection, request: IndexRequest) -> bool:
     """Whether an index was made with the settings of a request: otherwise an update would make all of it anew."""
     remembered = request.remembered
     return all(reading.meta(connection, key) == remembered[key] for key in ("index_config", "documents"))
@@ -110,7 +111,9 @@ def locate_path(folders: Sequence[StoredFolder], path: str) -> Iterator[tuple[St
 
 
 def absolute(path: str | Path) -> Path:
-    """The path without `~`, links and `..`. Raises UsageError when it is no path."""
+    """The path without `~`, links and `..`; an address as it is. Raises UsageError when it is no path."""
+    if address := read_address(path):
+        return address
     try:
         return Path(path).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:

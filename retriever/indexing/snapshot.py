@@ -14,8 +14,8 @@ it is: searches pass over it, because its manifest names another snapshot, and t
 
 import contextlib
 import json
+import logging
 import shutil
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -30,6 +30,8 @@ from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.protocols import Progress
 from retriever.store import reading, text_vectors, writing
+from retriever.store.address import read_address
+from retriever.store.connection import Connection
 from retriever.store.locks import READERS_NAME, is_read, share_snapshot
 from retriever.store.manifest import (
     MANIFEST_NAME,
@@ -53,6 +55,8 @@ SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles 
 REBUILD_SHARE = 0.3
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 NO_PROGRESS = NoProgress()
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +164,7 @@ class SearchedText:
     """Of its document (`detect_language`)."""
 
 
-def read_texts(connection: sqlite3.Connection, node_keys: Sequence[int] | None = None) -> dict[int, SearchedText]:
+def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -> dict[int, SearchedText]:
     """What is read of the words of each node that has lines, by its key: title, breadcrumb, summary and own text.
 
     The front matter is no text: the file's other names and tags are read with its first node that has text.
@@ -212,7 +216,7 @@ def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PR
 
 
 def build_snapshot(
-    connection: sqlite3.Connection,
+    connection: Connection,
     index: Path,
     fingerprint: str,
     difference: Difference | None,
@@ -226,6 +230,8 @@ def build_snapshot(
     from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
     left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
+    if read_address(index):
+        return build_parts(connection, fingerprint, difference, progress)
     from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
     from retriever.lexical.spelling import build_spellings, patch_spellings
 
@@ -257,10 +263,10 @@ def build_snapshot(
         del texts  # as large as the documents, and what is made of the tokens is larger
         build_lexical(folder / "lexical", tokens)
         del tokens
-    nodes = len(LexicalIndex.open(folder / "lexical"))
     with writing_to(folder):
         files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
-        (folder / MANIFEST_NAME).write_text(json.dumps(asdict(Manifest(fingerprint, nodes, files))), encoding="utf-8")
+        manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
+        (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
         manifest_hash = hash_manifest(folder)
     if with_chroma and fingerprint and not text_vectors.pending_count(connection):
         source = previous / CHROMA_NAME if difference else None
@@ -271,14 +277,59 @@ def build_snapshot(
     return number
 
 
-def renew_snapshot(connection: sqlite3.Connection, index: Path) -> int:
+def withdraw_sections(connection: Connection, index: Path, node_keys: Sequence[int]) -> None:
+    """To be called before sections go whose postings are in tables: what they held is known from their texts."""
+    if read_address(index):
+        _write_words(connection, node_keys, NO_PROGRESS, is_removal=True)
+
+
+def build_parts(connection: Connection, fingerprint: str, difference: Difference | None, progress: Progress) -> int:
+    """As `build_snapshot`, in tables; of a difference, `withdraw_sections` was told before."""
+    from retriever.indexing.parts import clear_parts, merge_parts
+
+    if difference is None:
+        clear_parts(connection)
+    keys = [stored for (stored,) in connection.execute(_RANKABLE)] if difference is None else difference.added
+    _write_words(connection, keys, progress)
+    merge_parts(connection)
+    number = reading.snapshot_number(connection) + 1
+    for key, value in (("snapshot", str(number)), ("fingerprint", fingerprint)):
+        writing.set_meta(connection, key, value)
+    return number
+
+
+def make_graph(connection: Connection) -> None:
+    """HNSW over the vectors in a database, which then keeps it; only the owner of the tables can make it."""
+    from retriever.store.postgres import make_hnsw
+
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    dimension = text_vectors.dimension(connection, fingerprint)
+    if dimension and not make_hnsw(connection, fingerprint, dimension):
+        log.warning("note: only the owner of the tables can make the index of near vectors: postgres init")
+
+
+_RANKABLE = "SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key"
+
+
+def _write_words(
+    connection: Connection, node_keys: Sequence[int], progress: Progress, *, is_removal: bool = False
+) -> None:
+    from retriever.indexing.parts import add_part
+    from retriever.lexical.spelling import list_words
+
+    texts = read_texts(connection, node_keys)
+    words = list_words({key: item.text for key, item in texts.items()})
+    add_part(connection, tokenize_texts(texts, progress), words, is_removal=is_removal)
+
+
+def renew_snapshot(connection: Connection, index: Path) -> int:
     """Makes the next snapshot from scratch, of the rows as they are, and puts it in force; as `build_snapshot`."""
     fingerprint = reading.meta(connection, "fingerprint") or ""
     return build_snapshot(connection, index, fingerprint, difference=None, with_chroma=True)
 
 
 def make_chroma(
-    connection: sqlite3.Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
+    connection: Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str
 ) -> None:
     """Makes a snapshot's ChromaDB, out of an older one where most of it can stay; StorageError, SnapshotError."""
     from retriever.vectors.chroma import build_vectors, patch_vectors
@@ -306,8 +357,11 @@ def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
         return False
 
 
-def update_chroma(connection: sqlite3.Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
+def update_chroma(connection: Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
     """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
+    if read_address(index):
+        make_graph(connection)
+        return
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
     if not number or not fingerprint or has_chroma(index, number, manifest_hash):

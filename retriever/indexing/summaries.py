@@ -4,7 +4,6 @@ What it wrote is believed no more than the section itself: it becomes plain sent
 where it speaks of the section in the section's words. Everything else keeps its first sentences.
 """
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,11 +16,12 @@ from pageindex.node import Node
 from pageindex.summary import MAX_SUMMARY_CHARS, extractive_summary
 from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError, WrongAnswerError
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots
+from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots, withdraw_sections
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.protocols import Progress
 from retriever.store import reading, writing
+from retriever.store.connection import Connection
 from retriever.store.database import transaction, write_index
 from retriever.text import cut
 from retriever.types import IndexReport, SummaryReport
@@ -65,7 +65,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
     return replace(report, seconds=seconds, snapshot=summaries.snapshot, summaries=summaries)
 
 
-def apply_known_summaries(connection: sqlite3.Connection, document_keys: Sequence[int]) -> None:
+def apply_known_summaries(connection: Connection, document_keys: Sequence[int]) -> None:
     """Gives new rows of documents the summaries that were written for the same texts before."""
     writer = reading.meta(connection, "summaries")
     if writer is None:
@@ -79,13 +79,13 @@ def hash_text_read(node: Node) -> bytes:
     return writing.text_hash("\x00".join((*node.breadcrumb, node.title, node.body)))
 
 
-def remove_unread_summaries(connection: sqlite3.Connection) -> None:
+def remove_unread_summaries(connection: Connection) -> None:
     there = {hash_text_read(stored.node) for stored in reading.rankable_nodes(connection)}
     writing.keep_only(connection, there)
 
 
 def _write(
-    connection: sqlite3.Connection,
+    connection: Connection,
     missing: Mapping[bytes, int],
     writer: str,
     opened: "Callable[[], Generator]",
@@ -117,7 +117,7 @@ def _write(
 
 
 def _put_in_force(
-    connection: sqlite3.Connection, index: Path, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
+    connection: Connection, index: Path, keys: Mapping[int, bytes], known: Mapping[bytes, str], writer: str
 ) -> None:
     """The summaries into the rows and, without embedding a text, into a new snapshot, both or neither."""
     with transaction(connection):
@@ -125,6 +125,7 @@ def _put_in_force(
         writing.set_meta(connection, "summaries", writer)
         if not changed:
             return
+        withdraw_sections(connection, index, list(changed))
         writing.set_of_nodes(connection, changed)
         fingerprint = reading.meta(connection, "fingerprint") or ""
         number = build_snapshot(

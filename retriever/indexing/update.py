@@ -9,7 +9,6 @@ and BM25 first, then chunks, with their texts in the table `pending`, then the v
 """
 
 import gc
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,9 +29,18 @@ from retriever.indexing.consent import explain_refusal, name_folders, read_named
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
 from retriever.indexing.places import looks_moved
 from retriever.indexing.request import IndexRequest
-from retriever.indexing.snapshot import Difference, Snapshot, build_snapshot, remove_old_snapshots, update_chroma
+from retriever.indexing.snapshot import (
+    Difference,
+    Snapshot,
+    build_snapshot,
+    remove_old_snapshots,
+    update_chroma,
+    withdraw_sections,
+)
 from retriever.protocols import Encoder, Likely, Progress
 from retriever.store import reading, text_vectors, writing
+from retriever.store.address import read_address
+from retriever.store.connection import Connection
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import IndexReport
@@ -106,7 +114,7 @@ def update_index(
 
 
 def make_report(
-    connection: sqlite3.Connection,
+    connection: Connection,
     request: IndexRequest,
     changes: Sequence[Changes],
     embedded: EmbedCounts,
@@ -135,7 +143,7 @@ def make_report(
 
 
 def find_changes(
-    connection: sqlite3.Connection,
+    connection: Connection,
     request: IndexRequest,
     listings: Mapping[str, Listing],
     progress: Progress,
@@ -186,7 +194,7 @@ def find_changes(
     return found
 
 
-def find_moved(connection: sqlite3.Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
+def find_moved(connection: Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
     """The folder that is not where it was, but at `path`."""
     # A folder that is still there was copied, not moved, and keeps its index.
     gone = (folder for folder in folders if folder.key and not is_folder(folder.path))
@@ -205,7 +213,11 @@ def list_forgotten_inside(outer: StoredFolder, inner: Sequence[StoredFolder]) ->
             yield from (f"{Path(folder.path).relative_to(outer.path).as_posix()}/{path}" for path in folder.forgotten)
 
 
-def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+def is_whole(connection: Connection, request: IndexRequest) -> bool:
+    if read_address(request.index):
+        from retriever.indexing.parts import is_current
+
+        return is_current(connection)
     try:
         Snapshot(request.index, reading.snapshot_number(connection), reading.manifest_hash(connection)).close()
     except SnapshotError:
@@ -213,11 +225,11 @@ def is_whole(connection: sqlite3.Connection, request: IndexRequest) -> bool:
     return True
 
 
-def is_other_model(connection: sqlite3.Connection, encoder: Encoder | None) -> bool:
+def is_other_model(connection: Connection, encoder: Encoder | None) -> bool:
     return encoder is not None and encoder.fingerprint != reading.meta(connection, "fingerprint")
 
 
-def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+def serves_another_model(connection: Connection, request: IndexRequest) -> bool:
     """Whether a server has another model behind the name by now; of local ones the index config knows."""
     # Ollama can bring another model under an old name; vectors of two models do not compare.
     asks_server = request.profile.encoder.kind in {"ollama", "openai"} and request.encoder is None
@@ -229,11 +241,12 @@ def serves_another_model(connection: sqlite3.Connection, request: IndexRequest) 
         return False  # if nothing is to be embedded, it is not needed
 
 
-def wants_chroma(connection: sqlite3.Connection, request: IndexRequest) -> bool:
+def wants_chroma(connection: Connection, request: IndexRequest) -> bool:
     """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
     if text_vectors.pending_count(connection):
         return False
-    return request.with_chroma or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    is_made_always = request.with_chroma and not read_address(request.index)  # a graph in a database costs memory
+    return is_made_always or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
 
 
 @contextmanager
@@ -250,7 +263,7 @@ def pause_collection() -> Iterator[None]:
 
 @pause_collection()
 def index_words_first(
-    connection: sqlite3.Connection,
+    connection: Connection,
     request: IndexRequest,
     changes: Sequence[Changes],
     encoder: Encoder | None,
@@ -284,7 +297,7 @@ def index_words_first(
 
 
 def index_changes(
-    connection: sqlite3.Connection,
+    connection: Connection,
     request: IndexRequest,
     changes: Sequence[Changes],
     encoder: Encoder | None,
@@ -302,6 +315,9 @@ def index_changes(
     with transaction(connection):  # the new rows and the name of the snapshot that is made of them, or neither
         # Their keys are needed after the rows are gone: the postings are patched by them.
         removed = reading.rankable_keys(connection, [old.key for change in changes for old in change.replaced])
+        can_patch = not is_anew and is_whole(connection, request)
+        if can_patch:
+            withdraw_sections(connection, request.index, removed)
         new = write_documents(connection, request, changes, parsed, progress)
         writing.put_chunks(connection, chunks)
         # This is most of the memory in use, and the snapshot needs it.
@@ -310,7 +326,6 @@ def index_changes(
         if is_anew and encoder:
             writing.remove_other_models(connection, fingerprint)
         writing.put_pending(connection, fingerprint, {})
-        can_patch = not is_anew and is_whole(connection, request)
         difference = Difference(removed, reading.rankable_keys(connection, new)) if can_patch else None
         with_chroma = wants_chroma(connection, request)
         build_snapshot(connection, request.index, fingerprint, difference, with_chroma=with_chroma, progress=progress)
@@ -349,7 +364,7 @@ def list_nodes(parsed: "Sequence[Mapping[str, Document]]") -> list[Node]:
 
 
 def write_documents(
-    connection: sqlite3.Connection,
+    connection: Connection,
     request: IndexRequest,
     changes: Sequence[Changes],
     parsed: "Sequence[Mapping[str, Document]]",
@@ -377,7 +392,7 @@ def write_documents(
     return new
 
 
-def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> list[StoredFolder]:
+def note_files(connection: Connection, changes: Sequence[Changes]) -> list[StoredFolder]:
     """Keeps what was looked at and is no new content: folders, sizes and times, what cannot be read."""
     for change in changes:
         if change.is_absorbed:
@@ -393,7 +408,7 @@ def note_files(connection: sqlite3.Connection, changes: Sequence[Changes]) -> li
     return folders
 
 
-def remember_settings(connection: sqlite3.Connection, request: IndexRequest, *, is_whole: bool = True) -> None:
+def remember_settings(connection: Connection, request: IndexRequest, *, is_whole: bool = True) -> None:
     """Keeps the settings: what is asked of this index later begins with them; the config of a whole index alone."""
     for key, value in request.remembered.items():
         if is_whole or key != "index_config":

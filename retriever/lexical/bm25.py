@@ -71,9 +71,11 @@ class LexicalResult:
 class LexicalIndex:
     """The open index: read-only, safe to share between threads."""
 
-    def __init__(self, postings: Postings, weights: FloatArray) -> None:
+    def __init__(self, postings: Postings, weights: FloatArray, nodes: int | None = None) -> None:
+        """`nodes` is how many there are of all, where these are the postings of a few terms."""
         self._postings = postings
         self._weights = weights
+        self._nodes = len(postings.keys) if nodes is None else nodes
         self._allowed: npt.NDArray[np.bool_] | None = None  # by row, which nodes may be found
         self._starts = postings.starts.data  # a view gives plain Python numbers, four times faster than an array
 
@@ -209,7 +211,8 @@ class LexicalIndex:
         # An edit changes at most two of the letters that a term has; few terms are left to be compared one by one.
         alike = (np.bitwise_count(sets ^ own) <= 2 * edits) & (np.abs(np.diff(starts) - len(term)) <= edits)
         return any(
-            _edits(wanted, self._postings.term(first + place)) <= edits for place in np.flatnonzero(alike).tolist()
+            edit_distance(wanted, self._postings.term(first + place)) <= edits
+            for place in np.flatnonzero(alike).tolist()
         )
 
     def verify(self, node_keys: Collection[int]) -> None:
@@ -229,7 +232,7 @@ class LexicalIndex:
     def _describe(self, token: str, number: int | None) -> QuestionTerm:
         column = self._column(number)
         documents = column.stop - column.start
-        nodes = max(1, len(self))
+        nodes = max(1, self._nodes)
         frequency = min(max(1, documents), nodes)  # more than all nodes only in a damaged file
         rarity = log1p((nodes - frequency + 0.5) / (frequency + 0.5))
         return QuestionTerm(token, documents, rarity)
@@ -274,7 +277,7 @@ def _locate(
     return there, places
 
 
-def _edits(some: bytes, other: bytes) -> int:
+def edit_distance(some: bytes, other: bytes) -> int:
     """Optimal string alignment distance (Damerau, CACM 1964): letters to add, drop, change or swap."""
     before: list[int] = []
     row = list(range(len(other) + 1))
@@ -318,9 +321,22 @@ def compute_weights(postings: Postings) -> FloatArray:
 
     bm25 = Counted(postings)
     sizes = np.diff(postings.starts)
-    norms = bm25.k1 * (1 - bm25.b + bm25.b * postings.lengths / bm25.avgdl)
-    weights: FloatArray = norms[postings.rows]  # in place from here: a large index has many postings
-    weights += postings.counts
-    np.divide(postings.counts * (bm25.k1 + 1), weights, out=weights)
-    weights *= np.repeat(np.fromiter(bm25.idf.values(), np.float64, len(sizes)), sizes)
-    return weights
+    norms = normalize_lengths(postings.lengths, bm25.avgdl)[postings.rows]
+    idf = np.repeat(np.fromiter(bm25.idf.values(), np.float64, len(sizes)), sizes)
+    return weigh_postings(idf, postings.counts, norms)
+
+
+K1, B = 1.5, 0.75  # of BM25Okapi
+
+
+def normalize_lengths(lengths: npt.NDArray[np.integer], mean_length: float) -> FloatArray:
+    """(n,) float64: what the length of a node stands for beside a count, as `get_scores` computes it."""
+    return np.asarray(K1 * (1 - B + B * lengths / mean_length), np.float64)
+
+
+def weigh_postings(idf: FloatArray | float, counts: npt.NDArray[np.integer], norms: FloatArray) -> FloatArray:
+    """(p,) float64: what each posting adds, as `get_scores` computes it; of `norms`, those of the nodes, it is made."""
+    norms += counts  # in place: a large index has many postings
+    np.divide(counts * (K1 + 1), norms, out=norms)
+    norms *= idf
+    return norms

@@ -7,7 +7,7 @@ holds is never taken for a slip.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -67,6 +67,9 @@ class Spellings:
         """Whether a section holds the word (in lower case), with these accents or with others."""
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
 
+    def look_up(self, words: Iterable[str]) -> None:
+        """These words, in lower case, will be asked for."""
+
     def nearest(self, word: str) -> str | None:
         """The word of the documents that was probably meant by one that they do not hold; None where none is near.
 
@@ -76,26 +79,30 @@ class Spellings:
         if not (SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()):
             return None
         edits = 1 if len(word) < TWO_EDITS_FROM else 2
-        sizes = np.diff(self._postings.term_starts)
-        own = letters_of(word.encode())
-        # An edit changes at most two of the counted letters: few words are left to be compared one by one.
-        alike = (np.abs(sizes - len(word)) <= edits) & (np.bitwise_count(self._letters ^ own) <= 2 * edits)
         best: tuple[float, int, str] | None = None
-        for number in np.flatnonzero(alike)[:MOST_COMPARED].tolist():
-            other = self._postings.term(number).decode()
+        for other, sections in self._find_alike(word, edits):
             if len(word) < CHANGED_FROM and sorted(word) != sorted(other):
                 continue
             cost = slip_cost(word, other, edits)
             if cost is not None:
-                sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
                 found = (cost, -sections, other)
                 best = found if best is None else min(best, found)
         return best[2] if best else None
 
+    def _find_alike(self, word: str, edits: int) -> Iterator[tuple[str, int]]:
+        """Words of nearly the same length and letters, and how many sections hold each."""
+        sizes = np.diff(self._postings.term_starts)
+        own = letters_of(word.encode())
+        # An edit changes at most two of the counted letters: few words are left to be compared one by one.
+        alike = (np.abs(sizes - len(word)) <= edits) & (np.bitwise_count(self._letters ^ own) <= 2 * edits)
+        for number in np.flatnonzero(alike)[:MOST_COMPARED].tolist():
+            sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
+            yield self._postings.term(number).decode(), sections
+
 
 def build_spellings(folder: Path, texts: Mapping[int, str]) -> None:
     """Make the vocabulary of these texts, by node key, in a new folder."""
-    _save(folder, merge_postings(no_postings(), (), _words(texts)))
+    _save(folder, merge_postings(no_postings(), (), list_words(texts)))
 
 
 def patch_spellings(source: Path, target: Path, removed: Collection[int], added: Mapping[int, str]) -> None:
@@ -104,7 +111,7 @@ def patch_spellings(source: Path, target: Path, removed: Collection[int], added:
     Raises:
         SnapshotError: `source` cannot be opened, or holds other nodes than the change says.
     """
-    _save(target, merge_postings(load_postings(source), removed, _words(added)))
+    _save(target, merge_postings(load_postings(source), removed, list_words(added)))
 
 
 def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool]) -> tuple[str, tuple[Correction, ...]]:
@@ -119,6 +126,8 @@ def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool])
     """
     corrections = []
     mended = question
+    lowered = [typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha()]
+    spellings.look_up([form for word in lowered for form in (word, remove_accents(word))])
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed in reversed(list(_TYPED.finditer(question))):
         wrote, lower = typed[0], typed[0].lower()
@@ -213,7 +222,7 @@ def letters_of(word: bytes) -> np.uint64:
     return np.uint64(bits)
 
 
-def _words(texts: Mapping[int, str]) -> dict[int, Sequence[str]]:
+def list_words(texts: Mapping[int, str]) -> dict[int, Sequence[str]]:
     return {key: sorted(set(plain_words(text))) for key, text in texts.items()}
 
 

@@ -1,6 +1,5 @@
 """Whether the lines that are cited still hold, on the disk, what was indexed; if not, where that has moved."""
 
-import sqlite3
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -9,6 +8,7 @@ from pageindex.files import UnreadableDocumentError, find_document, read_documen
 from pageindex.node import Span
 from retriever.indexing.consent import FolderAccess
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.store.reading import StoredDocument, documents_by_key
 
 # `exact`: the lines cited hold what was indexed; `moved`: other lines do, and these are cited; `stale`: none do, or
@@ -71,7 +71,7 @@ class Anchors:
         return state
 
 
-def open_anchors(connection: sqlite3.Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
+def open_anchors(connection: Connection, document_keys: Collection[int], access: FolderAccess) -> Anchors:
     """Looks at the files of these documents."""
     folders = reading.folder_of(connection, document_keys)
     return Anchors(documents_by_key(connection, document_keys), folders, access)

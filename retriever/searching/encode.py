@@ -14,7 +14,7 @@ from retriever.protocols import Encoder, as_token_encoder
 from retriever.query import Query
 from retriever.searching.open_index import View
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading, text_vectors
+from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import FloatMatrix, StageName, TokenBits
 
@@ -44,7 +44,7 @@ class OpenModels:
         Raises:
             EncoderError: the caller's own model does not exist.
         """
-        dimension = text_vectors.dimension(view.connection, view.fingerprint)
+        dimension = view.dimension
         if self._own is None or dimension != self._dimension:
             self._dimension = dimension
             self._own = self._request.encoder or open_encoder(self._request.profile.encoder, dimension)

@@ -5,7 +5,6 @@ are in the hit's evidence.
 """
 
 import re
-import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -20,6 +19,7 @@ from retriever.searching.open_index import View
 from retriever.searching.passage import find_passage
 from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSettings
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, snippet
 from retriever.trace import NoProgress
@@ -146,7 +146,7 @@ def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:
     return cut("\n".join(["…", *lines[place:]]), max_chars)
 
 
-def read_chunks(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:
+def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, list[StoredChunk]]:
     """The chunks of each node, in the order of the text; an empty list for a node that has none."""
     chunks: dict[str, list[StoredChunk]] = {node_id: [] for node_id in node_ids}
     for chunk in reading.chunks_of_nodes(connection, chunks):

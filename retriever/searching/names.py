@@ -14,6 +14,7 @@ from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
 
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
+MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
 MOST_READ = 60  # sections of the keyword search that are looked through for an identifier
 
 
@@ -36,7 +37,7 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not settings.name_weight:
         return None
     name = spell_name(question)
-    ids = reading.nodes_named(view.connection, name, 10 * MOST_NAMESAKES) if name else []
+    ids = reading.nodes_named(view.connection, name, MOST_ASKED) if name else []
     named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
     if len(named) > MOST_NAMESAKES:
         named = {}

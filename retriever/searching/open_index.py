@@ -1,6 +1,5 @@
 """An index open for questions: the rows of index.sqlite, and what the snapshot in force derives from them."""
 
-import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,16 +7,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
 from retriever.errors import SnapshotError
+from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.query import Scope
 from retriever.store import reading, text_vectors
 from retriever.store import reading as priors
+from retriever.store.address import read_address
+from retriever.store.connection import Connection
 from retriever.store.database import (
     identify_database,
     make_damage_error,
@@ -54,7 +56,7 @@ class StoredTree:
     `DocumentTree`, without the 165 ms that networkx takes to import.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._nodes: dict[str, Node] = {}
         self._parents: dict[str, str] = {}
@@ -77,6 +79,7 @@ class StoredTree:
             self._add(stored.node, stored.parent_id)
             self._document_keys[stored.node.id] = stored.document_key
             self._keys[stored.node.id] = stored.key
+            self._boilerplate[stored.node.id] = stored.boilerplate
             if stored.holder_id:
                 self._holders[stored.node.id] = stored.holder_id
             self._sections.setdefault(stored.document_key, [])
@@ -106,6 +109,11 @@ class StoredTree:
         if new:
             self._boilerplate.update(priors.boilerplate(self._connection, new))
         return self._boilerplate
+
+    @property
+    def document_keys(self) -> Sequence[int]:
+        """The documents that are loaded."""
+        return list(self._sections)
 
     def sections(self, document_key: int) -> Sequence[Node]:
         """The nodes of a loaded document that have lines, in document order."""
@@ -176,18 +184,26 @@ class OpenIndex:
         IndexUnusableError: or one of its other kinds.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, read_from: str = "") -> None:
         self.path = path
-        self._connection = open_database(path)
+        self._source = read_address(read_from) or path  # of a database, a replica may answer
+        self._connection = open_database(self._source)
         self._identity = identify_database(path)
         self._view: View | None = None
+        self._make_view: type[View] = View
+        if read_address(path):
+            from retriever.searching.table_view import TableView
+
+            self._make_view = TableView
 
     @contextmanager
-    def view(self, *, substitute: bool = False) -> Iterator["View"]:
+    def view(self, *, substitute: bool = False, is_checked_late: bool = False) -> Iterator["View"]:
         """One consistent state, whatever a writer does meanwhile.
 
         Args:
             substitute: whether to answer from index.sqlite alone, without the snapshot.
+            is_checked_late: whether a database on another machine is asked in one go what is in force and what is
+                looked for: SnapshotError at the end where that was not what it had been.
 
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
@@ -201,15 +217,17 @@ class OpenIndex:
             verify_on_error(self._connection, self.path),
             read_transaction(self._connection),
         ):
+            self._make_view.expect_state(self._connection)
+            is_late = is_checked_late and self._make_view.is_remote and self._view is not None
             # Read inside the transaction: what is in force may be another one by the next statement.
-            number = reading.snapshot_number(self._connection)
-            share = text_vectors.embedded_share(self._connection)  # vectors come to a snapshot that is in force
-            state = number, substitute, share
-            if self._view is None or (self._view.number, self._view.substitute, self._view.embedded_share) != state:
+            state = self._view.state if is_late and self._view else self._read_state(substitute)
+            if self._view is None or self._view.state != state:
                 self._close_view()
-                self._view = View(self.path, self._connection, number, substitute, share)
+                self._view = self._make_view(self.path, self._connection, *state)
             try:
                 yield self._view
+                if is_late and self._read_state(substitute) != state:
+                    raise SnapshotError("the index changed while it was asked")
             except SnapshotError as error:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
@@ -217,8 +235,14 @@ class OpenIndex:
                     raise make_damage_error(self.path, error) from error
                 raise
 
+    def _read_state(self, substitute: bool) -> tuple[int, bool, float]:
+        """What is in force, and how much of it has vectors, which come to a snapshot that is in force."""
+        return reading.snapshot_number(self._connection), substitute, text_vectors.embedded_share(self._connection)
+
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
+        if self._make_view.is_remote and self._view is not None:  # the view itself finds out
+            return self._view.number
         self._follow()
         with (
             translate_sqlite_errors(self.path),
@@ -232,7 +256,7 @@ class OpenIndex:
         now = identify_database(self.path)
         if now != self._identity:
             self._close_view()
-            connection = open_database(self.path)
+            connection = open_database(self._source)
             self._connection.close()
             self._connection, self._identity = connection, now
 
@@ -252,7 +276,7 @@ class View:
     """One state of an index; its parts are opened when they are first used."""
 
     index: Path
-    connection: sqlite3.Connection
+    connection: Connection
     """In a snapshot of that state."""
     number: int
     """The snapshot in force; 0 before the first."""
@@ -264,8 +288,30 @@ class View:
     """The whole index, where this is a part of it."""
     part: "Part | None" = None
     """What of the index may be found; None for all of it."""
+    is_remote: ClassVar[bool] = False
+    """Whether each question to the store is a round trip."""
     _opened: list[Snapshot] = field(default_factory=list)
     _parts: "dict[Scope, View]" = field(default_factory=dict)
+
+    @property
+    def state(self) -> tuple[int, bool, float]:
+        """What tells it from another state."""
+        return self.number, self.substitute, self.embedded_share
+
+    # Where each question to the store is a round trip, what will be asked is asked ahead.
+
+    @classmethod
+    def expect_state(cls, connection: Connection) -> None:
+        """What is in force will be asked."""
+
+    def expect_words(self, texts: Sequence[str]) -> None:
+        """These texts will be searched for, by their words."""
+
+    def expect_sections(self, node_keys: Sequence[int]) -> None:
+        """These sections were found by words: they will be shown, with what is near them."""
+
+    def expect_hits(self, node_ids: Sequence[str]) -> None:
+        """Some of these sections will be hits."""
 
     def within(self, scope: Scope) -> "View":
         """The part of this state that a scope leaves; the last few are kept.
@@ -285,6 +331,11 @@ class View:
             view.__dict__["lexical"] = self.lexical.restrict(part.rows)
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of everything that the index takes."""
+        return measure_folder(self.index)
 
     @cached_property
     def scope_tables(self) -> "ScopeTables":
@@ -312,6 +363,11 @@ class View:
     def fingerprint(self) -> str:
         """Of the encoder whose vectors these are; empty without vectors."""
         return reading.meta(self.connection, "fingerprint") or ""
+
+    @cached_property
+    def dimension(self) -> int | None:
+        """The length of the vectors; None where there is none."""
+        return text_vectors.dimension(self.connection, self.fingerprint)
 
     @cached_property
     def background(self) -> Background | None:

@@ -7,7 +7,6 @@ of the whole index.
 """
 
 import re
-import sqlite3
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,6 +25,7 @@ from retriever.indexing.request import locate_path
 from retriever.lexical.tokens import tokenize
 from retriever.query import Scope
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.text import cut, find_nearest
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class ScopedDocument:
 class ScopeTables:
     """What is the same for every scope of one state of an index, each part read when it is first asked for."""
 
-    def __init__(self, connection: sqlite3.Connection, node_keys: "IntArray") -> None:
+    def __init__(self, connection: Connection, node_keys: "IntArray") -> None:
         """Of the index, and the keys of all its sections, ascending."""
         self._connection = connection
         self._node_keys = node_keys
@@ -244,7 +244,7 @@ def find_part(view: "View", scope: Scope) -> Part:
 # Documents: folders, tags, days, fields.
 
 
-def read_filters(connection: sqlite3.Connection, scope: Scope, tables: ScopeTables) -> Iterator[tuple[str, set[int]]]:
+def read_filters(connection: Connection, scope: Scope, tables: ScopeTables) -> Iterator[tuple[str, set[int]]]:
     """(a filter as a question writes it, the keys of the documents that meet it) of what a scope asks of documents."""
     documents = tables.documents
     everything = {document.key for document in documents}
@@ -269,9 +269,7 @@ def read_filters(connection: sqlite3.Connection, scope: Scope, tables: ScopeTabl
         yield f"where:{condition}", find_field(condition, tables)
 
 
-def find_folder(
-    connection: sqlite3.Connection, term: str, name: str, documents: Sequence[ScopedDocument]
-) -> frozenset[int]:
+def find_folder(connection: Connection, term: str, name: str, documents: Sequence[ScopedDocument]) -> frozenset[int]:
     """The documents in a folder, or the one of a file's name: by a path, by the end of one, by a path on the disk."""
     wanted = name.replace("\\", "/").removeprefix("./").strip("/")
 

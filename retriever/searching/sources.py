@@ -50,7 +50,7 @@ class SemanticSettings:
     vector_top_n: int
     semantic_per_query: int
     semantic_weight: float
-    vector_search: Literal["auto", "exact", "chroma"]
+    vector_search: Literal["auto", "exact", "chroma", "hnsw"]
     node_evidence: Literal["best_chunk", "distance_and_rank"]
     rank_weighting: RankWeighting
     page_prior: float
@@ -112,7 +112,7 @@ def rank_semantic(
 
 
 def find_nearest_chunks(
-    view: View, vector: FloatMatrix, limit: int, how: Literal["auto", "exact", "chroma"]
+    view: View, vector: FloatMatrix, limit: int, how: Literal["auto", "exact", "chroma", "hnsw"]
 ) -> list[tuple[int, float]]:
     """(chunk key, cosine of its stored vector) of the nearest chunks of different texts, best first, ties by key.
 
@@ -230,6 +230,7 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         result = view.lexical.search_weighted(weights, limit)
         # A score says which section is best; the coverage, how much of the question even the best one speaks of.
         keys = [key for key, _ in result.ranking]
+        view.expect_sections(keys)
         coverage = [0.0] * len(keys)
         for query in texts:
             covered = view.lexical.coverage(words[query.text], keys)

@@ -374,11 +374,12 @@ class Profile:
         "The longest time for an answer, such as 800ms or 2s: what of expansion, token match and reranking cannot "
         "finish is skipped; empty: no limit.",
     )
-    vector_search: Literal["auto", "exact", "chroma"] = setting(
+    vector_search: Literal["auto", "exact", "chroma", "hnsw"] = setting(
         "auto",
         "auto: exact up to 20,000 chunks; exact: a scan of all vectors, without loading ChromaDB; "
-        "chroma: approximate, fast at any size.",
+        "chroma: approximate, fast at any size; hnsw: the same, as an index in PostgreSQL calls it.",
     )
+    read_from: str = setting("", "A replica of the index's PostgreSQL, which questions are put to: postgresql://...")
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."
     )

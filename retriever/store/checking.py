@@ -10,30 +10,23 @@ from contextlib import closing
 
 from pageindex.links import LinkKind
 from retriever.store import reading, text_vectors
+from retriever.store.connection import Connection
 from retriever.store.database import make_schema
 
 MAX_NAMED = 5  # SQLite lists every cell of a broken page; more of them say nothing new
 MAX_CHARS = 160
 
 
-def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
+def find_damage(connection: Connection) -> Iterator[str]:
     """Everything that is wrong, a clause each; nothing for an index that can be used. Reads all of it."""
     try:
-        broken = [found for (found,) in connection.execute(f"PRAGMA integrity_check({MAX_NAMED})") if found != "ok"]
-        if broken:
+        if isinstance(connection, sqlite3.Connection):  # PostgreSQL looks after its own pages
+            broken = [found for (found,) in connection.execute(f"PRAGMA integrity_check({MAX_NAMED})") if found != "ok"]
             for found in broken:
                 yield " ".join(str(found).removeprefix("*** in database main ***").split())[:MAX_CHARS]
-            return
-        for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
-            yield f"a row of {table} belongs to no row of {parent}"
-        # SQLite believes what its schema says: it is compared with a new one.
-        query = "SELECT name, sql FROM sqlite_master"
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
-            make_schema(new)
-            expected, defined = dict(new.execute(query)), dict(connection.execute(query))
-        for name in sorted(expected.keys() | defined.keys()):
-            if defined.get(name) != expected.get(name):
-                yield f"{name} is not defined as it should be"
+            if broken:
+                return
+            yield from _compare_schema(connection)
         for table, read in _READERS.items():
             try:
                 read(connection)
@@ -43,7 +36,20 @@ def find_damage(connection: sqlite3.Connection) -> Iterator[str]:
         yield str(error)
 
 
-def _read_meta(connection: sqlite3.Connection) -> None:
+def _compare_schema(connection: sqlite3.Connection) -> Iterator[str]:
+    for table, _, parent, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(MAX_NAMED):
+        yield f"a row of {table} belongs to no row of {parent}"
+    # SQLite believes what its schema says: it is compared with a new one.
+    query = "SELECT name, sql FROM sqlite_master"
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        make_schema(new)
+        expected, defined = dict(new.execute(query)), dict(connection.execute(query))
+    for name in sorted(expected.keys() | defined.keys()):
+        if defined.get(name) != expected.get(name):
+            yield f"{name} is not defined as it should be"
+
+
+def _read_meta(connection: Connection) -> None:
     reading.snapshot_number(connection)
     for key in ("settings", "documents"):
         dict(json.loads(reading.meta(connection, key) or "{}").items())
@@ -51,34 +57,34 @@ def _read_meta(connection: sqlite3.Connection) -> None:
         json.loads(reading.meta(connection, key) or "null")
 
 
-def _read_documents(connection: sqlite3.Connection) -> None:
+def _read_documents(connection: Connection) -> None:
     for row in connection.execute("SELECT aliases, warnings FROM documents"):
         for text in row:
             if not all(isinstance(item, str) for item in json.loads(text)):
                 raise ValueError(text)
 
 
-def _read_nodes(connection: sqlite3.Connection) -> None:
-    for stored in reading.nodes_of_documents(connection, _keys(connection, "documents")):
+def _read_nodes(connection: Connection) -> None:
+    for stored in reading.nodes_of_documents(connection, _keys(connection, "documents", "document_key")):
         if not all(isinstance(title, str) for title in stored.node.breadcrumb):
             raise ValueError(stored.node.breadcrumb)
 
 
-def _keys(connection: sqlite3.Connection, table: str) -> list[int]:
-    return [key for (key,) in connection.execute(f"SELECT rowid FROM {table}")]
+def _keys(connection: Connection, table: str, key: str) -> list[int]:
+    return [found for (found,) in connection.execute(f"SELECT {key} FROM {table}")]
 
 
-def _read_vectors(connection: sqlite3.Connection) -> None:
+def _read_vectors(connection: Connection) -> None:
     for (fingerprint,) in connection.execute("SELECT DISTINCT fingerprint FROM vectors").fetchall():
         text_vectors.chunk_vectors(connection, fingerprint)
 
 
 # By table, what reads every row of it.
-_READERS: Mapping[str, Callable[[sqlite3.Connection], object]] = {
+_READERS: Mapping[str, Callable[[Connection], object]] = {
     "meta": _read_meta,
     "documents": _read_documents,
     "nodes": _read_nodes,
-    "chunks": lambda connection: reading.chunks(connection, _keys(connection, "chunks")),
+    "chunks": lambda connection: reading.chunks(connection, _keys(connection, "chunks", "chunk_key")),
     "links": lambda connection: [LinkKind(kind) for (kind,) in connection.execute("SELECT DISTINCT kind FROM links")],
     "vectors": _read_vectors,
     "queries": lambda connection: [json.loads(text) for (text,) in connection.execute("SELECT record FROM queries")],

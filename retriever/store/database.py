@@ -10,6 +10,8 @@ from pathlib import Path
 
 from pageindex.files import require_regular
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, IndexVersionError, NoIndexError, StorageError
+from retriever.store.address import Address, read_address
+from retriever.store.connection import Connection
 from retriever.store.locks import writer_lock
 
 FILE_NAME = "index.sqlite"
@@ -20,8 +22,14 @@ MAPPED_BYTES = 1 << 31  # of index.sqlite, by a reader: as much as SQLite maps a
 INDEX_FORMAT = 3
 
 
-def create_database(folder: Path) -> sqlite3.Connection:
+def create_database(folder: Path) -> Connection:
     """A connection for the writer, which holds the lock; makes the index when there is none."""
+    address = read_address(folder)
+    return _open_postgres(address) if address else create_file(folder)
+
+
+def create_file(folder: Path) -> sqlite3.Connection:
+    """As `create_database`, of an index in a folder."""
     with translate_sqlite_errors(folder):
         _require_files(folder)
         try:
@@ -40,8 +48,14 @@ def create_database(folder: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def write_index(folder: Path, wait_s: float) -> Iterator[tuple[sqlite3.Connection, bool]]:
+def write_index(folder: Path, wait_s: float) -> Iterator[tuple[Connection, bool]]:
     """The one writer's connection, and whether there was another one to wait for: see `writer_lock`."""
+    if address := read_address(folder):
+        from retriever.store.postgres import write_postgres
+
+        with write_postgres(address, wait_s) as writer:
+            yield writer
+        return
     with (
         writer_lock(folder, wait_s) as waited,
         translate_sqlite_errors(folder),
@@ -51,7 +65,7 @@ def write_index(folder: Path, wait_s: float) -> Iterator[tuple[sqlite3.Connectio
 
 
 @contextmanager
-def read_index(folder: Path) -> Iterator[sqlite3.Connection]:
+def read_index(folder: Path) -> Iterator[Connection]:
     """A reader's connection, and SQLite's errors as ours."""
     with translate_sqlite_errors(folder), closing(open_database(folder)) as connection:
         yield connection
@@ -66,8 +80,14 @@ def read_schema() -> str:
     return Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
 
 
-def open_database(folder: Path) -> sqlite3.Connection:
+def open_database(folder: Path) -> Connection:
     """A connection for a reader, of a read-only folder too; NoIndexError or another IndexUnusableError."""
+    address = read_address(folder)
+    return _open_postgres(address) if address else open_file(folder)
+
+
+def open_file(folder: Path) -> sqlite3.Connection:
+    """As `open_database`, of an index in a folder."""
     _require_files(folder)
     if not is_index(folder):
         raise NoIndexError(f"there is no index in {folder}", hint=Command("index FOLDER"))
@@ -86,6 +106,12 @@ def open_database(folder: Path) -> sqlite3.Connection:
                 last_error = error
         assert last_error is not None
         raise last_error
+
+
+def _open_postgres(address: Address) -> Connection:
+    from retriever.store.postgres import open_postgres  # numpy: not where SQLite is asked
+
+    return open_postgres(address)
 
 
 def _is_empty(connection: sqlite3.Connection) -> bool:
@@ -113,7 +139,7 @@ def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
 
 def is_index(folder: Path) -> bool:
     try:
-        return (folder / FILE_NAME).is_file()
+        return bool(read_address(folder)) or (folder / FILE_NAME).is_file()
     except OSError as error:
         raise StorageError(f"the index {folder} cannot be read: {error.strerror}; name another with --index") from error
 
@@ -131,6 +157,14 @@ def _require_files(folder: Path) -> None:
             ) from error
 
 
+def truncate_log(connection: Connection) -> bool:
+    """Empties SQLite's log, where what was deleted still stands; False where a reader prevents it."""
+    if not isinstance(connection, sqlite3.Connection):  # PostgreSQL's log is its administrator's
+        return True
+    (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
 def list_aside(folder: Path) -> list[Path]:
     """The damaged database that the last repair kept, and the draft of one that was killed."""
     return sorted(folder.glob(f"{FILE_NAME}.*"))
@@ -145,7 +179,7 @@ def remove_aside(folder: Path) -> None:
 
 
 def identify_database(folder: Path) -> tuple[int, int] | None:
-    """What tells the database from any other while it is open; None when there is none."""
+    """What tells the database from any other while it is open; None when there is none, or no file."""
     try:
         status = (folder / FILE_NAME).stat()
     except OSError:
@@ -171,7 +205,7 @@ def _closed_on_failure(connection: sqlite3.Connection) -> Iterator[sqlite3.Conne
 
 
 @contextmanager
-def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+def transaction(connection: Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     connection.execute(f"BEGIN {kind}")
     try:
         yield
@@ -183,7 +217,7 @@ def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iter
 
 
 @contextmanager
-def read_transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def read_transaction(connection: Connection) -> Iterator[None]:
     """Everything read inside is one state, whatever a writer does meanwhile."""
     with transaction(connection, "DEFERRED"):
         yield
@@ -208,11 +242,13 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def verify_on_error(connection: sqlite3.Connection, folder: Path) -> Iterator[None]:
+def verify_on_error(connection: Connection, folder: Path) -> Iterator[None]:
     """Rows that contradict one another are damage, or else we are wrong: only a look at all of them can tell."""
     try:
         yield
     except (LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+        if not isinstance(connection, sqlite3.Connection):
+            raise
         from retriever.store.checking import find_damage  # 40 ms of imports, when something is wrong
 
         found = next(find_damage(connection), None)  # seconds for a large index

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pageindex.node import Node, NodeKind, Span
 from pageindex.tree import DocumentTree
+from retriever.store.connection import Connection, Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class StoredNode:
     parent_id: str | None  # none for the file's own node
     node: Node
     holder_id: str | None = None  # of a node without text of its own: the one that is shown in its place
+    boilerplate: float = 0.0  # how much of a list of links or a log its document is, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ GIVEN = "IN (SELECT value FROM json_each(?))"
 _DOCUMENTS = "SELECT document_key, path, size, mtime_ns, digest, ctime_ns, inode FROM documents"
 _NODES = (
     "SELECT node_key, document_key, parent_id, node_id, kind, path, nodes.title, level, breadcrumb, first_line,"
-    " last_line, text, front_matter_lines, anchor, summary, holder_id FROM nodes JOIN documents USING (document_key)"
+    " last_line, text, front_matter_lines, anchor, summary, holder_id, boilerplate FROM nodes"
+    " JOIN documents USING (document_key)"
 )
 _CHUNKS = (
     "SELECT chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
@@ -106,33 +109,35 @@ _LINK_TARGETS = (
 _LINK_ORDER = "ORDER BY source.node_key, links.position"
 
 
-def select(connection: sqlite3.Connection, query: str, values: Iterable[int | str], *before: object) -> sqlite3.Cursor:
+def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
     """The rows of a query with GIVEN as its last parameter: SQLite takes only 32,766 variables in a statement."""
     listed = [value if isinstance(value, str) else int(value) for value in values]  # numpy's integers are no JSON
-    return connection.execute(query, (*before, json.dumps(listed)))
+    return connection.execute(
+        query, (*before, json.dumps(listed) if isinstance(connection, sqlite3.Connection) else listed)
+    )
 
 
-def meta(connection: sqlite3.Connection, key: str) -> str | None:
+def meta(connection: Connection, key: str) -> str | None:
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return None if row is None else str(row[0])
 
 
-def snapshot_number(connection: sqlite3.Connection) -> int:
+def snapshot_number(connection: Connection) -> int:
     """The snapshot in force; 0 before the first."""
     return int(meta(connection, "snapshot") or 0)
 
 
-def manifest_hash(connection: sqlite3.Connection) -> str:
+def manifest_hash(connection: Connection) -> str:
     """What tells the folder of the snapshot in force from any other; empty before the first."""
     return meta(connection, "manifest_hash") or ""
 
 
-def index_settings(connection: sqlite3.Connection) -> dict[str, object]:
+def index_settings(connection: Connection) -> dict[str, object]:
     content: dict[str, object] = json.loads(meta(connection, "settings") or "{}")
     return content
 
 
-def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
+def folders(connection: Connection) -> tuple[StoredFolder, ...]:
     """The indexed folders, in the order in which they came."""
     forgotten: dict[int, list[str]] = {}
     for key, path in connection.execute("SELECT folder_key, path FROM forgotten ORDER BY path"):
@@ -141,22 +146,22 @@ def folders(connection: sqlite3.Connection) -> tuple[StoredFolder, ...]:
     return tuple(StoredFolder(key, path, prefix, tuple(forgotten.get(key, ()))) for key, path, prefix in rows)
 
 
-def documents(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
+def documents(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
     """The documents of a folder by path, in the order of the paths."""
     rows = connection.execute(f"{_DOCUMENTS} WHERE folder_key = ? ORDER BY path", (folder_key,))
     return {row[1]: StoredDocument._make(row) for row in rows}
 
 
-def documents_by_key(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
+def documents_by_key(connection: Connection, document_keys: Iterable[int]) -> dict[int, StoredDocument]:
     rows = select(connection, f"{_DOCUMENTS} WHERE document_key {GIVEN}", document_keys)
     return {row[0]: StoredDocument._make(row) for row in rows}
 
 
-def document_count(connection: sqlite3.Connection) -> int:
+def document_count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
 
-def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, StoredDocument]:
+def unreadable(connection: Connection, folder_key: int) -> dict[str, StoredDocument]:
     """Files of a folder that could not be read, by path, with what they looked like then."""
     rows = connection.execute(
         "SELECT 0, path, size, mtime_ns, '', ctime_ns, inode FROM skipped"
@@ -166,18 +171,18 @@ def unreadable(connection: sqlite3.Connection, folder_key: int) -> dict[str, Sto
     return {row[1]: StoredDocument._make(row) for row in rows}
 
 
-def prefixes(connection: sqlite3.Connection) -> dict[int, str]:
+def prefixes(connection: Connection) -> dict[int, str]:
     """Document keys to the prefixes of their nodes' ids, by folder and path."""
     query = "SELECT document_key, prefix FROM documents JOIN folders USING (folder_key)"
     return dict(connection.execute(f"{query} ORDER BY folder_key, documents.path"))
 
 
-def document_of_node(connection: sqlite3.Connection, node_id: str) -> int | None:
+def document_of_node(connection: Connection, node_id: str) -> int | None:
     row = connection.execute("SELECT document_key FROM nodes WHERE node_id = ?", (node_id,)).fetchone()
     return None if row is None else int(row[0])
 
 
-def document_names(connection: sqlite3.Connection) -> list[DocumentName]:
+def document_names(connection: Connection) -> list[DocumentName]:
     """What each document is called, by folder and path."""
     rows = connection.execute(
         "SELECT document_key, prefix || documents.path, documents.path, title, aliases"
@@ -188,7 +193,7 @@ def document_names(connection: sqlite3.Connection) -> list[DocumentName]:
     ]
 
 
-def section_names(connection: sqlite3.Connection, document_key: int | None = None) -> list[SectionName]:
+def section_names(connection: Connection, document_key: int | None = None) -> list[SectionName]:
     """What the sections of one document are called, or of all; each document's in their order."""
     query = "SELECT document_key, node_id, title, anchor, breadcrumb FROM nodes WHERE kind = 'section'"
     if document_key is None:
@@ -201,26 +206,26 @@ def section_names(connection: sqlite3.Connection, document_key: int | None = Non
     ]
 
 
-def folder_of(connection: sqlite3.Connection, document_keys: Iterable[int]) -> dict[int, str]:
+def folder_of(connection: Connection, document_keys: Iterable[int]) -> dict[int, str]:
     query = "SELECT document_key, folders.path FROM documents JOIN folders USING (folder_key)"
     return dict(select(connection, f"{query} WHERE document_key {GIVEN}", document_keys))
 
 
-def skipped(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
+def skipped(connection: Connection) -> tuple[tuple[str, str], ...]:
     return tuple(connection.execute("SELECT path, reason FROM skipped ORDER BY folder_key, path"))
 
 
-def skipped_count(connection: sqlite3.Connection) -> int:
+def skipped_count(connection: Connection) -> int:
     query = "SELECT count(*) FROM skipped WHERE path != '.gitignore' AND path NOT LIKE '%/.gitignore'"  # no document
     return int(connection.execute(query).fetchone()[0])
 
 
-def warnings(connection: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
-    query = "SELECT documents.path, value FROM documents, json_each(warnings)"
-    return tuple(connection.execute(f"{query} ORDER BY folder_key, documents.path, json_each.key"))
+def warnings(connection: Connection) -> tuple[tuple[str, str], ...]:
+    rows = connection.execute("SELECT path, warnings FROM documents WHERE warnings <> '[]' ORDER BY folder_key, path")
+    return tuple((path, warning) for path, warnings in rows for warning in json.loads(warnings))
 
 
-def broken_links(connection: sqlite3.Connection) -> tuple[tuple[str, int, str, str], ...]:
+def broken_links(connection: Connection) -> tuple[tuple[str, int, str, str], ...]:
     """(path, line, target as written, why) of each link that leads nowhere, by path and line."""
     rows = connection.execute(
         "SELECT documents.path, line, target_path, target_anchor, problem FROM links"
@@ -230,7 +235,7 @@ def broken_links(connection: sqlite3.Connection) -> tuple[tuple[str, int, str, s
     return tuple((path, line, f"{to}#{anchor}" if anchor else to, problem) for path, line, to, anchor, problem in rows)
 
 
-def duplicates(connection: sqlite3.Connection) -> tuple[tuple[str, ...], ...]:
+def duplicates(connection: Connection) -> tuple[tuple[str, ...], ...]:
     """The paths of documents that have the same bytes."""
     copied = "SELECT digest FROM documents GROUP BY digest HAVING count(*) > 1"
     groups: dict[str, list[str]] = {}
@@ -241,7 +246,7 @@ def duplicates(connection: sqlite3.Connection) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, groups.values()))
 
 
-def counts(connection: sqlite3.Connection) -> Counts:
+def counts(connection: Connection) -> Counts:
     row = connection.execute(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM nodes WHERE first_line IS NOT NULL),"
         " (SELECT count(*) FROM chunks), (SELECT count(*) FROM links WHERE problem IS NOT NULL)"
@@ -249,13 +254,13 @@ def counts(connection: sqlite3.Connection) -> Counts:
     return Counts(*row)
 
 
-def nodes_of_documents(connection: sqlite3.Connection, document_keys: Iterable[int]) -> Iterator[StoredNode]:
+def nodes_of_documents(connection: Connection, document_keys: Iterable[int]) -> Iterator[StoredNode]:
     """All nodes of these documents, document by document, in document order."""
     query = f"{_NODES} WHERE document_key {GIVEN} ORDER BY document_key, node_key"
     return map(_read_node, select(connection, query, document_keys))
 
 
-def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
+def rankable_nodes(connection: Connection, node_keys: Iterable[int] | None = None) -> Iterator[StoredNode]:
     """The nodes that have lines of their own, by key: all of them, or those of these keys."""
     query = f"{_NODES} WHERE first_line IS NOT NULL"
     if node_keys is None:
@@ -263,7 +268,7 @@ def rankable_nodes(connection: sqlite3.Connection, node_keys: Iterable[int] | No
     return map(_read_node, select(connection, f"{query} AND node_key {GIVEN} ORDER BY node_key", node_keys))
 
 
-def bodies(connection: sqlite3.Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
+def bodies(connection: Connection, node_keys: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
     """(node key, document key, title, text without front matter) of these nodes, by key: no more than a scan needs."""
     query = f"SELECT node_key, document_key, title, text, front_matter_lines FROM nodes WHERE node_key {GIVEN}"
     for node_key, document_key, title, text, lines in select(connection, f"{query} ORDER BY node_key", node_keys):
@@ -271,18 +276,18 @@ def bodies(connection: sqlite3.Connection, node_keys: Iterable[int]) -> Iterator
         yield node_key, document_key, title, pieces[-1] if len(pieces) > lines else ""
 
 
-def rankable_keys(connection: sqlite3.Connection, document_keys: Iterable[int]) -> list[int]:
+def rankable_keys(connection: Connection, document_keys: Iterable[int]) -> list[int]:
     query = f"SELECT node_key FROM nodes WHERE first_line IS NOT NULL AND document_key {GIVEN} ORDER BY node_key"
     return [row[0] for row in select(connection, query, document_keys)]
 
 
-def shown_ids(connection: sqlite3.Connection, node_keys: Iterable[int]) -> dict[int, str]:
+def shown_ids(connection: Connection, node_keys: Iterable[int]) -> dict[int, str]:
     """Node keys to the ids of the nodes that a search shows for them."""
     query = f"SELECT node_key, coalesce(holder_id, node_id) FROM nodes WHERE node_key {GIVEN}"
     return dict(select(connection, query, node_keys))
 
 
-def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[str]:
+def nodes_named(connection: Connection, name: str, limit: int) -> list[str]:
     """The ids that a search shows for the nodes with this name, the highest headings first."""
     rows = connection.execute(
         "SELECT coalesce(holder_id, node_id) FROM names JOIN nodes USING (node_key) WHERE name = ?"
@@ -292,53 +297,59 @@ def nodes_named(connection: sqlite3.Connection, name: str, limit: int) -> list[s
     return [row[0] for row in rows]
 
 
-def texts_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
     """Node ids to title and own text; ids that are not there are left out."""
-    query = f"SELECT node_id, title || char(10) || text FROM nodes WHERE node_id {GIVEN}"
-    return dict(select(connection, query, node_ids))
+    query = f"SELECT node_id, title || ? || text FROM nodes WHERE node_id {GIVEN}"
+    return dict(select(connection, query, node_ids, "\n"))
 
 
-def documents_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[int]:
+def documents_of_nodes(connection: Connection, node_ids: Iterable[str]) -> list[int]:
     """The keys of the documents of these nodes, each once; ids that are not there are left out."""
-    rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_id {GIVEN}", node_ids)
-    return sorted(row[0] for row in rows)
+    rows = select(connection, f"SELECT node_id, document_key FROM nodes WHERE node_id {GIVEN}", node_ids)
+    return sorted({key for _, key in rows})
 
 
-def keys_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, int]:
+def keys_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, int]:
     return dict(select(connection, f"SELECT node_id, node_key FROM nodes WHERE node_id {GIVEN}", node_ids))
 
 
-def documents_of_keys(connection: sqlite3.Connection, node_keys: Iterable[int]) -> list[int]:
+def folders_of_nodes(connection: Connection, node_keys: Iterable[int]) -> dict[int, int]:
+    """Node keys to the keys of their folders."""
+    query = "SELECT node_key, folder_key FROM nodes JOIN documents USING (document_key)"
+    return dict(select(connection, f"{query} WHERE node_key {GIVEN}", node_keys))
+
+
+def documents_of_keys(connection: Connection, node_keys: Iterable[int]) -> list[int]:
     """As `documents_of_nodes`, of the nodes with these keys."""
     rows = select(connection, f"SELECT DISTINCT document_key FROM nodes WHERE node_key {GIVEN}", node_keys)
     return sorted(row[0] for row in rows)
 
 
-def link_targets(connection: sqlite3.Connection, document_key: int) -> list[tuple[str, str, int]]:
+def link_targets(connection: Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
     return list(connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,)))
 
 
-def link_targets_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> list[tuple[str, str, int]]:
+def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> list[tuple[str, str, int]]:
     """As `link_targets`, of the links of these nodes."""
     return list(select(connection, f"{_LINK_TARGETS} WHERE source.node_id {GIVEN} {_LINK_ORDER}", node_ids))
 
 
-def chunks(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
+def chunks(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
     rows = select(connection, f"{_CHUNKS} WHERE chunk_key {GIVEN} ORDER BY chunk_key", chunk_keys)
     return {row[0]: _read_chunk(row) for row in rows}
 
 
-def chunks_of_nodes(connection: sqlite3.Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
+def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
     """All chunks of these nodes, in the order of the text."""
     return map(_read_chunk, select(connection, f"{_CHUNKS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids))
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:
-    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder = row
+    key, document_key, parent_id, node_id, kind, path, title, level, breadcrumb, first, last, *rest, holder, prior = row
     span = None if first is None else Span(first, last)
     node = Node(node_id, NodeKind(kind), path, title, level, _read_titles(breadcrumb), span, *rest)
-    return StoredNode(key, document_key, parent_id, node, holder)
+    return StoredNode(key, document_key, parent_id, node, holder, prior)
 
 
 @lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row
@@ -351,12 +362,11 @@ def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     return StoredChunk(key, node_id, document_key, Span(first, last), text)
 
 
-def link_sources(connection: sqlite3.Connection, node_id: str) -> list[tuple[str, int]]:
+def link_sources(connection: Connection, node_id: str) -> list[tuple[str, int]]:
     """(node id, document key) of each node that links to this one, each once, by document and place."""
     rows = connection.execute(
-        "SELECT DISTINCT source.node_id, source.document_key FROM links JOIN nodes AS source"
-        " ON source.node_key = links.source_key WHERE links.target_id = ? AND source.node_id <> ?"
-        " ORDER BY source.document_key, source.node_key",
+        "SELECT node_id, document_key FROM nodes WHERE node_id <> ?"
+        " AND node_key IN (SELECT source_key FROM links WHERE target_id = ?) ORDER BY document_key, node_key",
         (node_id, node_id),
     )
     return list(rows)
@@ -365,7 +375,7 @@ def link_sources(connection: sqlite3.Connection, node_id: str) -> list[tuple[str
 # The nodes of an index without their texts, and where links lead: what is needed to look around.
 
 
-def outline_tree(connection: sqlite3.Connection) -> DocumentTree:
+def outline_tree(connection: Connection) -> DocumentTree:
     """Every folder, file and section, by folder and path, in document order; no texts, summaries and links."""
     tree = DocumentTree()
     rows = connection.execute(
@@ -380,7 +390,7 @@ def outline_tree(connection: sqlite3.Connection) -> DocumentTree:
     return tree
 
 
-def link_ids(connection: sqlite3.Connection, document_key: int) -> dict[tuple[str, str, str], str]:
+def link_ids(connection: Connection, document_key: int) -> dict[tuple[str, str, str], str]:
     """(kind, path, anchor) as a document writes its links -> the node that each leads to; broken ones are left out."""
     rows = connection.execute(
         "SELECT links.kind, target_path, target_anchor, target_id FROM nodes JOIN links ON source_key = node_key"
@@ -390,17 +400,17 @@ def link_ids(connection: sqlite3.Connection, document_key: int) -> dict[tuple[st
     return {(kind, path, anchor): target for kind, path, anchor, target in rows}
 
 
-def backlinks(connection: sqlite3.Connection, node_id: str, limit: int) -> list[str]:
+def backlinks(connection: Connection, node_id: str, limit: int) -> list[str]:
     """The ids of nodes that link to a node, each once, by file and place; `limit` at most."""
     rows = connection.execute(
-        "SELECT DISTINCT source.node_id FROM links JOIN nodes AS source ON source.node_key = source_key"
-        " WHERE target_id = ? AND source.node_id <> ? ORDER BY source.node_key LIMIT ?",
+        "SELECT node_id FROM nodes WHERE node_key IN (SELECT source_key FROM links WHERE target_id = ?)"
+        " AND node_id <> ? ORDER BY node_key LIMIT ?",
         (node_id, node_id, limit),
     )
     return [row[0] for row in rows]
 
 
-def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, str]:
+def summaries(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:
     """Node ids -> summaries; ids that are not there are left out."""
     return dict(select(connection, f"SELECT node_id, summary FROM nodes WHERE node_id {GIVEN}", node_ids))
 
@@ -408,9 +418,7 @@ def summaries(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[s
 # What documents say of themselves before a question is asked, by the nodes that a search found.
 
 
-def fields(
-    connection: sqlite3.Connection, document_keys: Iterable[int] | None = None
-) -> dict[int, list[tuple[str, str]]]:
+def fields(connection: Connection, document_keys: Iterable[int] | None = None) -> dict[int, list[tuple[str, str]]]:
     """Document keys to (key, value) of their front matter and tags, in its order; of all documents when None.
 
     Documents without any are left out.
@@ -426,17 +434,17 @@ def fields(
     return found
 
 
-def boilerplate(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float]:
+def boilerplate(connection: Connection, node_ids: Iterable[str]) -> dict[str, float]:
     """Node ids to how much of a list of links or a log each one's document is, 0 to 1."""
     query = "SELECT node_id, boilerplate FROM nodes JOIN documents USING (document_key)"
     return dict(select(connection, f"{query} WHERE node_id {GIVEN}", node_ids))
 
 
-def dates(connection: sqlite3.Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
+def dates(connection: Connection, node_ids: Iterable[str]) -> dict[str, float | None]:
     """Node ids to when each one's document was written, in seconds since 1970: as it says itself, or its file's time.
 
     None: it says nothing, and its file's time could not be trusted when it was read.
     """
-    dated = "coalesce(dated, nullif(mtime_ns, 0) / 1e9)"
+    dated = "coalesce(dated, CAST(nullif(mtime_ns, 0) AS DOUBLE PRECISION) / 1e9)"
     query = f"SELECT node_id, {dated} FROM nodes JOIN documents USING (document_key) WHERE node_id {GIVEN}"
     return dict(select(connection, query, node_ids))

@@ -1,11 +1,11 @@
 """What is kept by the text that the encoder read: vectors and tokens, and which chunks share a text."""
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from zlib import crc32
 
+from retriever.store.connection import Connection
 from retriever.store.reading import GIVEN, meta, select
 from retriever.types import FloatMatrix, TokenBits
 
@@ -15,14 +15,22 @@ LARGEST = 127
 CHECKSUM = 4  # bytes
 
 
-def pack_vectors(matrix: FloatMatrix) -> Iterator[bytes]:
+class PackedVector(bytes):
+    """A vector as `pack_vectors` writes it."""
+
+
+def pack_vectors(matrix: FloatMatrix) -> Iterator[PackedVector]:
     """Each row of (n, d), none of zeros, as d whole numbers of a byte and their CRC-32, little-endian."""
     import numpy as np  # 100 ms: not for who reads no vectors
 
     whole = np.rint(matrix * (LARGEST / np.abs(matrix).max(axis=1, keepdims=True, initial=0))).astype(np.int8)
     for row in whole:
         numbers = row.tobytes()
-        yield numbers + crc32(numbers).to_bytes(CHECKSUM, "little")
+        yield add_checksum(numbers)
+
+
+def add_checksum(numbers: bytes) -> "PackedVector":
+    return PackedVector(numbers + crc32(numbers).to_bytes(CHECKSUM, "little"))
 
 
 def is_as_written(vector: object) -> bool:
@@ -46,12 +54,12 @@ def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
     return matrix
 
 
-def known_hashes(connection: sqlite3.Connection, fingerprint: str) -> set[bytes]:
+def known_hashes(connection: Connection, fingerprint: str) -> set[bytes]:
     rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
     return {row[0] for row in rows}
 
 
-def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:
+def alike(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:
     """Chunk keys to the keys of all chunks with the same text, their own included, ascending."""
     query = "SELECT named.chunk_key, other.chunk_key FROM chunks AS named JOIN chunks AS other USING (text_hash)"
     found: dict[int, list[int]] = {}
@@ -60,7 +68,7 @@ def alike(connection: sqlite3.Connection, chunk_keys: Iterable[int]) -> dict[int
     return found
 
 
-def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
+def vector_count(connection: Connection, fingerprint: str) -> int:
     row = connection.execute(
         "SELECT count(*) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?",
         (fingerprint,),
@@ -68,27 +76,26 @@ def vector_count(connection: sqlite3.Connection, fingerprint: str) -> int:
     return int(row[0])
 
 
-def pending_count(connection: sqlite3.Connection) -> int:
+def pending_count(connection: Connection) -> int:
     """How many texts are still to be embedded."""
     return int(connection.execute("SELECT count(*) FROM pending").fetchone()[0])
 
 
-def pending_texts(
-    connection: sqlite3.Connection, limit: int, node_ids: Iterable[str] | None = None
-) -> dict[bytes, str]:
+def pending_texts(connection: Connection, limit: int, node_ids: Iterable[str] | None = None) -> dict[bytes, str]:
     """Some of the texts that are still to be embedded, by hash: in the order of the documents, or of these nodes."""
     if node_ids is None:
         rows = connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,))
         return dict(rows)
     query = (
-        "SELECT pending.text_hash, pending.text FROM json_each(?) AS given"
-        " CROSS JOIN nodes ON nodes.node_id = given.value CROSS JOIN chunks USING (node_key)"
-        " CROSS JOIN pending ON pending.text_hash = chunks.text_hash ORDER BY given.key, chunk_key LIMIT ?"
+        "SELECT node_id, pending.text_hash, pending.text FROM nodes CROSS JOIN chunks USING (node_key)"
+        f" CROSS JOIN pending ON pending.text_hash = chunks.text_hash WHERE node_id {GIVEN} ORDER BY chunk_key"
     )
-    return dict(connection.execute(query, (json.dumps(list(node_ids)), limit)))
+    places = {node_id: place for place, node_id in enumerate(node_ids)}
+    found = sorted(select(connection, query, places), key=lambda row: places[row[0]])
+    return dict(row[1:] for row in found[:limit])
 
 
-def count_pending(connection: sqlite3.Connection, node_ids: Iterable[str]) -> tuple[int, int]:
+def count_pending(connection: Connection, node_ids: Iterable[str]) -> tuple[int, int]:
     """How many chunks these nodes have, and how many of these are still to be embedded."""
     query = (
         "SELECT count(*), count(pending.text_hash) FROM nodes JOIN chunks USING (node_key)"
@@ -98,15 +105,13 @@ def count_pending(connection: sqlite3.Connection, node_ids: Iterable[str]) -> tu
     return int(chunks), int(pending)
 
 
-def dimension(connection: sqlite3.Connection, fingerprint: str) -> int | None:
+def dimension(connection: Connection, fingerprint: str) -> int | None:
     """The length of the vectors; None where there is none."""
-    row = connection.execute(
-        "SELECT length(vector) FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)
-    ).fetchone()
-    return int(row[0]) - CHECKSUM if row else None
+    row = connection.execute("SELECT vector FROM vectors WHERE fingerprint = ? LIMIT 1", (fingerprint,)).fetchone()
+    return len(row[0]) - CHECKSUM if row else None
 
 
-def embedded_share(connection: sqlite3.Connection) -> float:
+def embedded_share(connection: Connection) -> float:
     """The share of the texts of all chunks that have a vector, 0 to 1; 1 for an index without vectors.
 
     Below 1 after a first indexing that is under way, or was interrupted.
@@ -123,7 +128,7 @@ def embedded_share(connection: sqlite3.Connection) -> float:
 
 
 def chunk_vectors(
-    connection: sqlite3.Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
+    connection: Connection, fingerprint: str, chunk_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """Keys, node ids and unit vectors (n, d) of the chunks whose vector is there, by key; of all when None."""
     if chunk_keys is None:
@@ -133,13 +138,13 @@ def chunk_vectors(
 
 
 def vectors_of_nodes(
-    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str]
+    connection: Connection, fingerprint: str, node_ids: Iterable[str]
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """As `chunk_vectors`, of the chunks of these nodes."""
     return _as_matrix(select(connection, f"{_VECTORS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids, fingerprint))
 
 
-def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]:
+def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
     """The key of the first chunk of each text whose vector is there, ascending."""
     # It stands for all others where vectors are searched: a graph of near vectors cannot be walked where many are
     # equal. With 3,000 equal ones among 5,000, ChromaDB found 43 % of what the exact scan found.
@@ -152,7 +157,7 @@ def distinct_keys(connection: sqlite3.Connection, fingerprint: str) -> list[int]
 
 
 def distinct_vectors(
-    connection: sqlite3.Connection, fingerprint: str, node_keys: Iterable[int] | None = None
+    connection: Connection, fingerprint: str, node_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """As `chunk_vectors`, of the first chunk of each text; of the texts of these nodes, or of all when None."""
     query = (
@@ -165,7 +170,7 @@ def distinct_vectors(
 
 
 def tokens_of_nodes(
-    connection: sqlite3.Connection, fingerprint: str, node_ids: Iterable[str], width: int
+    connection: Connection, fingerprint: str, node_ids: Iterable[str], width: int
 ) -> dict[str, list[TokenBits]]:
     """Node ids to the tokens of their chunks, (t, width) each, in the order of the text."""
     import numpy as np
@@ -189,6 +194,6 @@ _VECTORS = (
 )
 
 
-def _as_matrix(found: Iterator[tuple[int, str, bytes]]) -> tuple[list[int], list[str], FloatMatrix]:
+def _as_matrix(found: Iterable[tuple[int, str, bytes]]) -> tuple[list[int], list[str], FloatMatrix]:
     rows = list(found)
     return [row[0] for row in rows], [row[1] for row in rows], unpack_vectors([row[2] for row in rows])

@@ -18,9 +18,9 @@ DATABASE_NAME = "chroma.sqlite3"
 EXACT_UP_TO = 20_000
 
 
-def uses_chroma(vector_search: Literal["auto", "exact", "chroma"], chunks: int) -> bool:
+def uses_chroma(vector_search: Literal["auto", "exact", "chroma", "hnsw"], chunks: int) -> bool:
     """Whether a search asks ChromaDB, by that setting and how many chunks there are, or scans all vectors."""
-    return vector_search == "chroma" or (vector_search == "auto" and chunks > EXACT_UP_TO)
+    return vector_search in ("chroma", "hnsw") or (vector_search == "auto" and chunks > EXACT_UP_TO)
 
 
 @dataclass(frozen=True, slots=True)

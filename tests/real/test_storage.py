@@ -25,7 +25,7 @@ from retriever.indexing.snapshot import Snapshot
 from retriever.searching.open_index import OpenIndex
 from retriever.store import queries, reading, text_vectors
 from retriever.store import reading as priors
-from retriever.store.database import create_database
+from retriever.store.database import create_file
 from retriever.store.locks import writer_lock
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.chroma import VectorIndex
@@ -504,7 +504,7 @@ WALKS = ("SCAN", "(fingerprint=?)")
 
 @pytest.fixture(scope="module")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
-    with closing(create_database(Path(tmp_path_factory.mktemp("index")))) as connection:
+    with closing(create_file(Path(tmp_path_factory.mktemp("index")))) as connection:
         yield connection
 
 

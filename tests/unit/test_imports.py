@@ -23,6 +23,8 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     "openai": "retriever/http_client.py",
     "keyring": "retriever/http_client.py",
     "jinja2": "retriever/display/sanitize.py",
+    "psycopg": "retriever/store/postgres.py",
+    "psycopg_pool": "retriever/store/postgres.py",
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",
     "llama_index": "retriever/adapters/llamaindex.py",

@@ -1,6 +1,5 @@
 """The tree of documents as nested lists: open above what is lit, short where there is much."""
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -8,6 +7,7 @@ from pathlib import PurePath
 from pageindex.node import Node, NodeKind, folder_id
 from pageindex.tree import MAX_SHOWN_TITLE, DocumentTree
 from retriever.store import reading
+from retriever.store.connection import Connection
 from retriever.store.reading import outline_tree
 
 NO_TITLE = "(no title)"
@@ -72,7 +72,7 @@ class Branch:
     below: "tuple[Branch | Gap, ...]"  # empty unless it is open
 
 
-def read_outline(connection: sqlite3.Connection) -> Outline:
+def read_outline(connection: Connection) -> Outline:
     """The outline of an index, in a snapshot of it."""
     names = {folder_id(item.prefix, ""): PurePath(item.path).name or "/" for item in reading.folders(connection)}
     return Outline(outline_tree(connection), names)

@@ -1,0 +1,112 @@
+"""What a snapshot's files are for a folder, parts of postings are in PostgreSQL: rows that each commit adds.
+
+Rows are only added, so that no writer waits for another's: what was removed comes again with a count of 0. When there
+are many parts, they are merged. A question reads them in one snapshot of the database, with the documents they are of.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from retriever.lexical import tokens as tokenizer
+from retriever.lexical.bm25 import FORMAT
+from retriever.lexical.postings import Postings, merge_postings, no_postings
+from retriever.lexical.tables import pack_block, signed_letters, unpack_blocks
+from retriever.store import reading, writing
+from retriever.store.connection import Connection
+
+MOST_PARTS = 32  # of a folder: a question reads so many rows for each of its words
+VERSION = f"{FORMAT} {tokenizer.RULES}"
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether the postings were made by these rules."""
+    return reading.meta(connection, "lexical_version") == VERSION
+
+
+def count_sections(connection: Connection) -> int:
+    """Of how many sections there are postings."""
+    return int(connection.execute("SELECT CAST(coalesce(sum(sections), 0) AS bigint) FROM parts").fetchone()[0])
+
+
+def clear_parts(connection: Connection) -> None:
+    for table in ("parts", "postings", "words"):
+        connection.execute(f"DELETE FROM {table}")
+    writing.set_meta(connection, "lexical_version", VERSION)
+
+
+def add_part(
+    connection: Connection,
+    tokens: Mapping[int, Sequence[str]],
+    words: Mapping[int, Sequence[str]],
+    *,
+    is_removal: bool = False,
+) -> None:
+    """The words of these sections, by their keys: `tokens` as BM25 reads them, `words` as they are written."""
+    if not tokens:
+        return
+    sign = -1 if is_removal else 1
+    (part,) = connection.execute("SELECT nextval('part_numbers')").fetchone()
+    folders = reading.folders_of_nodes(connection, tokens)
+    for folder in sorted(set(folders.values())):
+        own = [key for key in tokens if folders[key] == folder]
+        postings = merge_postings(no_postings(), (), {key: tokens[key] for key in own})
+        size = (folder, part, sign * len(own), sign * int(postings.lengths.sum()))
+        connection.execute("INSERT INTO parts (folder_key, part, sections, length) VALUES (?, ?, ?, ?)", size)
+
+        def pack(rows: slice, postings: Postings = postings) -> bytes:
+            places = postings.rows[rows]
+            counts = postings.counts[rows] * (not is_removal)
+            return pack_block(postings.keys[places], counts, postings.lengths[places])
+
+        _insert(connection, "postings", "term", "block", (folder, part, sign), postings, lambda _, rows: pack(rows))
+        written = merge_postings(no_postings(), (), {key: words[key] for key in own})
+        letters: Callable[[bytes, slice], object] = lambda word, _: signed_letters(word)  # noqa: E731
+        _insert(connection, "words", "word", "letters", (folder, part, sign), written, letters)
+
+
+def _insert(
+    connection: Connection,
+    table: str,
+    name: str,
+    value: str,
+    part: tuple[int, int, int],
+    postings: Postings,
+    make: "Callable[[bytes, slice], object]",
+) -> None:
+    folder, number, sign = part
+    starts = postings.starts.tolist()
+    columns = zip(postings.terms(), starts, starts[1:], strict=False)
+    rows = [
+        (folder, number, term, sign * (last - first), make(term, slice(first, last))) for term, first, last in columns
+    ]
+    query = f"INSERT INTO {table} (folder_key, part, {name}, sections, {value}) VALUES (?, ?, ?, ?, ?)"
+    connection.executemany(query, rows)
+
+
+def merge_parts(connection: Connection) -> None:
+    """One row for each word and folder where there were several, once some folder has many parts."""
+    query = "SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM parts GROUP BY folder_key) AS folders"
+    if connection.execute(query).fetchone()[0] <= MOST_PARTS:
+        return
+    several = connection.execute(
+        "SELECT folder_key, term, max(part), array_agg(block ORDER BY part) FROM postings"
+        " GROUP BY folder_key, term HAVING count(*) > 1"
+    ).fetchall()
+    merged = []
+    for folder, term, part, blocks in several:
+        keys, counts, lengths = unpack_blocks(blocks)
+        if len(keys):
+            merged.append((folder, part, term, len(keys), pack_block(keys, counts, np.asarray(lengths))))
+    connection.executemany("DELETE FROM postings WHERE folder_key = ? AND term = ?", [row[:2] for row in several])
+    query = "INSERT INTO postings (folder_key, part, term, sections, block) VALUES (?, ?, ?, ?, ?)"
+    connection.executemany(query, merged)
+    for table, keys_, sums in (
+        ("words", "folder_key, word, letters", ("sections",)),
+        ("parts", "folder_key", ("sections", "length")),
+    ):
+        connection.execute(
+            f"WITH gone AS (DELETE FROM {table} RETURNING *) INSERT INTO {table} ({keys_}, part, {', '.join(sums)})"
+            f" SELECT {keys_}, max(part), {', '.join(f'sum({name})' for name in sums)} FROM gone GROUP BY {keys_}"
+            " HAVING sum(sections) <> 0"
+        )

@@ -1,0 +1,241 @@
+"""BM25 and spellings over an index in PostgreSQL: a question reads the postings of its own words, and nothing else.
+
+A row of `postings` is what one commit brought of a term, or took away (`retriever.indexing.parts`). What is read of the
+words of a question becomes a small `LexicalIndex`, so that scores are the same to the last bit.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import accumulate
+from math import log
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from retriever.lexical.bm25 import (
+    LETTER_BITS,
+    LONGEST_SLIP,
+    SHORTEST_FORM,
+    SHORTEST_SLIP,
+    TWO_EDITS_FROM,
+    FloatArray,
+    LexicalIndex,
+    LexicalResult,
+    edit_distance,
+    normalize_lengths,
+    weigh_postings,
+)
+from retriever.lexical.languages import LANGUAGES, mark_language
+from retriever.lexical.postings import IntArray, Postings
+from retriever.lexical.spelling import MOST_COMPARED, Spellings, letters_of
+from retriever.lexical.tokens import remove_accents
+from retriever.store.connection import Connection, Rows
+from retriever.store.postgres import PostgresConnection
+
+EPSILON = 0.25  # of BM25Okapi: the share of the mean idf that a term of more than half of the sections has
+POSTING_BYTES = 16  # a key of 8, a count and a length of 4
+MOST_TERMS = 2_000  # whose postings are kept while one state is asked
+
+READ_POSTINGS = "SELECT term, block FROM postings WHERE term = ANY(?) ORDER BY part"
+READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
+
+
+def encode_term(term: str) -> bytes:
+    return term.encode("utf-8", "surrogatepass")
+
+
+def pack_block(keys: IntArray, counts: npt.NDArray[np.int32], lengths: IntArray) -> bytes:
+    """Postings of one term: node keys ascending, how often each holds it (0: no longer), how many tokens it has."""
+    return keys.tobytes() + counts.astype(np.int32).tobytes() + lengths.astype(np.int32).tobytes()
+
+
+def unpack_blocks(blocks: Sequence[bytes]) -> tuple[IntArray, npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Keys, counts and lengths of what is in force after all of these blocks of one term, in their order."""
+    sizes = [len(block) // POSTING_BYTES for block in blocks]
+    parts = list(zip(blocks, sizes, strict=True))
+    keys = np.concatenate([np.frombuffer(block, np.int64, size) for block, size in parts])
+    counts = np.concatenate([np.frombuffer(block, np.int32, size, 8 * size) for block, size in parts])
+    lengths = np.concatenate([np.frombuffer(block, np.int32, size, 12 * size) for block, size in parts])
+    if len(blocks) > 1:
+        order = np.argsort(keys, kind="stable")
+        is_last = np.append(np.diff(keys[order]) > 0, True)  # the youngest word on a section is what holds
+        order = order[is_last]
+        order = order[counts[order] > 0]
+        keys, counts, lengths = keys[order], counts[order], lengths[order]
+    return keys, counts, lengths
+
+
+class TableLexical(LexicalIndex):
+    """The index of one state, inside a transaction of that."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
+        self._known: dict[str, tuple[IntArray, FloatArray]] = {}
+        self._expected: list[str] = []
+        self._within: IntArray | None = None
+        self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
+
+    def __len__(self) -> int:
+        return self._sections
+
+    @cached_property
+    def keys(self) -> IntArray:
+        """The keys of all nodes that have lines, ascending."""
+        rows = self._connection.execute("SELECT node_key FROM nodes WHERE first_line IS NOT NULL ORDER BY node_key")
+        return np.array([key for (key,) in rows], np.int64)
+
+    @cached_property
+    def languages(self) -> dict[str, int]:
+        marks = {encode_term(mark_language(name)): name for name in LANGUAGES}
+        counts = self._count("term = ANY(?)", list(marks))
+        found = {marks[term]: counts[term] for term in marks if term in counts}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
+        part = super().restrict(rows)
+        part._within, part._assembled = self.keys[rows], ((), self._assembled[1])
+        return part
+
+    def find_holding(self, terms: Collection[str]) -> IntArray:
+        return self._load(terms).find_holding(terms)
+
+    def search_weighted(self, counts: Mapping[str, float], limit: int) -> LexicalResult:
+        return self._load(counts).search_weighted(counts, limit)
+
+    def coverage(self, tokens: Sequence[str], node_keys: Sequence[int]) -> list[float]:
+        return self._load(tokens).coverage(tokens, node_keys)
+
+    def rarity(self, tokens: Sequence[str]) -> dict[str, float]:
+        return self._load(tokens).rarity(tokens)
+
+    def resembles(self, term: str) -> bool:
+        if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
+            return False
+        wanted = term.encode()
+        if self._count("term = ANY(?)", [wanted[:length] for length in range(SHORTEST_FORM, len(term))]):
+            return True
+        edits = 1 if len(term) < TWO_EDITS_FROM else 2
+        near = "term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
+        found = self._count(near, wanted[:1], bytes([wanted[0] + 1]), len(term) - edits, len(term) + edits)
+        own = _letters(wanted)
+        return any(
+            int(np.bitwise_count(_letters(other) ^ own)) <= 2 * edits and edit_distance(wanted, other) <= edits
+            for other in found
+        )
+
+    def _count(self, condition: str, *parameters: object) -> dict[bytes, int]:
+        """How many sections hold each of the terms that meet a condition; those that none holds are left out."""
+        query = f"SELECT term, CAST(sum(sections) AS bigint) FROM postings WHERE {condition} GROUP BY term"
+        return dict(self._connection.execute(f"{query} HAVING sum(sections) > 0", parameters))
+
+    @cached_property
+    def _least_idf(self) -> float:
+        """What a term weighs that most sections hold: read only where a question has one."""
+        terms = "SELECT sum(sections) AS n FROM postings GROUP BY term HAVING sum(sections) > 0"
+        sizes = self._connection.execute(
+            f"SELECT CAST(n AS bigint), count(*) FROM ({terms}) AS terms GROUP BY n ORDER BY n"
+        ).fetchall()
+        total = sum(count * self._idf(n) for n, count in sizes)
+        mean: float = total / sum(count for _, count in sizes)
+        return EPSILON * mean
+
+    def _idf(self, sections: int) -> float:
+        return log(self._sections - sections + 0.5) - log(sections + 0.5)
+
+    def _load(self, terms: Iterable[str]) -> LexicalIndex:
+        """A lexical index of these terms alone."""
+        wanted = tuple(sorted(set(terms)))
+        if self._assembled[0] == wanted:
+            return self._assembled[1]
+        missing = [term for term in wanted if term not in self._known]
+        if missing:
+            if set(missing) <= set(self._expected):
+                missing, self._expected = self._expected, []
+            blocks: dict[bytes, list[bytes]] = {}
+            for term, block in self._read(self._connection, missing):
+                blocks.setdefault(term, []).append(block)
+            if len(self._known) + len(missing) > MOST_TERMS:
+                self._known.clear()
+            self._known |= {term: self._weigh(blocks.get(encode_term(term), [])) for term in missing}
+        self._assembled = wanted, self._assemble(wanted)
+        return self._assembled[1]
+
+    def expect(self, terms: Iterable[str]) -> None:
+        """These terms will be asked for together."""
+        self._expected = [term for term in sorted(set(terms)) if term not in self._known]
+        if self._expected and isinstance(self._connection, PostgresConnection):
+            self._connection.prefetch(partial(self._read, terms=self._expected))
+
+    @staticmethod
+    def _read(connection: Connection, terms: Sequence[str]) -> Rows:
+        return connection.execute(READ_POSTINGS, ([encode_term(term) for term in terms],))
+
+    def _weigh(self, blocks: Sequence[bytes]) -> tuple[IntArray, FloatArray]:
+        """The sections that hold a term, and what it adds to the score of each."""
+        if not blocks:
+            return np.empty(0, np.int64), np.empty(0)
+        keys, counts, lengths = unpack_blocks(blocks)
+        idf = self._idf(len(keys)) if len(keys) else 0.0
+        idf = idf if idf >= 0 else self._least_idf
+        return keys, weigh_postings(idf, counts, normalize_lengths(lengths, self._length / self._sections))
+
+    def _assemble(self, terms: Sequence[str]) -> LexicalIndex:
+        encoded = sorted((encode_term(term), term) for term in terms)
+        there = [(name, *self._known[term]) for name, term in encoded if len(self._known[term][0])]
+        keys = np.sort(np.concatenate([keys for _, keys, _ in there] or [np.empty(0, np.int64)]))
+        keys = keys[np.append(True, np.diff(keys) > 0)] if len(keys) else keys
+        postings = Postings(
+            keys=keys,
+            lengths=np.empty(0, np.int64),
+            vocabulary=np.frombuffer(b"".join(name for name, _, _ in there), np.uint8),
+            term_starts=np.array([0, *accumulate(len(name) for name, _, _ in there)]),
+            starts=np.array([0, *accumulate(len(own) for _, own, _ in there)]),
+            rows=np.concatenate([np.searchsorted(keys, own) for _, own, _ in there] or [keys]).astype(np.int32),
+            counts=np.empty(0, np.int32),
+        )
+        weights = np.concatenate([own for _, _, own in there] or [np.empty(0)])
+        index = LexicalIndex(postings, weights, nodes=self._sections)
+        return index if self._within is None else index.restrict(np.isin(keys, self._within))
+
+
+def _letters(term: bytes) -> np.uint32:
+    letters: np.uint32 = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(term, np.uint8)])
+    return letters
+
+
+class TableSpellings(Spellings):
+    """The words of the documents of one state, asked for one by one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._known: dict[str, bool] = {}
+
+    def holds(self, word: str) -> bool:
+        forms = [word, remove_accents(word)]
+        self.look_up(forms)
+        return any(self._known[form] for form in forms)
+
+    def look_up(self, words: Iterable[str]) -> None:
+        missing = sorted({word for word in words if word not in self._known})
+        if missing:
+            query = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
+            there = {word for (word,) in self._connection.execute(query, ([encode_term(word) for word in missing],))}
+            if len(self._known) > MOST_TERMS:
+                self._known.clear()
+            self._known |= {word: encode_term(word) in there for word in missing}
+
+    def _find_alike(self, word: str, edits: int) -> Iterator[tuple[str, int]]:
+        rows = self._connection.execute(
+            "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE length(word) BETWEEN ? AND ?"
+            " AND bit_count(CAST(letters # ? AS bit(64))) <= ? GROUP BY word HAVING sum(sections) > 0"
+            " ORDER BY word LIMIT ?",
+            (len(word) - edits, len(word) + edits, signed_letters(word.encode()), 2 * edits, MOST_COMPARED),
+        )
+        return ((other.decode(), sections) for other, sections in rows)
+
+
+def signed_letters(word: bytes) -> int:
+    """`letters_of` as a number that a bigint holds."""
+    return int(letters_of(word).astype(np.int64))

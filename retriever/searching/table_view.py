@@ -1,0 +1,186 @@
+"""One state of an index in PostgreSQL, where tables stand for the files of a snapshot.
+
+A question takes four round trips: whether its words are known (`exact` leaves that out); the nearest chunks, their
+documents, and the postings of its words; the sections that words found, and where all of them link to; the tokens of
+the candidates, and what is shown of the hits. What a later step needs is asked with the one before it (`foresee`).
+"""
+
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from retriever.lexical.names import spell_name
+from retriever.lexical.tables import TableLexical, TableSpellings
+from retriever.lexical.tokens import tokenize
+from retriever.searching.names import MOST_ASKED
+from retriever.searching.open_index import View
+from retriever.store import reading, text_vectors
+from retriever.store.connection import Connection
+from retriever.store.postgres import PostgresConnection
+from retriever.types import FloatMatrix
+from retriever.vectors.exact import Neighbours, VectorSearch
+
+EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
+CANDIDATES_FACTOR = 2  # so many times more are taken from the graph than are left after their exact cosines
+
+NEAR = "hybrid_retrieve.near"
+"""The setting of a transaction that has the nodes of the nearest chunks."""
+
+
+class TableView(View):
+    """As `View`; nothing of it can be out of step with the rows, as it is rows itself."""
+
+    is_remote: ClassVar[bool] = True
+
+    @classmethod
+    def expect_state(cls, connection: Connection) -> None:
+        """What is in force will be asked, and what an answer says of it."""
+        assert isinstance(connection, PostgresConnection)
+        for key in ("snapshot", "fingerprint", "index_config", "background"):
+            connection.prefetch(partial(reading.meta, key=key))
+        for ask in (text_vectors.pending_count, reading.folders, reading.skipped_count):
+            connection.prefetch(ask)
+
+    def expect_words(self, texts: Sequence[str]) -> None:
+        """The postings of the words, and the sections of that name."""
+        languages = self.lexical.detect_question(texts[0])
+        self.lexical.expect([term for text in texts for term in tokenize(text, languages)])
+        if name := spell_name(texts[0]):
+            self.postgres.prefetch(partial(reading.nodes_named, name=name, limit=MOST_ASKED))
+
+    def expect_sections(self, node_keys: Sequence[int]) -> None:
+        """What is shown for the sections, their documents, their links and those of the nearest chunks."""
+        ask = self.postgres.foresee
+        ask(partial(reading.shown_ids, node_keys=[]), 0, "SELECT CAST(? AS bigint[])", list(node_keys))
+        shown = "SELECT coalesce(holder_id, node_id) FROM nodes WHERE node_key = ANY(CAST(? AS bigint[]))"
+        ids = ask(partial(reading.boilerplate, node_ids=[]), 0, f"ARRAY({shown})", list(node_keys), kind="text")
+        near = f"SELECT unnest(CAST(nullif(current_setting('{NEAR}', true), '') AS text[]))"
+        direct = f"ARRAY(SELECT unnest({ids}) UNION {near})"
+        direct = ask(partial(reading.documents_of_nodes, node_ids=[]), 0, direct, kind="text")
+        ask(partial(reading.link_targets_of_nodes, node_ids=[]), 0, f"SELECT {direct}", kind="text")
+        linked = (
+            f"SELECT unnest({direct}) UNION SELECT target_id FROM links JOIN nodes AS source"
+            f" ON source.node_key = source_key WHERE source.node_id = ANY({direct})"
+        )
+        self._expect_documents(
+            f"SELECT array_agg(DISTINCT document_key) FROM nodes WHERE node_id = ANY(ARRAY({linked}))"
+        )
+
+    def expect_hits(self, node_ids: Sequence[str]) -> None:
+        """The chunks and the documents of the sections."""
+        ask, ids = self.postgres.foresee, list(node_ids)
+        ask(partial(reading.chunks_of_nodes, node_ids=[]), 1, "SELECT CAST(? AS text[])", ids, kind="text")
+        self.tree.load_nodes(ids)
+        documents = sorted({self.tree.document_key(node_id) for node_id in ids})
+        for read in (reading.folder_of, reading.documents_by_key, reading.fields):
+            ask(partial(read, document_keys=[]), 0, "SELECT CAST(? AS bigint[])", documents)
+
+    def _expect_documents(self, keys: str) -> None:
+        loaded = list(self.tree.document_keys)
+        more = f"{keys} AND document_key <> ALL(CAST(? AS bigint[]))"
+        self.postgres.foresee(partial(reading.nodes_of_documents, document_keys=[]), 1, more, loaded)
+
+    @property
+    def postgres(self) -> PostgresConnection:
+        """The connection, as what it is."""
+        assert isinstance(self.connection, PostgresConnection)
+        return self.connection
+
+    @cached_property
+    def lexical(self) -> TableLexical:
+        """BM25 over the nodes."""
+        return TableLexical(self.connection)
+
+    @cached_property
+    def spellings(self) -> TableSpellings:  # kept: words are asked for once
+        """The words of the documents."""
+        return TableSpellings(self.connection)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the tables, with their indexes."""
+        query = "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS bigint) FROM pg_class"
+        where = "relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)"
+        return int(self.connection.execute(f"{query} WHERE {where}").fetchone()[0])
+
+    @property
+    def can_ask_chroma(self) -> bool:
+        """Whether approximate search is of this state: an index of PostgreSQL always is."""
+        return True
+
+    @property
+    def chroma(self) -> VectorSearch:
+        """The nearest chunks by HNSW; of a part, of which its graph would find too few, those among all."""
+        return self.scan if self.part is not None else TableVectors(self, is_exact=False)
+
+    @cached_property
+    def scan(self) -> "TableVectors":  # type: ignore[override]  # a `VectorSearch`, too
+        """The nearest chunks among all."""
+        return TableVectors(self)
+
+    def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:
+        """The first chunks of the nearest texts, and what will be asked of them."""
+        # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
+        kind, fingerprint = "vector", "?"
+        of_encoder: Sequence[object] = [self.fingerprint]
+        if not is_exact:
+            kind, of_encoder = f"halfvec({self.dimension})", []
+            fingerprint = "'" + self.fingerprint.replace("'", "''") + "'"
+            limit *= CANDIDATES_FACTOR
+            for name, value in (("ef_search", str(EF_SEARCH)), ("iterative_scan", "relaxed_order")):
+                self.postgres.execute("SELECT set_config(?, ?, true)", (f"hnsw.{name}", value))
+        of_part: Sequence[object] = ()
+        among = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)"
+        if self.part is not None:
+            among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
+            of_part = [self.part.node_keys.tolist()]
+        near = (
+            "SELECT (SELECT min(chunk_key) FROM chunks WHERE chunks.text_hash = near.text_hash) AS key,"
+            " 1 - distance AS similarity FROM"
+            f" (SELECT text_hash, CAST(vector AS {kind}) <=> CAST(? AS {kind}) AS distance FROM vectors"
+            f" WHERE fingerprint = {fingerprint} AND {among} ORDER BY distance LIMIT ?) AS near"
+        )
+        both = "coalesce(array_agg(key), '{}') AS keys, coalesce(array_agg(similarity), '{}') AS similarities"
+        found = self.postgres.execute(
+            f"SELECT keys, similarities, set_config('{NEAR}_chunks', CAST(keys AS text), true)"
+            f" FROM (SELECT {both} FROM ({near}) AS near) AS found",
+            (query, *of_encoder, *of_part, limit),
+        )
+        ask, chunks = self.postgres.foresee, f"CAST(current_setting('{NEAR}_chunks') AS bigint[])"
+        ask(partial(text_vectors.chunk_vectors, fingerprint=self.fingerprint, chunk_keys=[]), 0, f"SELECT {chunks}")
+        ask(partial(text_vectors.alike, chunk_keys=[]), 0, f"SELECT {chunks}")
+        alike = (
+            "SELECT array_agg(other.chunk_key) FROM chunks AS named JOIN chunks AS other USING (text_hash)"
+            f" WHERE named.chunk_key = ANY({chunks})"
+        )
+        every = ask(partial(reading.chunks, chunk_keys=[]), 0, alike)
+        of_chunks = f"FROM chunks JOIN nodes USING (node_key) WHERE chunk_key = ANY({every})"
+        ids = f"CAST(ARRAY(SELECT coalesce(holder_id, node_id) {of_chunks}) AS text)"
+        self.postgres.execute(f"SELECT set_config('{NEAR}', {ids}, true)")
+        self._expect_documents(f"SELECT array_agg(DISTINCT document_key) {of_chunks}")
+        keys, similarities, _ = found.fetchone()
+        return sorted(zip(keys, similarities, strict=True), key=lambda item: (-item[1], item[0]))
+
+
+class TableVectors:
+    """The cosine similarity to every vector, or to those that HNSW leads to, computed by the server."""
+
+    def __init__(self, view: TableView, *, is_exact: bool = True) -> None:
+        self._view, self._is_exact = view, is_exact
+        self._found = 0
+
+    def __len__(self) -> int:
+        """How many the last search found: that is how many it compares with, where there are not enough."""
+        return self._found
+
+    def search(self, queries: FloatMatrix, limit: int) -> list[Neighbours]:
+        """The nearest chunks of each row of `queries`, by the first chunk of each text."""
+        found = [self._view.find_near(query, limit, is_exact=self._is_exact) for query in queries]
+        self._found = len(found[-1]) if found else 0
+        return found
+
+    def close(self) -> None:
+        """Nothing to release."""

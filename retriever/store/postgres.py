@@ -1,0 +1,659 @@
+"""The connection to an index in PostgreSQL: opening, transactions, and PostgreSQL's errors as our own.
+
+It takes the statements of the store as they are written for SQLite, and says a few words of them otherwise. What is
+read inside a transaction is sent without waiting for the answers before it (pipeline mode), until a row is looked at.
+"""
+
+import atexit
+import contextlib
+import logging
+import select
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from retriever.errors import (
+    Command,
+    IndexLockedError,
+    IndexUnusableError,
+    IndexVersionError,
+    NoIndexError,
+    StorageError,
+    UsageError,
+)
+from retriever.store.address import Address
+from retriever.store.connection import Connection, Rows
+from retriever.store.reading import GIVEN
+from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
+    from psycopg_pool import ConnectionPool
+
+OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
+OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
+CONNECT_S = 10
+MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
+FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
+
+# What SQLite's statements say, and what PostgreSQL reads in its place. SQLite keeps the order of a CROSS JOIN, and a
+# table's rows in the order in which they came.
+_DIALECT = (
+    ("%", "%%"),
+    ("IN (SELECT value FROM json_each(?))", "= ANY(?)"),
+    ("CROSS JOIN", "JOIN"),
+    ("ORDER BY rowid", "ORDER BY place"),
+    ("BEGIN IMMEDIATE", "BEGIN"),
+    ("BEGIN DEFERRED", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+    ("?", "%s"),
+)
+
+
+@lru_cache(maxsize=512)
+def translate(query: str) -> str:
+    """A statement of the store in PostgreSQL's words."""
+    for ours, theirs in _DIALECT:
+        query = query.replace(ours, theirs)
+    return query
+
+
+class PostgresConnection:
+    """Takes a connection of the pool for each transaction; a writer has one of its own. One thread at a time."""
+
+    def __init__(self, address: Address, own: "psycopg.Connection | None" = None) -> None:
+        self.address = address
+        self._prefetched: dict[tuple[str, str], _Foreseen] = {}  # in the transaction that is open
+        self.own = own
+        self._held = own
+        self._in_transaction = False
+        self._pipeline: contextlib.ExitStack | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._in_transaction
+
+    def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
+        """Run one statement of the store; its rows may still be on their way."""
+        with translate_errors(self.address):
+            if query.startswith("BEGIN"):
+                return self._begin(query)
+            if query in ("COMMIT", "ROLLBACK"):
+                return self._end(query)
+            if self._prefetched and (rows := self._recall(query, parameters)):
+                return rows
+            if self._held is not None:
+                return _Rows(self, self._held.cursor(binary=True).execute(translate(query), parameters))
+            with open_pool(self.address).connection() as connection:
+                return _Rows(self, connection.cursor(binary=True).execute(translate(query), parameters))
+
+    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+        assert self._held is not None, "rows are written in a transaction"
+        with translate_errors(self.address):
+            cursor = self._held.cursor(binary=True)
+            if rows := list(parameters):
+                cursor.executemany(translate(query), rows)
+            return _Rows(self, cursor)
+
+    def prefetch(self, ask: Callable[[Connection], object]) -> None:
+        """Ask now what a function will ask in this transaction, which then does not wait for it."""
+        noted = _Noted()
+        ask(noted)
+        for query, parameters in noted.asked:
+            if (query, repr(tuple(parameters))) not in self._prefetched:
+                self._prefetched[query, repr(tuple(parameters))] = _Foreseen(self.execute(query, parameters))
+
+    def foresee(
+        self, ask: Callable[[Connection], object], column: int, keys: str, *parameters: object, kind: str = "bigint"
+    ) -> str:
+        """Ask now what a function will ask for some keys, which the server finds first: one round trip for both.
+
+        Args:
+            ask: one statement that ends with GIVEN, for any keys.
+            column: of its rows, that has the key.
+            keys: a statement that gives an array of at least the keys that will be asked for.
+            parameters: of that statement.
+            kind: the type of the keys.
+
+        Returns:
+            The keys as an expression, for statements in the same transaction.
+        """
+        noted = _Noted()
+        ask(noted)
+        ((query, (*before, _)),) = noted.asked
+        name = f"hybrid_retrieve.keys_{len(self._prefetched)}"
+        setting = f"CAST(nullif(current_setting('{name}', true), '') AS {kind}[])"
+        # A setting of the transaction is what a statement can leave to those after it, on a replica too.
+        found = self.execute(
+            f"SELECT keys, set_config('{name}', CAST(keys AS text), true)"
+            f" FROM (SELECT coalesce(({keys}), '{{}}') AS keys) AS found",
+            parameters,
+        )
+        rows = self.execute(query.replace(GIVEN, f"= ANY({setting})"), before)
+        self._prefetched[query, repr(tuple(before))] = _Foreseen(rows, found, column)
+        return setting
+
+    def _recall(self, query: str, parameters: Sequence[Any]) -> Rows | None:
+        if known := self._prefetched.get((query, repr(tuple(parameters)))):
+            return known.read()
+        known = self._prefetched.get((query, repr(tuple(parameters[:-1])))) if parameters else None
+        return known.choose(parameters[-1]) if known else None
+
+    def close(self) -> None:
+        if self.own is not None:
+            self.own.close()
+        elif self._held is not None:
+            self._end("ROLLBACK")
+
+    def _begin(self, query: str) -> Rows:
+        if self._held is None:
+            self._held = _take(self.address)
+        self._in_transaction = True
+        if query == "BEGIN DEFERRED" and self.own is None:
+            self._pipeline = contextlib.ExitStack()
+            self._pipeline.enter_context(self._held.pipeline())
+        return _Rows(self, self._held.cursor().execute(translate(query)))
+
+    def _end(self, query: str) -> Rows:
+        assert self._held is not None
+        self._in_transaction = False
+        self._prefetched.clear()
+        held, pipeline = self._held, self._pipeline
+        self._held, self._pipeline = self.own, None
+        if pipeline is not None:  # nothing was written: nobody waits for the end
+            _ending.submit(_end_reading, open_pool(self.address), held, pipeline)
+            return _Read(())
+        try:
+            return _Rows(self, held.cursor().execute(query))
+        except Exception:
+            if query == "COMMIT":
+                raise
+            return _Read(())
+        finally:
+            if self.own is None:
+                open_pool(self.address).putconn(held)
+
+
+_ending = ThreadPoolExecutor(1, "hybrid-retrieve-postgres")
+
+
+def _end_reading(pool: "ConnectionPool", connection: "psycopg.Connection", pipeline: contextlib.ExitStack) -> None:
+    with contextlib.suppress(Exception):  # what failed was told where it was read
+        connection.execute("COMMIT")
+    with contextlib.suppress(Exception):
+        pipeline.close()
+    pool.putconn(connection)
+
+
+class _Rows:
+    """The rows of a statement, whose errors may come as late as they do."""
+
+    def __init__(self, connection: PostgresConnection, cursor: "psycopg.Cursor[Any]") -> None:
+        self._address, self._cursor = connection.address, cursor
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
+
+    def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
+        with translate_errors(self._address):
+            return self._cursor.fetchone()
+
+    def fetchall(self) -> list[Any]:
+        with translate_errors(self._address):
+            return self._cursor.fetchall()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchall())
+
+
+class _Read:
+    """Rows that are here."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._rows = list(rows)
+        self.rowcount = len(self._rows)
+
+    def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
+        return self._rows.pop(0) if self._rows else None
+
+    def fetchall(self) -> list[Any]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.fetchall())
+
+
+class _Noted:
+    """A connection that notes what it is asked, and has nothing."""
+
+    in_transaction = True
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Sequence[Any]]] = []
+
+    def execute(self, query: str, parameters: Sequence[Any] = (), /) -> Rows:
+        self.asked.append((query, parameters))
+        return _Read([(0,)] if "count(" in query else [])
+
+    def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+class _Foreseen:
+    """What was asked ahead: rows, or the rows of many keys, of which some will be asked for."""
+
+    def __init__(self, rows: Rows, keys: Rows | None = None, column: int = 0) -> None:
+        self._rows, self._keys, self._column = rows, keys, column
+
+    def read(self) -> Rows | None:
+        return None if self._keys else _Read(self._all)
+
+    def choose(self, wanted: Iterable[object]) -> Rows | None:
+        if self._keys is None or not isinstance(wanted, list) or not self._there.issuperset(wanted):
+            return None
+        chosen = set(wanted)
+        return _Read(row for row in self._all if row[self._column] in chosen)
+
+    @cached_property
+    def _all(self) -> list[Any]:
+        return self._rows.fetchall()
+
+    @cached_property
+    def _there(self) -> frozenset[object]:
+        assert self._keys is not None
+        return frozenset(self._keys.fetchone()[0])
+
+
+def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[str, object]]) -> list[int]:
+    """`writing.insert_rows`: nodes and chunks are numbered within their document, all others by the server."""
+    assert isinstance(connection, PostgresConnection)
+    listed = list(rows)
+    if table in ("nodes", "chunks"):
+        own, of = ("node_key", "document_key") if table == "nodes" else ("chunk_key", "node_key")
+        places: Counter[int] = Counter()
+        numbered: list[dict[str, object]] = []
+        made: list[int] = []
+        for row in listed:
+            above = row[of]
+            assert isinstance(above, int)
+            document = above if table == "nodes" else above >> FOR_DOCUMENT
+            made.append((document << FOR_DOCUMENT) + places[document])
+            numbered.append({own: made[-1], **row})
+            places[document] += 1
+        columns = list(numbered[0]) if numbered else []
+        query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        connection.executemany(query, [tuple(row.values()) for row in numbered])
+        return made
+    keys = []
+    for row in listed:
+        columns, key = list(row), {"queries": "query_id"}.get(table, f"{table[:-1]}_key")
+        query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) RETURNING {key}"
+        keys.append(int(connection.execute(query, tuple(row.values())).fetchone()[0]))
+    return keys
+
+
+def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
+    """An HNSW index over the vectors of an encoder, unless there is one; False where this role may not make it."""
+    from psycopg import errors, sql
+
+    assert isinstance(connection, PostgresConnection)
+    assert connection.own is not None, "for the one writer"
+    name = f"hnsw_{blake2b(fingerprint.encode(), digest_size=6).hexdigest()}"
+    if connection.own.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,):
+        return True
+    statement = sql.SQL(
+        "CREATE INDEX {} ON vectors USING hnsw ((CAST(vector AS halfvec({}))) halfvec_cosine_ops)"
+        " WHERE fingerprint = {}"
+    )
+    try:
+        connection.own.execute(statement.format(sql.Identifier(name), sql.Literal(dimension), sql.Literal(fingerprint)))
+    except errors.InsufficientPrivilege:
+        return False
+    return True
+
+
+# Opening
+
+
+def _take(address: Address) -> "psycopg.Connection":
+    from psycopg_pool import PoolTimeout
+
+    try:
+        return open_pool(address).getconn()
+    except PoolTimeout:
+        connect(address).close()  # a server that is gone says so itself
+        raise
+
+
+@cache
+def open_pool(address: Address) -> "ConnectionPool":
+    """The pool of this process for an index, which opens connections as they are needed."""
+    from psycopg_pool import ConnectionPool
+
+    logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # what fails is told where it is needed
+    pool = ConnectionPool(
+        address.dsn,
+        kwargs=_connect_options(address),
+        min_size=1,
+        max_size=MOST_CONNECTIONS,
+        timeout=CONNECT_S,
+        reconnect_timeout=CONNECT_S,  # then the next question tries
+        configure=_configure(address),
+        check=_require_alive,
+        open=True,
+    )
+    if not _pools:
+        atexit.register(close_pools)
+    _pools.append(pool)
+    return pool
+
+
+_pools: "list[ConnectionPool]" = []
+
+
+def close_pools() -> None:
+    """Ends all connections that nobody holds."""
+    with contextlib.suppress(RuntimeError):  # at the end of the process all of it has ended
+        _ending.submit(int).result()
+    while _pools:
+        _pools.pop().close()
+    open_pool.cache_clear()
+    _verify.cache_clear()
+
+
+def open_postgres(address: Address) -> PostgresConnection:
+    """A reader's connection.
+
+    Raises:
+        NoIndexError: the database has no tables of ours.
+        IndexVersionError: they are of another version; or the server or pgvector is too old.
+        StorageError: the server cannot be reached, or lets this user in not.
+    """
+    _verify(address)
+    return PostgresConnection(address)
+
+
+@cache  # once in a process: a question has no time to ask again what does not change
+def _verify(address: Address) -> None:
+    with translate_errors(address), contextlib.closing(connect(address)) as connection:
+        check_server(connection, address)
+        check_schema(connection, address)
+        with open_pool(address).connection():
+            pass
+
+
+@contextmanager
+def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresConnection, bool]]:
+    """The one writer's connection, and whether there was another one to wait for."""
+    _verify(address)
+    with translate_errors(address), contextlib.closing(connect(address)) as own:
+        _configure(address)(own)
+        lock = f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
+        (is_free,) = own.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone() or (False,)
+        if not is_free:
+            own.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
+            own.execute(f"SELECT pg_advisory_lock({lock})")
+            own.execute("RESET lock_timeout")
+        yield PostgresConnection(address, own), not is_free
+
+
+def connect(address: Address) -> "psycopg.Connection":
+    """A connection outside of the pool.
+
+    Raises:
+        UsageError: the extra `postgres` is not installed.
+    """
+    try:
+        import psycopg
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "an index in PostgreSQL needs the extra `postgres`",
+            hint="install it: pip install 'hybrid-retrieve[postgres]'",
+        ) from error
+    return psycopg.connect(address.dsn, **_connect_options(address))
+
+
+def _connect_options(address: Address) -> dict[str, Any]:
+    options: dict[str, Any] = {"autocommit": True, "application_name": "hybrid_retrieve"}
+    if "connect_timeout" not in address.dsn:
+        options["connect_timeout"] = CONNECT_S
+    return options | ({"password": address.password} if address.password else {})
+
+
+def _configure(address: Address) -> "Callable[[psycopg.Connection], None]":
+    def configure(connection: "psycopg.Connection") -> None:
+        from psycopg import sql
+        from psycopg.types import TypeInfo
+
+        path = sql.SQL("SET search_path TO {}, public").format(sql.Identifier(address.schema))
+        connection.execute(path)
+        for name in ("halfvec", "vector"):
+            info = TypeInfo.fetch(connection, name)
+            if info is not None:
+                _register(connection, name, info.oid)
+
+    return configure
+
+
+def _register(connection: "psycopg.Connection", name: str, oid: int) -> None:
+    """Vectors come and go as `text_vectors` packs them; a question's goes as numpy has it."""
+    import numpy as np
+    from psycopg.adapt import Dumper, Loader
+    from psycopg.pq import Format
+
+    def head(length: int) -> bytes:
+        return length.to_bytes(2) + b"\x00\x00"
+
+    class PackedDumper(Dumper):
+        format = Format.BINARY
+
+        def dump(self, obj: PackedVector) -> bytes:
+            numbers = np.frombuffer(obj, np.int8)[:-CHECKSUM]
+            return head(len(numbers)) + numbers.astype(">f2").tobytes()
+
+    class PackedLoader(Loader):
+        format = Format.BINARY
+
+        def load(self, data: Any) -> PackedVector:  # noqa: ANN401  # bytes, or a view of some
+            return add_checksum(np.frombuffer(data, ">f2", offset=4).astype(np.int8).tobytes())
+
+    class ArrayDumper(Dumper):
+        format = Format.BINARY
+
+        def dump(self, obj: "np.ndarray[Any, Any]") -> bytes:
+            return head(len(obj)) + obj.astype(">f4").tobytes()
+
+    dumper = PackedDumper if name == "halfvec" else ArrayDumper
+    dumper.oid = oid
+    connection.adapters.register_dumper(PackedVector if name == "halfvec" else np.ndarray, dumper)
+    if name == "halfvec":
+        connection.adapters.register_loader(oid, PackedLoader)
+
+
+def _require_alive(connection: "psycopg.Connection") -> None:
+    # A server that went away has said so: a look at the socket costs no round trip.
+    import psycopg
+
+    if select.select([connection.fileno()], [], [], 0)[0]:
+        connection.close()  # or the pool takes it back
+        raise psycopg.OperationalError("the server has ended the connection")
+
+
+# What the database must have
+
+
+def check_server(connection: "psycopg.Connection", address: Address) -> None:
+    """Whether the server and pgvector are new enough."""
+    version = connection.info.server_version
+    if version < OLDEST_SERVER:
+        raise IndexVersionError(
+            f"{address} is on PostgreSQL {version // 10_000}, and version {OLDEST_SERVER // 10_000} is the oldest that"
+            " will do; use a newer server"
+        )
+    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    if row is None:
+        raise NoIndexError(f"{address} has no pgvector yet", hint=_init(address))
+    if tuple(map(int, row[0].split(".")[:2])) < OLDEST_PGVECTOR:
+        raise IndexVersionError(
+            f"{address} has pgvector {row[0]}, and {'.'.join(map(str, OLDEST_PGVECTOR))} is the oldest that will do;"
+            " install a newer one on the server, then run there: ALTER EXTENSION vector UPDATE"
+        )
+
+
+def check_schema(connection: "psycopg.Connection", address: Address) -> None:
+    """Whether the tables are there, and of this version."""
+    found = read_version(connection, address.schema)
+    newest = list_migrations()[-1][0]
+    if found is None:
+        raise NoIndexError(f"{address} has no index in the schema {address.schema}", hint=_init(address))
+    if found < newest:
+        raise IndexVersionError(
+            f"the tables of {address} have version {found}, this program needs version {newest}", hint=_init(address)
+        )
+    if found > newest:
+        raise IndexVersionError(
+            f"the tables of {address} have version {found}, this program knows version {newest}; use a newer program"
+        )
+
+
+def _init(address: Address) -> Command:
+    return Command(f"postgres init --index '{address}'", "with a role that may make tables, run")
+
+
+def read_version(connection: "psycopg.Connection", schema: str) -> int | None:
+    """The last migration that was applied; None where there are no tables."""
+    from psycopg import sql
+
+    query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'migrations'"
+    if connection.execute(query, (schema,)).fetchone() is None:
+        return None
+    table = sql.SQL("SELECT max(number) FROM {}.migrations").format(sql.Identifier(schema))
+    row = connection.execute(table).fetchone()
+    return None if row is None else row[0]
+
+
+def list_migrations() -> list[tuple[int, str]]:
+    """The numbers of the migrations, ascending, and their statements."""
+    files = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
+    return [(int(file.stem), file.read_text(encoding="utf-8")) for file in files]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of an index, as `postgres init` leaves them."""
+
+    index: str
+    schema: str
+    version: int
+    applied: tuple[int, ...]
+    """The migrations that were missing."""
+
+
+def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
+    """Applies the migrations that are missing and grants rights, all or nothing; see `api.make_postgres_tables`."""
+    from psycopg import sql
+
+    applied = []
+    with translate_errors(address), contextlib.closing(connect(address)) as connection:
+        schema = sql.Identifier(address.schema)
+        with connection.transaction():
+            if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
+                connection.execute("CREATE EXTENSION vector")
+            check_server(connection, address)
+            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
+            connection.execute(
+                sql.SQL(
+                    "CREATE TABLE IF NOT EXISTS {}.migrations"
+                    " (number bigint PRIMARY KEY, applied_at timestamptz NOT NULL)"
+                ).format(schema)
+            )
+            connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(schema))
+            connection.execute(sql.SQL("LOCK TABLE migrations IN EXCLUSIVE MODE"))
+            found = read_version(connection, address.schema) or 0
+            for number, statements in list_migrations():
+                if number > found:
+                    connection.execute(statements)  # of a file of ours
+                    connection.execute("INSERT INTO migrations VALUES (%s, now())", (number,))
+                    applied.append(number)
+            for role, is_writer in (*((role, True) for role in writers), *((role, False) for role in readers)):
+                _grant(connection, schema, role, is_writer=is_writer)
+    _verify.cache_clear()
+    return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
+
+
+def _grant(connection: "psycopg.Connection", schema: "sql.Identifier", role: str, *, is_writer: bool) -> None:
+    from psycopg import sql
+
+    rights = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}"]
+    if is_writer:
+        rights += [f"{may} ON ALL TABLES IN SCHEMA {{schema}}" for may in ("INSERT", "UPDATE", "DELETE")]
+        rights.append("USAGE ON ALL SEQUENCES IN SCHEMA {schema}")
+    for right in rights:
+        statement = sql.SQL(f"GRANT {right} TO {{role}}")
+        connection.execute(statement.format(schema=schema, role=sql.Identifier(role)))
+    if is_writer:
+        revoke = sql.SQL("REVOKE INSERT, UPDATE, DELETE ON {schema}.migrations FROM {role}")
+        connection.execute(revoke.format(schema=schema, role=sql.Identifier(role)))
+
+
+# Errors
+
+
+@contextmanager
+def translate_errors(address: Address) -> Iterator[None]:
+    """Psycopg's exceptions leave as ours."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("psycopg", "psycopg_pool"):
+            raise
+        raise explain(error, address) from error
+
+
+def explain(error: Exception, address: Address) -> IndexUnusableError:
+    """What is said of an error of psycopg, and what to do."""
+    from psycopg import errors
+    from psycopg_pool import PoolTimeout
+
+    said = " ".join(str(error).split())
+    match error:
+        case errors.LockNotAvailable():
+            cure = "try again when it has finished"
+            return IndexLockedError(f"another process is writing to the index {address}; {cure}")
+        case errors.InsufficientPrivilege():
+            return StorageError(
+                f"this role may not do that in {address}: {said}",
+                hint="use a role with the rights, or have them granted: docs/postgres.md",
+            )
+        case errors.ReadOnlySqlTransaction():
+            return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
+        case errors.QueryCanceled():
+            return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
+        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
+            return IndexVersionError(
+                f"the tables of {address} are not those of this version: {said}", hint=_init(address)
+            )
+        case errors.DiskFull() | errors.OutOfMemory():
+            return StorageError(f"{address} has no room left: {said}")
+        case errors.FeatureNotSupported() | errors.UndefinedFile() if "vector" in said:
+            return StorageError(
+                f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
+                " https://github.com/pgvector/pgvector#installation), then try again"
+            )
+        case errors.OperationalError() | PoolTimeout():
+            return StorageError(
+                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user and"
+                " password (PGPASSWORD, .pgpass, a service file)"
+            )
+    return StorageError(f"{address} answered with an error: {said}")

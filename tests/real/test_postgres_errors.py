@@ -1,0 +1,135 @@
+"""What can be wrong with a database: one clear sentence that says what to do, and nothing is changed."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psycopg  # noqa: TID253  # these tests are of it
+import pytest
+
+from retriever.api import index_folders, open_retriever
+from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
+from retriever.store import postgres as store
+from retriever.store.database import write_index
+from tests.postgres import Server
+from tests.program import Cli
+
+PLAIN = {"encoder": {"kind": "none"}}
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "keys.md").write_text("# Keys\n\nRotate the keys each month.\n", encoding="utf-8")
+    return tmp_path / "docs"
+
+
+@pytest.fixture
+def index(postgres: str, docs: Path) -> str:
+    index_folders([docs], postgres, settings=PLAIN)
+    return postgres
+
+
+def count_documents(address: str) -> int:
+    with closing(psycopg.connect(address)) as connection:
+        row = connection.execute("SELECT count(*) FROM hybrid_retrieve.documents").fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def fail(kind: type[RetrieverError], address: str) -> str:
+    store.close_pools()
+    with pytest.raises(kind) as found, open_retriever(index=address) as retriever:
+        retriever.search("keys")
+    assert "\n" not in str(found.value)
+    return str(found.value)
+
+
+def test_a_server_that_is_not_there_or_lets_nobody_in(postgres_server: Server) -> None:
+    for address in ("postgresql://me:secret@127.0.0.1:1/db", postgres_server.address(user="nobody:secret")):
+        said = fail(StorageError, address)
+        assert "cannot be reached" in said
+        assert ".pgpass" in said
+        assert "secret" not in said
+
+
+def test_a_database_without_tables(postgres_server: Server, cli: Cli) -> None:
+    with postgres_server.new_database() as address:
+        assert f"run: hybrid_retrieve.py postgres init --index '{address}'" in fail(NoIndexError, address)
+        assert "version 1" in cli("postgres", "init", "--index", address).out
+        assert "already" in cli("postgres", "init", "--index", address).out
+        assert "is not finished" in fail(NoIndexError, address)
+        store.close_pools()
+
+
+def test_tables_of_another_version(index: str) -> None:
+    with closing(psycopg.connect(index, autocommit=True)) as connection:
+        connection.execute("INSERT INTO hybrid_retrieve.migrations VALUES (99, now())")
+        assert "use a newer program" in fail(IndexVersionError, index)
+        connection.execute("DELETE FROM hybrid_retrieve.migrations")
+        connection.execute("INSERT INTO hybrid_retrieve.migrations VALUES (0, now())")
+        assert "postgres init" in fail(IndexVersionError, index)
+
+
+@pytest.mark.parametrize(("name", "least"), [("OLDEST_SERVER", 990_000), ("OLDEST_PGVECTOR", (99, 0))])
+def test_an_old_server(index: str, monkeypatch: pytest.MonkeyPatch, name: str, least: object) -> None:
+    monkeypatch.setattr(store, name, least)
+    assert "is the oldest that will do" in fail(IndexVersionError, index)
+
+
+@pytest.fixture
+def reader(index: str, postgres_server: Server, cli: Cli) -> Iterator[str]:
+    with closing(psycopg.connect(postgres_server.address(), autocommit=True)) as connection:
+        connection.execute("CREATE ROLE reader LOGIN")
+        connection.execute("CREATE ROLE writer LOGIN")
+        cli("postgres", "init", "--index", index, "--reader", "reader", "--writer", "writer")
+        yield index.replace("owner@", "reader@")
+        store.close_pools()
+        with closing(psycopg.connect(index, autocommit=True)) as own:
+            own.execute("DROP OWNED BY reader, writer")
+        connection.execute("DROP ROLE reader, writer")
+
+
+def test_a_role_that_may_only_read(reader: str, docs: Path) -> None:
+    with open_retriever(index=reader) as retriever:
+        assert retriever.search("keys").hits
+    (docs / "more.md").write_text("# More\n\nMore keys.\n", encoding="utf-8")
+    with pytest.raises(StorageError, match="this role may not do that"):
+        index_folders([docs], reader, settings=PLAIN)
+    assert count_documents(reader) == 1
+    assert index_folders([docs], reader.replace("reader@", "writer@"), settings=PLAIN).added == 1
+
+
+def test_a_database_that_is_read_only(index: str, docs: Path) -> None:
+    with closing(psycopg.connect(index, autocommit=True)) as connection:
+        connection.execute(f"ALTER DATABASE {connection.info.dbname} SET default_transaction_read_only = on")
+    store.close_pools()
+    with open_retriever(index=index) as retriever:
+        assert retriever.search("keys").hits
+    (docs / "more.md").write_text("# More\n\nMore keys.\n", encoding="utf-8")
+    with pytest.raises(StorageError, match="read-only, a replica perhaps"):
+        index_folders([docs], index, settings=PLAIN)
+    assert count_documents(index) == 1
+
+
+def test_a_statement_that_takes_too_long(index: str) -> None:
+    with closing(psycopg.connect(index)) as connection:
+        connection.execute("LOCK TABLE hybrid_retrieve.meta IN ACCESS EXCLUSIVE MODE")
+        said = fail(StorageError, f"{index}?options=-cstatement_timeout%3D200")
+    assert "took too long" in said
+
+
+def test_a_second_writer(index: str, docs: Path) -> None:
+    place = Path(index)
+    with write_index(place, 0.0), pytest.raises(IndexLockedError, match="try again"), write_index(place, 0.1):
+        pass
+
+
+def test_a_server_that_restarts_between_two_questions(index: str, postgres_server: Server) -> None:
+    with open_retriever(index=index) as retriever:
+        assert retriever.search("keys").hits
+        postgres_server.stop()
+        with pytest.raises(StorageError, match="cannot be reached"):
+            retriever.search("keys")
+        postgres_server.start()
+        assert retriever.search("keys").hits
