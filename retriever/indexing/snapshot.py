@@ -232,8 +232,8 @@ def build_snapshot(
     """
     if read_address(index):
         return build_parts(connection, fingerprint, difference, progress)
-    from retriever.lexical.bm25 import LexicalIndex, build_lexical, patch_lexical
-    from retriever.lexical.spelling import build_spellings, patch_spellings
+    from retriever.lexical.bm25 import LexicalIndex, patch_lexical
+    from retriever.lexical.spelling import patch_spellings
 
     number = reading.snapshot_number(connection) + 1
     folder, previous = locate_snapshot(index, number), locate_snapshot(index, number - 1)
@@ -255,14 +255,7 @@ def build_snapshot(
     except (OSError, SnapshotError):  # the older one cannot be used, and nothing of it is needed
         for part in ("lexical", "spellings"):
             shutil.rmtree(folder / part, ignore_errors=True)
-        texts = read_texts(connection)
-        progress.start("spellings", 1, "steps")
-        build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
-        progress.finish("spellings")
-        tokens = tokenize_texts(texts, progress)
-        del texts  # as large as the documents, and what is made of the tokens is larger
-        build_lexical(folder / "lexical", tokens)
-        del tokens
+        build_words(connection, folder, progress)
     with writing_to(folder):
         files = describe_files(folder, [*(folder / "lexical").iterdir(), *(folder / "spellings").iterdir()])
         manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
@@ -275,6 +268,20 @@ def build_snapshot(
     for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
         writing.set_meta(connection, key, value)
     return number
+
+
+def build_words(connection: Connection, folder: Path, progress: Progress) -> None:
+    """The spellings and the postings of all sections."""
+    from retriever.lexical.bm25 import build_lexical
+    from retriever.lexical.spelling import build_spellings
+
+    texts = read_texts(connection)
+    progress.start("spellings", 1, "steps")
+    build_spellings(folder / "spellings", {key: item.text for key, item in texts.items()})
+    progress.finish("spellings")
+    tokens = tokenize_texts(texts, progress)
+    del texts  # as large as the documents, and what is made of the tokens is larger
+    build_lexical(folder / "lexical", tokens)
 
 
 def withdraw_sections(connection: Connection, index: Path, node_keys: Sequence[int]) -> None:
