@@ -52,7 +52,9 @@ class Load:
 @click.option("--questions", type=click.Path(exists=True, path_type=Path), help="JSONL, each line with a `question`.")
 @click.option("--seconds", default=60.0, show_default=True, help="How long the clients ask at once.")
 @click.option("--many", default=10_000, show_default=True, help="How many questions are asked one after the other.")
-@click.option("--switches", default=50, show_default=True, help="How often a document changes meanwhile.")
+@click.option(
+    "--switches", type=click.IntRange(1), default=50, show_default=True, help="How often a document changes meanwhile."
+)
 @click.option("--quick", is_flag=True, help="One round, 10 seconds, 300 questions, 3 changes.")
 def main(folder: Path, questions: Path | None, seconds: float, many: int, switches: int, quick: bool) -> None:
     """Measure with the documents of FOLDER; by default those of this project."""
