@@ -18,7 +18,7 @@ from typing import Literal
 from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import MODELS
-from retriever.embedding.onnx import read_card
+from retriever.embedding.onnx import ModelCard
 from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import (
     Command,
@@ -115,7 +115,7 @@ def examine_software() -> Iterator[Finding]:
 
     try:
         for folder in MODELS.values():
-            read_card(folder).verify(folder)
+            ModelCard.read(folder).verify(folder)
         yield Finding("environment", "bundled models", "well", f"{' and '.join(MODELS)} have their checksums")
     except EncoderError as error:
         yield Finding("environment", "bundled models", "problem", str(error), "install again: uv sync --reinstall")
