@@ -10,7 +10,7 @@ import sqlite3
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
 
-from pageindex.files import DOCUMENT_SUFFIXES
+from pageindex.files import drop_ending
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.store import reading
@@ -144,7 +144,7 @@ class Names:
             return []
         ways: tuple[Callable[[DocumentName], bool], ...] = (
             lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
-            lambda document: f"/{fold(without_ending(document.path))}".endswith(f"/{wanted}"),
+            lambda document: f"/{fold(drop_ending(document.path))}".endswith(f"/{wanted}"),
             lambda document: wanted in map(fold, document.aliases),
             lambda document: fold(document.title) == wanted,
         )
@@ -170,7 +170,7 @@ class Names:
         for section in sections:
             names.setdefault(fold(section.title), []).append((section.key, section.node_id))
         for document in self._documents:  # a file has the title of its first section, and stands for it
-            for name in (document.title, *document.aliases, without_ending(document.path).rpartition("/")[2]):
+            for name in (document.title, *document.aliases, drop_ending(document.path).rpartition("/")[2]):
                 names[fold(name)] = [(document.key, document.node_id)]
         for document in self._documents:
             names.setdefault(fold(document.path), [(document.key, document.node_id)])
@@ -203,8 +203,3 @@ def fold(name: str) -> str:
     """A name without case, accents and repeated blanks."""
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(sign))
     return " ".join(plain.split())
-
-
-def without_ending(path: str) -> str:
-    """The path without a document's ending."""
-    return next((path[: -len(ending)] for ending in DOCUMENT_SUFFIXES if path.lower().endswith(ending)), path)
