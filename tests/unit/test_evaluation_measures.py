@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retriever.evaluation.measures import (
+    SECTION_NAMES,
     Values,
     count_tokens_needed,
+    measure,
     measure_budgets,
-    measure_sections,
 )
 from retriever.evaluation.statistics import auroc, difference, estimate, estimate_over_sets, percentile
 
@@ -20,7 +21,7 @@ NAMES = [f"n{number:02}" for number in range(40)]
 
 
 def measured(ranking: list[str], right: dict[str, int]) -> Values:
-    return measure_sections({"q": ranking}, {"q": right})["q"]
+    return measure({"q": ranking}, {"q": right}, SECTION_NAMES)["q"]
 
 
 def test_sums_by_hand() -> None:
