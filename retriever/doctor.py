@@ -36,7 +36,7 @@ from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankSettings, RerankStageSettings
+from retriever.settings.schema import ExpansionSettings, Profile, RerankSettings, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.store.checking import find_damage
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
@@ -221,7 +221,9 @@ def examine_index(index: Path) -> Iterator[Finding]:
             else:
                 yield from examine_rows(connection)
                 yield from examine_languages(connection, index)
-                yield from examine_prefixes(_index_profile(connection, index).encoder)
+                says, is_known = describe_prefixes(_index_profile(connection, index).encoder)
+                if says:  # what a served embedding model is given before each text: without it, many find far less
+                    yield Finding("index", "prefixes", "well" if is_known else "note", says)
                 yield from examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
@@ -283,13 +285,6 @@ def examine_languages(connection: sqlite3.Connection, index: Path) -> Iterator[F
         says = f"{survey.describe()}, and is found by its words more than by its meaning"
         cure = "; ".join(advise_models(folders)) if survey.is_worth_a_note else ""
         yield judge("index", "languages", says if cure else survey.describe(), cure, "note")
-
-
-def examine_prefixes(encoder: EncoderSettings) -> Iterator[Finding]:
-    """What a served embedding model is given before each text: without it, many find far less."""
-    says, is_known = describe_prefixes(encoder)
-    if says:
-        yield Finding("index", "prefixes", "well" if is_known else "note", says)
 
 
 def _index_profile(connection: sqlite3.Connection, index: Path) -> Profile:
