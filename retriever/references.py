@@ -124,7 +124,9 @@ class Names:
         if wikilink:
             documents = documents[:1]  # Obsidian takes the one with the shortest path
         if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
-            sections = [section for document in documents for section in self._sections(document.key)]
+            sections = [
+                section for document in documents for section in reading.section_names(self._connection, document.key)
+            ]
             found = match_heading(heading, sections)
             if not found:
                 titles = {fold(section.title): section.node_id for section in sections}
@@ -151,9 +153,6 @@ class Names:
         found = (list(filter(way, self._documents)) for way in ways)
         return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
 
-    def _sections(self, document_key: int | None = None) -> list[SectionName]:
-        return reading.section_names(self._connection, document_key)
-
     def _find_title(self, reference: str, title: str, *, is_path: bool) -> list[tuple[int, str]]:
         """The sections of a title, or what has the one title that it is a slip of.
 
@@ -162,7 +161,7 @@ class Names:
         """
         from difflib import get_close_matches
 
-        wanted, sections = fold(title), self._sections()
+        wanted, sections = fold(title), reading.section_names(self._connection)
         named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
         if named and wanted:
             return named
