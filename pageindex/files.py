@@ -361,6 +361,11 @@ def printable_path(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
+def drop_ending(path: str) -> str:
+    """The path without a document's ending."""
+    return next((path[: -len(ending)] for ending in DOCUMENT_SUFFIXES if path.lower().endswith(ending)), path)
+
+
 def read_document(file: SourceFile, max_file_bytes: int = MAX_FILE_BYTES) -> DocumentText:
     """The text of a listed file; UnreadableDocumentError when it is gone, too large, no text, or changes twice."""
     try:

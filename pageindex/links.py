@@ -13,7 +13,7 @@ from enum import Enum, StrEnum
 from html import unescape
 from urllib.parse import unquote
 
-from pageindex.files import DOCUMENT_SUFFIXES
+from pageindex.files import DOCUMENT_SUFFIXES, drop_ending
 from pageindex.markdown import WIKILINK, InlineText, References
 from pageindex.outline import github_slug
 
@@ -191,7 +191,7 @@ def note_names(documents: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]
     ordered = sorted(documents, key=lambda document: (len(document[0]), document[0]))
     names: dict[str, str] = {}
     for path, _ in ordered:
-        names.setdefault(_stem(path).casefold(), path)
+        names.setdefault(drop_ending(path.rpartition("/")[2]).casefold(), path)
     for path, aliases in ordered:
         for alias in aliases:
             names.setdefault(alias.casefold(), path)
@@ -207,7 +207,7 @@ def resolve_link(link: Link, source_path: str, targets: LinkTargets) -> str | Br
     path = None
     if link.kind is LinkKind.WIKILINK and "/" not in link.target_path:
         name = link.target_path.casefold()
-        path = source_path if not name else targets.notes.get(name) or targets.notes.get(_stem(name))
+        path = source_path if not name else targets.notes.get(name) or targets.notes.get(drop_ending(name))
     if path is None or path not in targets.anchors:
         relative = _resolve_path(link, source_path)
         if relative is None:
@@ -243,8 +243,3 @@ def _resolve_path(link: Link, source_path: str) -> str | None:
         elif part not in ("", "."):
             parts.append(part)
     return "/".join(parts)
-
-
-def _stem(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return next((name[: -len(ending)] for ending in DOCUMENT_SUFFIXES if name.lower().endswith(ending)), name)

@@ -18,7 +18,7 @@ from typing import Literal
 from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
 from retriever.embedding import MODELS
-from retriever.embedding.onnx import read_card
+from retriever.embedding.onnx import ModelCard
 from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import (
     Command,
@@ -36,7 +36,7 @@ from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.settings.schema import EncoderSettings, ExpansionSettings, Profile, RerankSettings, RerankStageSettings
+from retriever.settings.schema import ExpansionSettings, Profile, RerankSettings, RerankStageSettings
 from retriever.store import reading, text_vectors
 from retriever.store.address import read_address
 from retriever.store.checking import find_damage
@@ -118,7 +118,7 @@ def examine_software() -> Iterator[Finding]:
 
     try:
         for folder in MODELS.values():
-            read_card(folder).verify(folder)
+            ModelCard.read(folder).verify(folder)
         yield Finding("environment", "bundled models", "well", f"{' and '.join(MODELS)} have their checksums")
     except EncoderError as error:
         yield Finding("environment", "bundled models", "problem", str(error), "install again: uv sync --reinstall")
@@ -225,7 +225,9 @@ def examine_index(index: Path) -> Iterator[Finding]:
             else:
                 yield from examine_rows(connection)
                 yield from examine_languages(connection, index)
-                yield from examine_prefixes(_index_profile(connection, index).encoder)
+                says, is_known = describe_prefixes(_index_profile(connection, index).encoder)
+                if says:  # what a served embedding model is given before each text: without it, many find far less
+                    yield Finding("index", "prefixes", "well" if is_known else "note", says)
                 yield from examine_parts(connection) if address else examine_snapshot(connection, index, repair)
                 yield from examine_folders(connection, index)
     except NoIndexError as error:
@@ -291,13 +293,6 @@ def examine_languages(connection: Connection, index: Path) -> Iterator[Finding]:
         says = f"{survey.describe()}, and is found by its words more than by its meaning"
         cure = "; ".join(advise_models(folders)) if survey.is_worth_a_note else ""
         yield judge("index", "languages", says if cure else survey.describe(), cure, "note")
-
-
-def examine_prefixes(encoder: EncoderSettings) -> Iterator[Finding]:
-    """What a served embedding model is given before each text: without it, many find far less."""
-    says, is_known = describe_prefixes(encoder)
-    if says:
-        yield Finding("index", "prefixes", "well" if is_known else "note", says)
 
 
 def _index_profile(connection: Connection, index: Path) -> Profile:

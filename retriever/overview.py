@@ -6,7 +6,7 @@ sanitized, and shown only of folders that this user has named for the index.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -64,6 +64,11 @@ class _Document:
     boilerplate: float
     sections: int
     linked: int
+
+    @property
+    def is_index_page(self) -> bool:
+        """Whether it stands for its folder, and its title for nothing else."""
+        return _stem(self.path.rpartition("/")[2]) in INDEX_PAGES
 
 
 def read_overview(connection: Connection, named: Collection[str] | None = None) -> Overview:
@@ -126,7 +131,7 @@ def _read_documents(connection: Connection, folder_key: int) -> list[_Document]:
         ).fetchall()
     )
     return [
-        _Document(key, path, title, boilerplate, sections, linked.get(key, 0))
+        _Document(key, path, " ".join(title.split()), boilerplate, sections, linked.get(key, 0))
         for key, path, title, boilerplate, sections in rows
     ]
 
@@ -153,17 +158,18 @@ def _stem(path: str) -> str:
     return "" if "/" in path else path.rpartition(".")[0].casefold()
 
 
-def _best_titles(documents: list[_Document]) -> Iterator[str]:
-    seen: set[str] = set()
-    # What others link to is what a reader should know first; a changelog or list of links says nothing.
-    for document in sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path)):
-        title = " ".join(document.title.split())
-        is_page = _stem(document.path.rpartition("/")[2]) in INDEX_PAGES
-        if title and not is_page and document.boilerplate <= MAX_BOILERPLATE and title.casefold() not in seen:
-            seen.add(title.casefold())
-            yield cut(title, TITLE_CHARS)
-        if len(seen) == MAX_TITLES:
-            return
+def _sort_best_first(documents: list[_Document]) -> list[_Document]:
+    """What others link to is what a reader should know first, then what is nearest to the top."""
+    return sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path))
+
+
+def _best_titles(documents: list[_Document]) -> list[str]:
+    titles: dict[str, str] = {}
+    for one in _sort_best_first(documents):
+        # A changelog or list of links says nothing.
+        if one.title and not one.is_index_page and one.boilerplate <= MAX_BOILERPLATE:
+            titles.setdefault(one.title.casefold(), cut(one.title, TITLE_CHARS))
+    return list(titles.values())[:MAX_TITLES]
 
 
 def write_overview(overview: Overview, about: str = "") -> str:
@@ -214,10 +220,9 @@ def suggest_questions(connection: Connection) -> tuple[str, ...]:
     documents = [
         document for folder in reading.folders(connection) for document in _read_documents(connection, folder.key)
     ]
-    best = sorted(documents, key=lambda one: (-one.linked, one.path.count("/"), one.path))[:EXAMPLE_DOCUMENTS]
     questions: dict[str, str] = {}
     plain: dict[str, str] = {}
-    for document in best:
+    for document in _sort_best_first(documents)[:EXAMPLE_DOCUMENTS]:
         rows = connection.execute(
             "SELECT title, summary, length(text) FROM nodes WHERE document_key = ? AND first_line IS NOT NULL"
             " ORDER BY node_key LIMIT 50",
@@ -228,9 +233,8 @@ def suggest_questions(connection: Connection) -> tuple[str, ...]:
         )
         if made:
             questions.setdefault(made.casefold(), made)
-        title = " ".join(document.title.split())
-        is_page = _stem(document.path.rpartition("/")[2]) in INDEX_PAGES
-        if not made and not is_page and 4 <= len(title) <= MAX_EXAMPLE_CHARS and document.sections:
+        title = document.title
+        if not made and not document.is_index_page and 4 <= len(title) <= MAX_EXAMPLE_CHARS and document.sections:
             plain.setdefault(title.casefold(), title)
     return tuple([*questions.values(), *plain.values()][:MAX_EXAMPLES])
 

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
 
-from pageindex.files import DOCUMENT_SUFFIXES
+from pageindex.files import drop_ending
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.store import reading
@@ -124,7 +124,9 @@ class Names:
         if wikilink:
             documents = documents[:1]  # Obsidian takes the one with the shortest path
         if sign and documents and heading.strip() and not heading.startswith("^"):  # `^` begins a block of Obsidian's
-            sections = [section for document in documents for section in self._sections(document.key)]
+            sections = [
+                section for document in documents for section in reading.section_names(self._connection, document.key)
+            ]
             found = match_heading(heading, sections)
             if not found:
                 titles = {fold(section.title): section.node_id for section in sections}
@@ -144,15 +146,12 @@ class Names:
             return []
         ways: tuple[Callable[[DocumentName], bool], ...] = (
             lambda document: f"/{fold(document.path)}".endswith(f"/{wanted}"),
-            lambda document: f"/{fold(without_ending(document.path))}".endswith(f"/{wanted}"),
+            lambda document: f"/{fold(drop_ending(document.path))}".endswith(f"/{wanted}"),
             lambda document: wanted in map(fold, document.aliases),
             lambda document: fold(document.title) == wanted,
         )
         found = (list(filter(way, self._documents)) for way in ways)
         return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
-
-    def _sections(self, document_key: int | None = None) -> list[SectionName]:
-        return reading.section_names(self._connection, document_key)
 
     def _find_title(self, reference: str, title: str, *, is_path: bool) -> list[tuple[int, str]]:
         """The sections of a title, or what has the one title that it is a slip of.
@@ -162,7 +161,7 @@ class Names:
         """
         from difflib import get_close_matches
 
-        wanted, sections = fold(title), self._sections()
+        wanted, sections = fold(title), reading.section_names(self._connection)
         named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
         if named and wanted:
             return named
@@ -170,7 +169,7 @@ class Names:
         for section in sections:
             names.setdefault(fold(section.title), []).append((section.key, section.node_id))
         for document in self._documents:  # a file has the title of its first section, and stands for it
-            for name in (document.title, *document.aliases, without_ending(document.path).rpartition("/")[2]):
+            for name in (document.title, *document.aliases, drop_ending(document.path).rpartition("/")[2]):
                 names[fold(name)] = [(document.key, document.node_id)]
         for document in self._documents:
             names.setdefault(fold(document.path), [(document.key, document.node_id)])
@@ -203,8 +202,3 @@ def fold(name: str) -> str:
     """A name without case, accents and repeated blanks."""
     plain = "".join(sign for sign in unicodedata.normalize("NFKD", name.casefold()) if not unicodedata.combining(sign))
     return " ".join(plain.split())
-
-
-def without_ending(path: str) -> str:
-    """The path without a document's ending."""
-    return next((path[: -len(ending)] for ending in DOCUMENT_SUFFIXES if path.lower().endswith(ending)), path)

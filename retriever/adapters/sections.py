@@ -7,23 +7,18 @@ from typing import Any
 from retriever.api import open_retriever
 from retriever.display.json import dump_hit
 from retriever.retriever import Retriever
-from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.settings.schema import merge
 from retriever.types import Answer, Hit
 
 
 def open_for_framework(
-    docs: Sequence[str | Path] = (),
-    index: str | Path | None = None,
-    profile: str = DEFAULT_PROFILE,
-    settings: Mapping[str, Any] | None = None,
-    top_k: int | None = None,
+    docs: Sequence[str | Path],
+    index: str | Path | None,
+    profile: str,
+    settings: Mapping[str, Any] | None,
+    top_k: int | None,
 ) -> Retriever:
-    """As `open_retriever`, with `top_k` over the settings where it is given.
-
-    Raises:
-        RetrieverError: as there.
-    """
+    """As `open_retriever`, with `top_k` over the settings where it is given."""
     wanted = {} if top_k is None else {"top_k": top_k}
     return open_retriever(docs, index, profile, merge(settings or {}, wanted))
 

@@ -101,7 +101,8 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     None where they do not, or are too few to say anything.
     """
     sought = [word for word, _, _ in _list_words(quote)]
-    if len(sought) < LEAST_QUOTED and len("".join(sought)) < (LEAST_QUOTED if _is_unspaced(sought) else MAX_CHARS):
+    is_unspaced = any(ord(word[0]) >= 0x0E01 for word in sought)  # Thai, and what stands behind it in Unicode
+    if len(sought) < LEAST_QUOTED and len("".join(sought)) < (LEAST_QUOTED if is_unspaced else MAX_CHARS):
         return None
     words = list(_list_words(text))
     for first in range(len(words) - len(sought) + 1):
@@ -115,10 +116,6 @@ def _list_words(text: str) -> Iterator[tuple[str, int, int]]:
     seen = _LINK_TARGET.sub(lambda match: " " * len(match[0]), text)
     for match in _WORD.finditer(seen):
         yield unicodedata.normalize("NFKC", match[0]).casefold(), match.start(), match.end()
-
-
-def _is_unspaced(words: Sequence[str]) -> bool:
-    return any(ord(word[0]) >= 0x0E01 for word in words)
 
 
 def find_cited_lines(block: Piece, start: int, end: int) -> tuple[Span, str]:
@@ -178,17 +175,13 @@ def choose_sentences(hits: Sequence[Hit]) -> tuple[CitedSentence, ...]:
     chosen: list[CitedSentence] = []
     for hit in hits:
         is_shown = not hit.sentence.startswith("<!--")  # no page shows a comment
-        text = (hit.sentence if is_shown else "") or first_sentence(hit.snippet)
+        first = re.split(r"(?<=[.!?])\s", hit.snippet.removeprefix("\u2026 "), maxsplit=1)[0]  # of plain text
+        text = (hit.sentence if is_shown else "") or first
         is_near = hit.score >= LEAST_SCORE * hits[0].score
         if text and is_near and not repeats(text, [item.text for item in chosen]):
             place = hit.folder, hit.file, hit.passage, hit.node_id, hit.citation_state
             chosen.append(CitedSentence(text, text, *place))
     return tuple(chosen[:MAX_EXTRACTED])
-
-
-def first_sentence(snippet: str) -> str:
-    """Of a hit's snippet, which is plain text."""
-    return re.split(r"(?<=[.!?])\s", snippet.removeprefix("\u2026 "), maxsplit=1)[0]
 
 
 def repeats(text: str, others: Iterable[str]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pageindex.files import read_file
 from retriever.embedding import BUNDLED_MODEL, CARD_NAME, MAX_CARD_BYTES
-from retriever.embedding.prefixes import choose_prefix
+from retriever.embedding.prefixes import choose_prefixes
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, sign_bits, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -102,11 +102,6 @@ class RerankerCard(FilesCard):
     """How many tokens of both texts the model reads, special ones included."""
 
 
-def read_card(folder: Path) -> ModelCard:
-    """The card of an encoder's folder; EncoderError as `FilesCard.read`."""
-    return ModelCard.read(folder)
-
-
 def write_card(card: FilesCard, folder: Path) -> None:
     """Write `encoder.json` or `reranker.json`."""
     (folder / card.file_name).write_text(json.dumps(asdict(card), indent=2) + "\n", encoding="utf-8")
@@ -156,12 +151,9 @@ class OnnxEncoder:
         """
         settings = settings or EncoderSettings()
         self._folder = folder
-        self._card = card = read_card(folder)
+        self._card = card = ModelCard.read(folder)
         self._tokens = Tokens.in_file(folder / TOKENIZER_NAME)
-        self._prefixes = Prefixes(
-            choose_prefix(settings.query_prefix, card.query_prefix),
-            choose_prefix(settings.document_prefix, card.document_prefix),
-        )
+        self._prefixes = Prefixes(*choose_prefixes(settings, card.query_prefix, card.document_prefix))
         self._limit = min(settings.max_tokens, card.max_tokens)
         self._threads = settings.threads or usable_cores()
         self._is_verified = False
@@ -241,17 +233,15 @@ class OnnxEncoder:
         if not ids:
             return np.empty((0, self.dimension), dtype=np.float32), []
         try:
-            read = self._each(ids)
+            self._session  # noqa: B018 - loaded here, not by every thread at once
+            if len(ids) == 1:
+                read = [self._one(ids[0])]
+            else:
+                with ThreadPoolExecutor(self._threads) as pool:
+                    read = list(pool.map(self._one, ids))
         except onnx_errors() as error:
             raise EncoderError(f"{self._folder / MODEL_NAME} cannot be run: {error}") from error
         return unit_rows([row for row, _ in read], len(ids), str(self._folder)), [bits for _, bits in read]
-
-    def _each(self, ids: Sequence[Sequence[int]]) -> list[tuple[FloatMatrix, TokenBits]]:
-        self._session  # noqa: B018 - loaded here, not by every thread at once
-        if len(ids) == 1:
-            return [self._one(ids[0])]
-        with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(self._one, ids))
 
     def _one(self, ids: Sequence[int]) -> tuple[FloatMatrix, TokenBits]:
         """(d,), not yet a unit vector, and those of its tokens that say something by themselves."""

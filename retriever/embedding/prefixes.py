@@ -74,15 +74,17 @@ def find_family(model: str) -> ModelFamily | None:
     return next((family for pattern, family in _FAMILIES if re.search(pattern, name)), None)
 
 
-def choose_prefix(given: str, own: str) -> str:
-    """The prefix that is used: the one of the settings, where there is one, else the model's own."""
-    return "" if given == NO_PREFIX else given or own
+def choose_prefixes(settings: EncoderSettings, query: str, document: str) -> tuple[str, str]:
+    """Before questions and before documents: what the settings say, where they do, else what the model asks for."""
+    given = ((settings.query_prefix, query), (settings.document_prefix, document))
+    query, document = ("" if setting == NO_PREFIX else setting or own for setting, own in given)
+    return query, document
 
 
 def served_prefixes(settings: EncoderSettings) -> tuple[str, str]:
     """Before questions and before documents, for a model that a server runs; empty for one that is not known."""
     family = find_family(settings.model) or ModelFamily("")
-    return choose_prefix(settings.query_prefix, family.query), choose_prefix(settings.document_prefix, family.document)
+    return choose_prefixes(settings, family.query, family.document)
 
 
 def describe_prefixes(settings: EncoderSettings) -> tuple[str, bool]:

@@ -223,20 +223,14 @@ def unreachable(error: Exception, server: str, advice: str) -> Exception:
 def refusal(status: int, message: str, server: str) -> Exception:
     """What an HTTP status other than 2xx means."""
     reason = f"status {status}: {one_line(message)}"
-    if status in _BUSY:
+    if status in {429, 502, 503, 504}:
         return UnavailableError(f"{server} is busy: {reason}")
-    if status in _TOO_MUCH:
+    if status in {400, 413, 422, 500}:  # what servers say of a text that is too long
         return RejectedError(reason)
     return EncoderError(f"{server} refuses: {reason}")
 
 
-_BUSY = frozenset({429, 502, 503, 504})
-_TOO_MUCH = frozenset({400, 413, 422, 500})
-
-
 # Embedding models of an Ollama server.
-
-_LOOK_UP = Timeouts(connect_s=0.5, total_s=1)
 
 
 def open_ollama(settings: EncoderSettings, dimension: int | None = None) -> RemoteEncoder:
@@ -267,7 +261,7 @@ class OllamaServer:
 
     def identity(self) -> tuple[str, ...]:
         """The kind, the model's name and the digest of its weights, as in the server's list of models."""
-        with self._client(_LOOK_UP) as client:
+        with self._client(Timeouts(connect_s=0.5, total_s=1)) as client:
             models = client.list().models
         names = (self._model, f"{self._model}:latest")
         digest = next((model.digest for model in models if model.model in names), None)
@@ -343,7 +337,8 @@ class OpenAIServer:
         """One vector for each text."""
         body: dict[str, object] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         try:
-            response = self._post(body, timeouts)
+            with httpx.Client(**client_options(timeouts, self._url)) as client:
+                response = client.post(f"{self._url}/embeddings", json=body, headers=self._headers)
             items = response.json()["data"] if response.is_success else []
             vectors = {item["index"]: item["embedding"] for item in items}
         except httpx.HTTPError as error:
@@ -356,7 +351,3 @@ class OpenAIServer:
         if sorted(vectors) != list(range(len(texts))):
             raise EncoderError(f"{self.name} gave {len(items)} vectors for {len(texts)} texts")
         return [vectors[place] for place in range(len(texts))]
-
-    def _post(self, body: dict[str, object], timeouts: Timeouts) -> httpx.Response:
-        with httpx.Client(**client_options(timeouts, self._url)) as client:
-            return client.post(f"{self._url}/embeddings", json=body, headers=self._headers)

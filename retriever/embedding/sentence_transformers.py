@@ -1,6 +1,6 @@
 """Any SentenceTransformer model that is on this machine; needs the extra `models` (torch)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.embedding.onnx import file_sha256
-from retriever.embedding.prefixes import choose_prefix
+from retriever.embedding.prefixes import choose_prefixes
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -104,10 +104,8 @@ class SentenceTransformersEncoder:
     @cached_property
     def _prefixes(self) -> Prefixes:
         """The user's, else the model's own."""
-        own, settings = own_prefixes(self._model), self._settings
-        return Prefixes(
-            choose_prefix(settings.query_prefix, own.query), choose_prefix(settings.document_prefix, own.document)
-        )
+        own = own_prefixes(self._model)
+        return Prefixes(*choose_prefixes(self._settings, own.query, own.document))
 
     @cached_property
     def _limit(self) -> int:
@@ -162,15 +160,11 @@ def silence_progress_bars() -> None:
 
 
 def _files_sha256(folder: Path) -> str:
-    """Over the names and contents of the folder's files; those that only people read are left out."""
-    files = sorted(path for path in _files(folder) if path.suffix != ".md")
-    lines = [f"{path.relative_to(folder).as_posix()} {file_sha256(path)}" for path in files]
+    """Over the names and contents of the folder's files; hidden ones and those that only people read are left out."""
+    lines = []
+    for path in sorted(folder.rglob("*")):
+        inside = path.relative_to(folder)
+        is_hidden = any(part.startswith(".") for part in inside.parts)
+        if path.is_file() and path.suffix != ".md" and not is_hidden:
+            lines.append(f"{inside.as_posix()} {file_sha256(path)}")
     return sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """Hidden files and folders aside, at any depth."""
-    for path in folder.rglob("*"):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        if path.is_file() and not hidden:
-            yield path

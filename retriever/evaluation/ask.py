@@ -19,7 +19,7 @@ from retriever.llm.check import check_llm
 from retriever.protocols import Encoder, Progress
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
-from retriever.settings.schema import LlmSettings, Profile, merge
+from retriever.settings.schema import Profile, merge
 from retriever.types import Answer, Candidate, StageName, Trace
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
     stages |= {"rounds": 0} if profile.rounds else {}
     if asked.expansions and profile.use_llm and stages:
         # Recorded expansions stand in for a language model; where there is none, it does nothing else either.
-        checks = [item for item in check_llm(_rerank_settings(profile)) if not item.is_well]
+        reranker = replace(profile.llm, model=profile.llm.rerank_model or profile.llm.model)
+        checks = [item for item in check_llm(reranker) if not item.is_well]
         if checks:
             system = replace(system, settings=merge(system.settings, stages))
             remark = (f"{' and '.join(stages)}: {checks[0].says}; measured without it",)
@@ -88,10 +89,6 @@ def ask_all(system: System, asked: Asked, progress: Progress | None = None) -> R
         if progress is not None:
             progress.finish(system.name)
     return Run(system.name, outcomes, {"profile": system.profile, "settings": dict(system.settings)}, system.base)
-
-
-def _rerank_settings(profile: Profile) -> LlmSettings:
-    return replace(profile.llm, model=profile.llm.rerank_model or profile.llm.model)
 
 
 def open_system(

@@ -41,18 +41,13 @@ DEPTHS = {"MRR@10": 10}  # looks no further than that rank, where trec_eval's lo
 Rankings: TypeAlias = Mapping[str, Sequence[str]]
 
 
-def measure_sections(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
-    """All measures of the rankings of sections, of which each question in `right` has one; it may be empty."""
-    return measure(rankings, right, SECTION_NAMES)
-
-
 def measure_files(rankings: Rankings, right: Mapping[str, Judgements]) -> dict[str, Values]:
     values = measure(rankings, right, FILE_MEASURES)
     return {key: {f"file {name}": value for name, value in items.items()} for key, items in values.items()}
 
 
 def measure(rankings: Rankings, right: Mapping[str, Judgements], names: Sequence[str]) -> dict[str, Values]:
-    """Some measures for each question, in the order of `right`; an empty ranking has 0 of everything."""
+    """Some measures for each question, in the order of `right`, which all have a ranking; an empty one has 0 of all."""
     import pytrec_eval
 
     judgements = {key: dict(judged) for key, judged in right.items()}

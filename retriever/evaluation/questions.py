@@ -116,8 +116,3 @@ def check_gold(questions: Sequence[Question], sections: Sections) -> None:
         more = [f"and {len(lost) - MAX_NAMED:,} more"] if len(lost) > MAX_NAMED else []
         hint = "the documents changed since the questions were written, or are other ones"
         raise UsageError("\n".join([*lost[:MAX_NAMED], *more, hint]))
-
-
-def drop_repeated_names(names: Iterable[str]) -> list[str]:
-    """Each name once, where it first stood: the files of a list of sections, best first."""
-    return list(dict.fromkeys(names))

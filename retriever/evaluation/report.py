@@ -17,7 +17,6 @@ from retriever.evaluation.questions import (
     Question,
     QuestionSet,
     Sections,
-    drop_repeated_names,
     find_right_files,
     find_right_sections,
 )
@@ -81,7 +80,7 @@ class Judge:
         outcome = run.outcomes[question.id]
         if outcome.failures or not question.is_answerable:
             return FirstRight(None, NOT_RANKED)
-        names = drop_repeated_names(self._name(found) for found in outcome.found)
+        names = dict.fromkeys(self._name(found) for found in outcome.found)  # each once, where it first stands
         rank = next((place for place, name in enumerate(names, start=1) if name in self._right[question.id]), None)
         band = next(band for band in BANDS if band.last is None or (rank is not None and rank <= band.last))
         return FirstRight(rank, band)

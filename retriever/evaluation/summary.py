@@ -17,16 +17,15 @@ from retriever.evaluation.measures import (
     SECTION_NAMES,
     Values,
     count_tokens_needed,
+    measure,
     measure_budgets,
     measure_files,
-    measure_sections,
 )
 from retriever.evaluation.questions import (
     Judgements,
     Question,
     QuestionSet,
     Sections,
-    drop_repeated_names,
     find_right_files,
     find_right_sections,
 )
@@ -167,13 +166,14 @@ def measure_questions(
     questions: QuestionSet, run: Run, answerable: Sequence[Question], sections: Sections
 ) -> dict[str, Values]:
     """All measures of these questions, by id; no `answered@n` where the run does not say how long its sections are."""
-    files = {item.id: drop_repeated_names(found.file for found in run.outcomes[item.id].found) for item in answerable}
+    # Each file once, where it first stands.
+    files = {item.id: list(dict.fromkeys(found.file for found in run.outcomes[item.id].found)) for item in answerable}
     values = measure_files(files, {item.id: find_right_files(item) for item in answerable})
     if not questions.has_lines:
         return values
     right = {item.id: find_right_sections(item, sections) for item in answerable}
     nodes = {item.id: [found.node_id for found in run.outcomes[item.id].found] for item in answerable}
-    for key, by_section in measure_sections(nodes, right).items():
+    for key, by_section in measure(nodes, right, SECTION_NAMES).items():
         found = run.outcomes[key].found
         is_counted = not found or any(item.tokens for item in found)
         within = measure_budgets(*read_tokens(run.outcomes[key], right[key])) if is_counted else {}
@@ -351,8 +351,8 @@ def compare_to_baseline(summary: Summary, baseline: Mapping[str, Any]) -> Verdic
             problems.append(f"{name}: {today[name].failed} questions met a stage that failed")
         after = today[name].per_question
         shared = [key for key in before if key in after]
-        for measure in dict.fromkeys(item for key in shared for item in before[key] if item in after[key]):
-            old = [before[key][measure] for key in shared]
-            new = [round(after[key][measure], 6) for key in shared]
-            changes.append(Change(name, measure, sum(old) / len(old), sum(new) / len(new), difference(new, old)))
+        for figure in dict.fromkeys(item for key in shared for item in before[key] if item in after[key]):
+            old = [before[key][figure] for key in shared]
+            new = [round(after[key][figure], 6) for key in shared]
+            changes.append(Change(name, figure, sum(old) / len(old), sum(new) / len(new), difference(new, old)))
     return Verdict(tuple(changes), tuple(problems))

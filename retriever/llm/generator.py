@@ -4,6 +4,7 @@ docs/language-model.md says what it promises.
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,18 +55,6 @@ class CircuitBreaker:
 
     def record_success(self) -> None:
         self._failures = 0
-
-
-def open_server(settings: LlmSettings) -> LlmServer:
-    """The server of the settings' kind, which is not asked yet; NoGeneratorError where it may not be."""
-    # Each kind is imported when it is asked for.
-    if settings.kind == "openai":
-        from retriever.llm.openai_server import OpenAIServer
-
-        return OpenAIServer(settings)
-    from retriever.llm.ollama_server import OllamaServer
-
-    return OllamaServer(settings)
 
 
 class ServedGenerator:
@@ -148,7 +137,9 @@ class ServedGenerator:
         model = self._look_up(min(self.server.look_up_s, task.seconds or self.server.look_up_s))
         window = served_window(model.context_length, self._settings)
         self._check_length(task, window)
-        deadline = started + longest_wait(task, model, self._settings)
+        # A model that is not loaded gets longer, but a task's own limit always holds.
+        seconds = self._settings.seconds + (0 if model.is_loaded else self._settings.load_seconds)
+        deadline = started + min(seconds, math.inf if task.seconds is None else task.seconds)
         problem = ""
         for is_second_try in (False, True):
             self.reply = reply = self._chat(task, model, deadline, is_second_try=is_second_try)
@@ -188,7 +179,15 @@ class ServedGenerator:
 
     @cached_property
     def server(self) -> LlmServer:
-        return open_server(self._settings)
+        """The server of the settings' kind, which is not asked yet; NoGeneratorError where it may not be."""
+        # Each kind is imported when it is asked for.
+        if self._settings.kind == "openai":
+            from retriever.llm.openai_server import OpenAIServer
+
+            return OpenAIServer(self._settings)
+        from retriever.llm.ollama_server import OllamaServer
+
+        return OllamaServer(self._settings)
 
     def _look_up(self, seconds: float) -> ModelInfo:
         """What the server says of the model; asked again when it is old."""
@@ -207,12 +206,6 @@ class ServedGenerator:
             raise TaskTooLongError(
                 f"the task has up to {needed} tokens, and {self.name} reads {room} beside its answer: see llm.num_ctx"
             )
-
-
-def longest_wait(task: Task[Any], model: ModelInfo, settings: LlmSettings) -> float:
-    """Seconds for a task; a model that is not loaded gets longer, but a task's own limit always holds."""
-    seconds = settings.seconds + (0 if model.is_loaded else settings.load_seconds)
-    return seconds if task.seconds is None else min(seconds, task.seconds)
 
 
 def _prompt_tokens(window: int, max_tokens: int) -> int:

@@ -137,7 +137,9 @@ class OllamaServer(LlmServer):
                 on_text("".join(text))
             if part.done:
                 whole, is_thoughts = self._finish(part.done_reason, text, thoughts)
-                return Reply(whole, is_thoughts, part.prompt_eval_count, first, _measured(part))
+                read_s, written_s = (part.prompt_eval_duration or 0) / 1e9, (part.eval_duration or 0) / 1e9
+                measured = Measured(part.prompt_eval_count or 0, read_s, part.eval_count or 0, written_s)
+                return Reply(whole, is_thoughts, part.prompt_eval_count, first, measured)
         raise self._ended_early()
 
     def _adapt(self, error: Exception) -> bool:
@@ -158,8 +160,3 @@ def choose_thinking(name: str, thinking: "Thinking | None") -> bool | str:
         return False
     known = [level for level in THINKING_LEVELS if level in thinking.values]
     return next(iter([*known, *thinking.values]))
-
-
-def _measured(part: "ChatResponse") -> Measured:
-    read_ns, written_ns = part.prompt_eval_duration or 0, part.eval_duration or 0
-    return Measured(part.prompt_eval_count or 0, read_ns / 1e9, part.eval_count or 0, written_ns / 1e9)

@@ -158,13 +158,8 @@ class OpenAIServer(LlmServer):
         whole, is_thoughts = self._finish(reason, text, thoughts)
         prompt_tokens = usage.prompt_tokens if usage else None
         if timings:  # of llama.cpp, by its own clock
-            counts = (
-                timings["prompt_n"],
-                timings["prompt_ms"] / 1e3,
-                timings["predicted_n"],
-                timings["predicted_ms"] / 1e3,
-            )
-            measured = Measured(*counts)
+            read_s, written_s = timings["prompt_ms"] / 1e3, timings["predicted_ms"] / 1e3
+            measured = Measured(timings["prompt_n"], read_s, timings["predicted_n"], written_s)
         elif usage and self._has_answered:  # by the clock here; with the first answer, the model may have been loaded
             measured = Measured(usage.prompt_tokens, first, usage.completion_tokens, time.monotonic() - started - first)
         else:

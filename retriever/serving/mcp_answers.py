@@ -23,7 +23,6 @@ from retriever.text import cut
 if TYPE_CHECKING:
     from pageindex.node import Node
     from retriever.browse import Excerpt, Relations
-    from retriever.query import SearchedScope
     from retriever.searching.citations import Anchor, CitationState
     from retriever.status import Status
     from retriever.types import Answer, Hit, ShortAnswer, SimilarSection
@@ -203,6 +202,10 @@ def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
     first = {item.stage: item for item in reversed(answer.degraded)}.values()
     others = [str(item) for item in answer.degraded if item not in first]
     understood = {"understood_as": cut(answer.follow_up.question, REMARK_CHARS)} if answer.follow_up else {}
+    searched: dict[str, Any] = {}
+    if scope := answer.scope:  # the filters as a question writes them, and how much they leave
+        filters = _shorten(scope.scope.terms)
+        searched["scope"] = {"filters": filters, "sections": scope.sections, "documents": scope.documents}
     return {
         "about": DATA,
         "question": cut(answer.question, REMARK_CHARS),
@@ -213,12 +216,8 @@ def describe_answer(answer: "Answer", remarks: Sequence[str]) -> dict[str, Any]:
         "degraded": [*(cut(str(item), REMARK_CHARS) for item in reversed(first)), *_shorten(others)],
         "remarks": _shorten([*answer.notes, *remarks]),
         **partly,
-    } | ({"scope": describe_scope(answer.scope)} if answer.scope else {})
-
-
-def describe_scope(scope: "SearchedScope") -> dict[str, Any]:
-    """What was searched: the filters as a question writes them, and how much they leave."""
-    return {"filters": _shorten(scope.scope.terms), "sections": scope.sections, "documents": scope.documents}
+        **searched,
+    }
 
 
 def _shorten(sentences: Sequence[str]) -> list[str]:
@@ -226,15 +225,10 @@ def _shorten(sentences: Sequence[str]) -> list[str]:
     return [*(cut(sentence, REMARK_CHARS) for sentence in sentences[:MAX_REMARKS]), *more]
 
 
-def quote_passage(hit: "Hit") -> str:
-    """What of a hit answers: the sentence in its paragraph."""
-    return cut(hit.snippet, PASSAGE_CHARS)
-
-
 def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str, dict[str, Any]]:
     """The lines of a hit, its passage in the second, and its values with its text; neither quoted `with_text` false."""
     titles = code(cut(" > ".join((*hit.breadcrumb, hit.title)), REMARK_CHARS))
-    passage = quote_passage(hit) if with_text else ""
+    passage = cut(hit.snippet, PASSAGE_CHARS) if with_text else ""
     quoted = f"\n   {code(passage)}" if passage else ""
     state = "" if hit.citation_state == "exact" else f" ({hit.citation_state})"
     whole = dump_hit(hit, full=True)
@@ -334,12 +328,7 @@ def reply_status(status: "Status", profile: str) -> Reply:
     """The state of an index, and the profile that is meant when none is named; the first files of long lists."""
     whole = StatusJson.dump(status)
     index = whole.pop("index")
-    for key in (
-        "remarks",
-        "forgotten",
-        "details",
-        "prefixes",
-    ):  # for people: they cost an agent tokens and help it in nothing
+    for key in ("remarks", "forgotten", "details", "prefixes"):  # for people: they cost an agent tokens for nothing
         del whole[key]
     values = {key: index[key] for key in INDEX_KEYS} | whole
     values |= {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from retriever.embedding import BUNDLED_MODEL, MODELS, open_encoder, unread_tokens
-from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, read_card, write_card
+from retriever.embedding.onnx import ModelCard, OnnxEncoder, file_sha256, write_card
 from retriever.embedding.tokens import Tokens
 from retriever.errors import EncoderError
 from retriever.settings.schema import EncoderSettings
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", MODELS)
 def test_the_files_are_the_ones_that_readme_and_card_name(name: str) -> None:
     model = MODELS[name]
-    card = read_card(model)
+    card = ModelCard.read(model)
     assert file_sha256(model / "model.onnx") == card.model_sha256
     assert file_sha256(model / "tokenizer.json") == card.tokenizer_sha256
     readme = (model / "README.md").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def test_the_fingerprint_changes_with_whatever_changes_a_vector(encoder: OnnxEnc
         OnnxEncoder(settings=EncoderSettings(query_prefix="q ")),
         OnnxEncoder(settings=EncoderSettings(document_prefix="q ")),
     ]
-    card = read_card(folder)
+    card = ModelCard.read(folder)
     write_card(ModelCard("0" * 64, card.tokenizer_sha256, 384, 256, "mean", "", ""), folder)
     changed.append(OnnxEncoder(folder))
     write_card(ModelCard(card.model_sha256, card.tokenizer_sha256, 384, 256, "cls", "", ""), folder)

@@ -8,14 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retriever.evaluation.measures import Values, count_tokens_needed, measure_budgets, measure_sections
+from retriever.evaluation.measures import (
+    SECTION_NAMES,
+    Values,
+    count_tokens_needed,
+    measure,
+    measure_budgets,
+)
 from retriever.evaluation.statistics import auroc, difference, estimate, estimate_over_sets, percentile
 
 NAMES = [f"n{number:02}" for number in range(40)]
 
 
 def measured(ranking: list[str], right: dict[str, int]) -> Values:
-    return measure_sections({"q": ranking}, {"q": right})["q"]
+    return measure({"q": ranking}, {"q": right}, SECTION_NAMES)["q"]
 
 
 def test_sums_by_hand() -> None:
