@@ -27,6 +27,7 @@ from retriever.indexing.forget import ForgetReport
 from retriever.retriever import Retriever
 from retriever.settings.schema import Profile
 from retriever.status import Status
+from retriever.store.postgres import Tables
 from retriever.store.queries import StoredQuery
 from retriever.types import (
     Answer,
@@ -148,6 +149,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
         "open_history": HISTORY,
         "list_indexes": (ListedIndex("docs", "/index", ("/docs",), (), 155, 22_900_000, 1_900_000_000.0),),
         "drop_index": Path("/index"),
+        "make_postgres_tables": Tables("postgresql://me@db/notes", "hybrid_retrieve", 1, (1,)),
         "read_cache": CacheContent("/cache/expansions.sqlite", 12, 40, 22_000),
     }.items():
         library.replace(name, result, monkeypatch)

@@ -215,5 +215,5 @@ def test_databases_are_opened_in_few_places() -> None:
     ]
     assert opening == [
         "retriever/expansion/cache.py", "retriever/repair.py", "retriever/store/checking.py",
-        "retriever/store/database.py", "retriever/vectors/chroma.py",
+        "retriever/store/copying.py", "retriever/store/database.py", "retriever/vectors/chroma.py",
     ]  # fmt: skip
