@@ -372,11 +372,13 @@ class Retriever(Closing):
         from retriever.embedding import is_english_word
         from retriever.lexical.spelling import correct
 
-        with self._use() as index, index.view(is_checked_late=True) as view:
+        question = request.question
+        corrections: tuple[Correction, ...] = ()
+        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to answer of.
+        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
             spellings = view.spellings if view.number else None
-            if spellings is None:
-                return request, ()
-            question, corrections = correct(request.question, spellings, is_english_word)
+            if spellings is not None:
+                question, corrections = correct(request.question, spellings, is_english_word)
         return replace(request, question=question), corrections
 
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:

@@ -106,3 +106,20 @@ def test_a_question_takes_four_round_trips(postgres: str, tmp_path: Path, monkey
             monkeypatch.setattr(_Rows, name, count)
         assert retriever.search("how long is a snapshot kept?").hits
     assert sum(waits) <= 4
+
+
+def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> None:
+    docs, settings = tmp_path / "docs", {"encoder": {"kind": "none"}}
+    docs.mkdir()
+    (docs / "a.md").write_text("# Keys\n\nRotate the keys.\n", encoding="utf-8")
+    index_folders([docs], postgres, settings=settings)
+    with open_retriever(index=postgres) as retriever, open_retriever(index=postgres) as other:
+        assert [hit.file for hit in retriever.search("keys").hits] == ["a.md"]
+        assert other.search("zebra").hits == ()
+        for number in range(3):
+            (docs / f"b{number}.md").write_text(f"# Zebra\n\nStripes{number} and keys.\n", encoding="utf-8")
+            index_folders([docs], postgres, settings=settings)
+            answer = retriever.search(f"stripes{number}")
+            assert [hit.file for hit in answer.hits] == [f"b{number}.md"]
+            assert answer.degraded == ()
+        assert len(other.search("zebra").hits) == 3
