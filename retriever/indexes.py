@@ -10,6 +10,7 @@ from retriever.files import is_folder, measure_folder, writing_to
 from retriever.indexing.consent import forget_named
 from retriever.indexing.places import list_known, resolve_name
 from retriever.indexing.request import LAST_NAME, absolute, home_folder, is_own
+from retriever.store.address import read_address
 from retriever.store.database import FILE_NAME, is_index
 from retriever.store.locks import writer_lock
 
@@ -31,8 +32,9 @@ class ListedIndex:
     """Those of them that are not there: moved, deleted, or on a disk that is away."""
     documents: int
     size_bytes: int
+    """0 for a database, which is not asked."""
     updated: float
-    """When it was last brought up to date, in seconds since 1970."""
+    """When it was last brought up to date, in seconds since 1970; 0 for a database."""
     trouble: str = ""
     """Why it cannot be read; empty when it can."""
 
@@ -57,6 +59,11 @@ def list_indexes() -> tuple[ListedIndex, ...]:
 def drop_index(name: str) -> Path:
     """See `retriever.api.drop_index`."""
     place = find_named(name)
+    if address := read_address(place):
+        raise UsageError(
+            f"{address} is in a database, and others may use it",
+            hint=f"where it is to go, run there: DROP SCHEMA {address.schema} CASCADE",
+        )
     with writer_lock(place, 0.0), writing_to(place):
         forget_named(place)
         if is_own(place):

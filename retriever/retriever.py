@@ -22,7 +22,7 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
 from retriever.protocols import Likely, Progress
-from retriever.query import Expansion, Scope, Turn, as_turns
+from retriever.query import Correction, Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import find_best, find_part, search
@@ -132,7 +132,11 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        with self._use() as index, index.view(is_checked_late=True) as view:
+        text, within = read.settle()
+        notes: tuple[str, ...] = ()
+        corrections: tuple[Correction, ...] = ()
+        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to answer of.
+        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
             text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
         told: dict[str, Any] = {"asked": read.asked, "scope": (scope or Scope()) + within, "notes": notes}
         expanded = ExpandedQuery(text, **told)

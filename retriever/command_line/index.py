@@ -201,11 +201,9 @@ def confirm(places: Sequence[Path]) -> None:
 
 def print_index(item: "ListedIndex") -> None:
     """The line of an index, and its folders below it."""
-    facts = [
-        pluralize(item.documents, "file"),
-        format_size(item.size_bytes),
-        f"indexed {format_age(time.time() - item.updated)}",
-    ]
+    facts = [pluralize(item.documents, "file")]
+    if item.updated:
+        facts += [format_size(item.size_bytes), f"indexed {format_age(time.time() - item.updated)}"]
     print_line(f"{sanitize_line(item.name)}  {' | '.join(facts)}")
     for folder in item.folders:
         print_line(f"    {sanitize_line(folder)}{'  (not there)' if folder in item.missing else ''}")

@@ -98,8 +98,8 @@ index = click.option(
     "--index",
     metavar="NAME|DIR",
     shell_complete=complete_folder,
-    help="The index's name (see `indexes`) or folder. Otherwise HYBRID_RETRIEVE_INDEX, else the one that covers the "
-    "folders in question, or the current one.",
+    help="The index's name (see `indexes`), folder, or postgresql://... Otherwise HYBRID_RETRIEVE_INDEX, else the one "
+    "that covers the folders in question, or the current one.",
 )
 indexes = click.option(
     "--index",

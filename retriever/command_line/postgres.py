@@ -10,7 +10,10 @@ from retriever.command_line.options import ExitCode
 from retriever.display.sanitize import sanitize_line
 
 
-@options.command("postgres --help")
+@options.command(
+    "postgres init --index postgresql://owner@db.example.org/notes",
+    "postgres init --index postgresql://owner@db.example.org/notes --writer indexer --reader asker",
+)
 @click.argument("action", type=click.Choice(["init"]))
 @click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
 @click.option("--reader", "readers", multiple=True, metavar="ROLE", help="A role that may ask. Repeat it for others.")

@@ -126,8 +126,8 @@ def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool])
     """
     corrections = []
     mended = question
-    lowered = [typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha()]
-    spellings.look_up([form for word in lowered for form in (word, remove_accents(word))])
+    lowered = (typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha())
+    spellings.look_up(form for word in lowered for form in (word, *find_forms(remove_accents(word))))
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed in reversed(list(_TYPED.finditer(question))):
         wrote, lower = typed[0], typed[0].lower()

@@ -114,14 +114,15 @@ class TableLexical(LexicalIndex):
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
         wanted = term.encode()
-        if self._count("term = ANY(?)", [wanted[:length] for length in range(SHORTEST_FORM, len(term))]):
-            return True
+        beginnings = [wanted[:length] for length in range(SHORTEST_FORM, len(term))]
         edits = 1 if len(term) < TWO_EDITS_FROM else 2
-        near = "term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
-        found = self._count(near, wanted[:1], bytes([wanted[0] + 1]), len(term) - edits, len(term) + edits)
+        near = "term = ANY(?) OR (term >= ? AND term < ? AND length(term) BETWEEN ? AND ?)"
+        initial = wanted[:1], bytes([wanted[0] + 1])
+        found = self._count(near, beginnings, *initial, len(term) - edits, len(term) + edits)
         own = _letters(wanted)
         return any(
-            int(np.bitwise_count(_letters(other) ^ own)) <= 2 * edits and edit_distance(wanted, other) <= edits
+            other in beginnings
+            or (int(np.bitwise_count(_letters(other) ^ own)) <= 2 * edits and edit_distance(wanted, other) <= edits)
             for other in found
         )
 

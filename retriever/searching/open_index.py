@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
-from retriever.errors import SnapshotError
+from retriever.errors import SnapshotError, UsageError
 from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
@@ -186,7 +186,12 @@ class OpenIndex:
 
     def __init__(self, path: Path, read_from: str = "") -> None:
         self.path = path
-        self._source = read_address(read_from) or path  # of a database, a replica may answer
+        replica = read_address(read_from)
+        if replica and str(replica) != read_from:  # settings are shown, and remembered
+            raise UsageError(
+                f"read_from is no address without a password; write {replica}, and the password in .pgpass"
+            )
+        self._source = replica or path
         self._connection = open_database(self._source)
         self._identity = identify_database(path)
         self._view: View | None = None

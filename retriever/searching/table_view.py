@@ -24,7 +24,7 @@ from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, VectorSearch
 
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
-CANDIDATES_FACTOR = 2  # so many times more are taken from the graph than are left after their exact cosines
+CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are left by their exact cosines
 
 NEAR = "hybrid_retrieve.near"
 """The setting of a transaction that has the nodes of the nearest chunks."""
@@ -123,31 +123,33 @@ class TableView(View):
 
     def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:
         """The first chunks of the nearest texts, and what will be asked of them."""
-        # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
-        kind, fingerprint = "vector", "?"
-        of_encoder: Sequence[object] = [self.fingerprint]
-        if not is_exact:
-            kind, of_encoder = f"halfvec({self.dimension})", []
-            fingerprint = "'" + self.fingerprint.replace("'", "''") + "'"
-            limit *= CANDIDATES_FACTOR
-            for name, value in (("ef_search", str(EF_SEARCH)), ("iterative_scan", "relaxed_order")):
-                self.postgres.execute("SELECT set_config(?, ?, true)", (f"hnsw.{name}", value))
         of_part: Sequence[object] = ()
         among = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)"
         if self.part is not None:
             among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
             of_part = [self.part.node_keys.tolist()]
+        candidates = f"SELECT * FROM vectors WHERE fingerprint = ? AND {among}"
+        parameters = [query, self.fingerprint, *of_part]
+        if not is_exact:
+            for name, value in (("ef_search", str(EF_SEARCH)), ("iterative_scan", "relaxed_order")):
+                self.postgres.execute("SELECT set_config(?, ?, true)", (f"hnsw.{name}", value))
+            # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
+            name, kind = self.fingerprint.replace("'", "''"), f"halfvec({self.dimension})"
+            candidates = (
+                f"SELECT * FROM vectors WHERE fingerprint = '{name}' AND {among}"
+                f" ORDER BY CAST(vector AS {kind}) <=> CAST(? AS {kind}) LIMIT ?"
+            )
+            parameters = [query, *of_part, query, CANDIDATES_FACTOR * limit]
         near = (
             "SELECT (SELECT min(chunk_key) FROM chunks WHERE chunks.text_hash = near.text_hash) AS key,"
-            " 1 - distance AS similarity FROM"
-            f" (SELECT text_hash, CAST(vector AS {kind}) <=> CAST(? AS {kind}) AS distance FROM vectors"
-            f" WHERE fingerprint = {fingerprint} AND {among} ORDER BY distance LIMIT ?) AS near"
+            " 1 - distance AS similarity FROM (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance"
+            f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
         )
         both = "coalesce(array_agg(key), '{}') AS keys, coalesce(array_agg(similarity), '{}') AS similarities"
         found = self.postgres.execute(
             f"SELECT keys, similarities, set_config('{NEAR}_chunks', CAST(keys AS text), true)"
             f" FROM (SELECT {both} FROM ({near}) AS near) AS found",
-            (query, *of_encoder, *of_part, limit),
+            (*parameters, limit),
         )
         ask, chunks = self.postgres.foresee, f"CAST(current_setting('{NEAR}_chunks') AS bigint[])"
         ask(partial(text_vectors.chunk_vectors, fingerprint=self.fingerprint, chunk_keys=[]), 0, f"SELECT {chunks}")

