@@ -234,8 +234,13 @@ def _resolve_path(link: Link, source_path: str) -> str | None:
     if not link.target_path:
         return source_path
     from_root = link.kind is LinkKind.WIKILINK or link.target_path.startswith("/")
-    parts = [] if from_root else source_path.split("/")[:-1]
-    for part in link.target_path.split("/"):
+    return join_path([] if from_root else source_path.split("/")[:-1], link.target_path)
+
+
+def join_path(folders: Sequence[str], path: str) -> str | None:
+    """A path as it stands below the indexed folder, without `.` and `..`; None where it leaves that."""
+    parts = list(folders)
+    for part in path.split("/"):
         if part == ".." and not parts:
             return None
         if part == "..":

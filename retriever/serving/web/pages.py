@@ -210,7 +210,7 @@ class Pages:
         stems = frozenset(timed.answer.matched_words)
         texts = {}
         for hit in timed.answer.hits:
-            _, around = _load_links(view, hit.node_id, visit, access)
+            around = _load_links(view, hit.node_id, visit, access)
             text, first = hit.text, hit.span.first
             if hit.text_cut and text.startswith("…\n"):
                 first = hit.passage.first - 1  # it begins with the passage
@@ -293,7 +293,7 @@ class Pages:
         if first == 1 and (lines := read_front_matter(text).lines):  # it is shown as it is written
             pieces = text.split("\n", lines)
             front_matter, text, first = "\n".join(pieces[:lines]), pieces[-1], first + lines
-        _, beside = _load_links(view, shown.node_id, visit, retriever.access)
+        beside = _load_links(view, shown.node_id, visit, retriever.access)
         stems = frozenset(tokenize(visit.question))
         options = replace(beside, words=stems, title=label, passage=passage, passage_id="passage", first_line=first)
         page = render_markdown(text, options)
@@ -407,13 +407,13 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
     return replace(excerpt, span=Span(first, last), text=text)
 
 
-def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> tuple[Node | None, RenderOptions]:
-    """A node with its text, and where the links and pictures of its document lead; None if it is not in the index."""
+def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:
+    """Where the links and pictures of a node's document lead; nowhere for one that is not in the index."""
     view.tree.load_nodes([node_id])
     try:
         node = view.tree.node(node_id)
     except UnknownNodeError:
-        return None, RenderOptions()
+        return RenderOptions()
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
     folder = reading.folder_of(view.connection, [key])[key]
@@ -429,4 +429,4 @@ def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) ->
         path = locate_picture(folder, node.path, source, by_name=by_name) if known else ""
         return address("/picture", name=f"{prefix}{path}") if path else None
 
-    return node, RenderOptions(resolve, picture)
+    return RenderOptions(resolve, picture)

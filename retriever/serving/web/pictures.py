@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from pageindex.files import UnreadableDocumentError, find_document, read_regular
+from pageindex.links import join_path
 from retriever.errors import UsageError
 from retriever.indexing.consent import FolderAccess
 from retriever.store.reading import StoredFolder
@@ -106,27 +107,14 @@ def locate_picture(folder: str, document: str, source: str, *, by_name: bool) ->
     return ""
 
 
-def _places(document: str, source: str, *, by_name: bool) -> Iterator[str]:
+def _places(document: str, source: str, *, by_name: bool) -> Iterator[str | None]:
     above = document.split("/")[:-1]
     if source.startswith("/"):
-        yield _normalize([], source)
+        yield join_path([], source)
         return
-    yield _normalize(above, source)
+    yield join_path(above, source)
     # As Obsidian finds it: in the folder for attachments nearest to the note.
     if by_name:
         for depth in range(len(above), -1, -1):
             for name in EMBED_FOLDERS:
-                yield _normalize(above[:depth], f"{name}/{source}")
-
-
-def _normalize(above: list[str], source: str) -> str:
-    """The path without `.` and `..`; empty where it leaves the folder."""
-    parts = list(above)
-    for part in source.split("/"):
-        if part == ".." and not parts:
-            return ""
-        if part == "..":
-            parts.pop()
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(parts)
+                yield join_path(above[:depth], f"{name}/{source}")
