@@ -333,7 +333,7 @@ def name_drafts(index: Path) -> tuple[Path, Path]:
 def prepare_index(archive: Archive, draft: Path, options: ImportOptions, *, is_final: bool = True) -> Mapping[str, Any]:
     """Checks the unpacked database, makes what searches need if that is its place, returns its documents' settings."""
     try:
-        with closing(open_file(draft)) as connection:
+        with translate_sqlite_errors(draft), closing(open_file(draft)) as connection:
             check_schema(connection)
         with translate_sqlite_errors(draft), closing(create_file(draft)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")

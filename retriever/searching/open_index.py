@@ -187,10 +187,8 @@ class OpenIndex:
     def __init__(self, path: Path, read_from: str = "") -> None:
         self.path = path
         replica = read_address(read_from)
-        if replica and str(replica) != read_from:  # settings are shown, and remembered
-            raise UsageError(
-                f"read_from is no address without a password; write {replica}, and the password in .pgpass"
-            )
+        if replica and replica.password and replica.password in read_from:  # settings are shown
+            raise UsageError(f"the password in read_from would be shown: write {replica}, and it into .pgpass")
         self._source = replica or path
         self._connection = open_database(self._source)
         self._identity = identify_database(path)

@@ -120,6 +120,6 @@ def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> N
             (docs / f"b{number}.md").write_text(f"# Zebra\n\nStripes{number} and keys.\n", encoding="utf-8")
             index_folders([docs], postgres, settings=settings)
             answer = retriever.search(f"stripes{number}")
-            assert [hit.file for hit in answer.hits] == [f"b{number}.md"]
+            assert answer.hits[0].file == f"b{number}.md"
             assert answer.degraded == ()
         assert len(other.search("zebra").hits) == 3
