@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class OpenModels:
         self._own: Encoder | None = None
         self._dimension: int | None = None  # of the vectors for which it was opened
         self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
+        self.last_question: LastQuestion = {}
         self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
 
     def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
@@ -106,8 +108,12 @@ class EncodedQueries:
         return replace(self, vectors=self.vectors[list(are_kept)])
 
 
+# The question that was embedded last, by the model's fingerprint and its text: vector, tokens, tokens not read.
+LastQuestion: TypeAlias = dict[tuple[str, str], tuple[FloatMatrix, "TokenBits | None", int]]
+
+
 def encode(
-    encoder: Encoder, queries: Sequence[Query], recorder: Recorder, *, in_english: bool = True
+    encoder: Encoder, queries: Sequence[Query], recorder: Recorder, last: LastQuestion, *, in_english: bool = True
 ) -> EncodedQueries | None:
     """The question, whatever it weighs, with its tokens; one batch of the other questions, and one of passages.
 
@@ -116,6 +122,7 @@ def encode(
         queries: the question first.
         recorder: learns what is not read of a long text, or why there are no vectors: then the result is None, as for a
             question of which the encoder knows next to nothing.
+        last: read, and written: a question is searched again when a language model has written other words for it.
         in_english: whether the question may be.
     """
     known = measure_known(encoder, queries[0].text, in_english=in_english)
@@ -129,7 +136,10 @@ def encode(
     try:
         vectors = np.zeros((len(queries), encoder.dimension), np.float32)
         tokens, unread = None, {}
-        if (token_encoder := as_token_encoder(encoder)) is not None:
+        key = (encoder.fingerprint, queries[0].text)
+        if key in last:
+            vectors[:1], tokens, unread[0] = last[key]
+        elif (token_encoder := as_token_encoder(encoder)) is not None:
             vector, tokens, unread[0] = token_encoder.encode_query_and_tokens(queries[0].text)
             vectors[:1] = checked_rows(vector, 1, encoder.dimension)
         else:
@@ -139,6 +149,8 @@ def encode(
                 texts = [queries[place].text for place in places]
                 unread |= dict(zip(places, unread_tokens(encoder, texts), strict=True))
                 vectors[places] = checked_rows(encode_texts(texts), len(places), encoder.dimension)
+        last.clear()
+        last[key] = vectors[:1].copy(), tokens, unread[0]
     except EncoderError as error:
         recorder.degrade(StageName.SEMANTIC, error)
         return None
