@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from retriever.indexing.forget import ForgetReport
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
-    from retriever.store.postgres import Tables
+    from retriever.store.tables import Tables
     from retriever.watch import WatchEvent
 
 
@@ -233,7 +233,7 @@ def make_postgres_tables(
     address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
     if address is None:
         raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
-    from retriever.store.postgres import make_tables
+    from retriever.store.tables import make_tables
 
     made = make_tables(address, writers, readers)
     if hnsw:

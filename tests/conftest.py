@@ -101,7 +101,8 @@ def postgres_server() -> "Iterator[Server]":
 def postgres(postgres_server: "Server") -> Iterator[str]:
     """The address of a database of its own, with the tables of an index."""
     from retriever.store.address import read_address
-    from retriever.store.postgres import close_pools, make_tables
+    from retriever.store.postgres import close_pools
+    from retriever.store.tables import make_tables
 
     with postgres_server.new_database() as address:
         place = read_address(address)

@@ -307,7 +307,7 @@ def build_parts(connection: Connection, fingerprint: str, difference: Difference
 
 def make_graph(connection: Connection) -> None:
     """HNSW over the vectors in a database, which then keeps it; only the owner of the tables can make it."""
-    from retriever.store.postgres import make_hnsw
+    from retriever.store.tables import make_hnsw
 
     fingerprint = reading.meta(connection, "fingerprint") or ""
     dimension = text_vectors.dimension(connection, fingerprint)

@@ -12,33 +12,22 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from retriever.errors import (
-    Command,
-    IndexLockedError,
-    IndexUnusableError,
-    IndexVersionError,
-    NoIndexError,
-    StorageError,
     UsageError,
 )
 from retriever.store.address import Address
 from retriever.store.connection import Connection, Rows
+from retriever.store.postgres_errors import translate_errors
 from retriever.store.reading import GIVEN
 from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg import sql
     from psycopg_pool import ConnectionPool
 
-OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
-OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
 CONNECT_S = 10
 MOST_CONNECTIONS = 16  # of a process; a question holds one while it reads
 FOR_DOCUMENT = 24  # bits of a key for the nodes, and the chunks, of one document
@@ -308,28 +297,6 @@ def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[s
     return keys
 
 
-def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
-    """An HNSW index over the vectors of an encoder, unless there is one; False where this role may not make it."""
-    # With pgvector's own m = 16, ef_construction = 64 a third of the questions lost one of forty texts; with these none
-    # did (6,552 texts, 30 questions). 3.1 s in place of 2.3 s.
-    from psycopg import errors, sql
-
-    assert isinstance(connection, PostgresConnection)
-    assert connection.own is not None, "for the one writer"
-    name = f"hnsw_{blake2b(fingerprint.encode(), digest_size=6).hexdigest()}"
-    if connection.own.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,):
-        return True
-    statement = sql.SQL(
-        "CREATE INDEX {} ON vectors USING hnsw ((CAST(vector AS halfvec({}))) halfvec_cosine_ops)"
-        " WITH (m = 24, ef_construction = 200) WHERE fingerprint = {}"
-    )
-    try:
-        connection.own.execute(statement.format(sql.Identifier(name), sql.Literal(dimension), sql.Literal(fingerprint)))
-    except errors.InsufficientPrivilege:
-        return False
-    return True
-
-
 # Opening
 
 
@@ -376,7 +343,7 @@ def close_pools() -> None:
     while _pools:
         _pools.pop().close()
     open_pool.cache_clear()
-    _verify.cache_clear()
+    verify.cache_clear()
 
 
 def open_postgres(address: Address) -> PostgresConnection:
@@ -387,12 +354,14 @@ def open_postgres(address: Address) -> PostgresConnection:
         IndexVersionError: they are of another version; or the server or pgvector is too old.
         StorageError: the server cannot be reached, or lets this user in not.
     """
-    _verify(address)
+    verify(address)
     return PostgresConnection(address)
 
 
 @cache  # once in a process: a question has no time to ask again what does not change
-def _verify(address: Address) -> None:
+def verify(address: Address) -> None:
+    from retriever.store.tables import check_schema, check_server
+
     with translate_errors(address), contextlib.closing(connect(address)) as connection:
         check_server(connection, address)
         check_schema(connection, address)
@@ -403,7 +372,7 @@ def _verify(address: Address) -> None:
 @contextmanager
 def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresConnection, bool]]:
     """The one writer's connection, and whether there was another one to wait for."""
-    _verify(address)
+    verify(address)
     with translate_errors(address), contextlib.closing(connect(address)) as own:
         _configure(address)(own)
         lock = f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
@@ -495,172 +464,3 @@ def _require_alive(connection: "psycopg.Connection") -> None:
     if select.select([connection.fileno()], [], [], 0)[0]:
         connection.close()  # or the pool takes it back
         raise psycopg.OperationalError("the server has ended the connection")
-
-
-# What the database must have
-
-
-def check_server(connection: "psycopg.Connection", address: Address) -> None:
-    """Whether the server and pgvector are new enough."""
-    version = connection.info.server_version
-    if version < OLDEST_SERVER:
-        raise IndexVersionError(
-            f"{address} is on PostgreSQL {version // 10_000}, and version {OLDEST_SERVER // 10_000} is the oldest that"
-            " will do; use a newer server"
-        )
-    row = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    if row is None:
-        raise NoIndexError(f"{address} has no pgvector yet", hint=_init(address))
-    if tuple(map(int, row[0].split(".")[:2])) < OLDEST_PGVECTOR:
-        raise IndexVersionError(
-            f"{address} has pgvector {row[0]}, and {'.'.join(map(str, OLDEST_PGVECTOR))} is the oldest that will do;"
-            " install a newer one on the server, then run there: ALTER EXTENSION vector UPDATE"
-        )
-
-
-def check_schema(connection: "psycopg.Connection", address: Address) -> None:
-    """Whether the tables are there, and of this version."""
-    found = read_version(connection, address.schema)
-    newest = list_migrations()[-1][0]
-    if found is None:
-        raise NoIndexError(f"{address} has no index in the schema {address.schema}", hint=_init(address))
-    if found < newest:
-        raise IndexVersionError(
-            f"the tables of {address} have version {found}, this program needs version {newest}", hint=_init(address)
-        )
-    if found > newest:
-        raise IndexVersionError(
-            f"the tables of {address} have version {found}, this program knows version {newest}; use a newer program"
-        )
-
-
-def _init(address: Address) -> Command:
-    return Command(f"postgres init --index '{address}'", "with a role that may make tables, run")
-
-
-def read_version(connection: "psycopg.Connection", schema: str) -> int | None:
-    """The last migration that was applied; None where there are no tables."""
-    from psycopg import sql
-
-    query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'migrations'"
-    if connection.execute(query, (schema,)).fetchone() is None:
-        return None
-    table = sql.SQL("SELECT max(number) FROM {}.migrations").format(sql.Identifier(schema))
-    row = connection.execute(table).fetchone()
-    return None if row is None else row[0]
-
-
-def list_migrations() -> list[tuple[int, str]]:
-    """The numbers of the migrations, ascending, and their statements."""
-    files = sorted(Path(__file__).with_name("migrations").glob("*.sql"))
-    return [(int(file.stem), file.read_text(encoding="utf-8")) for file in files]
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """The tables of an index, as `postgres init` leaves them."""
-
-    index: str
-    schema: str
-    version: int
-    applied: tuple[int, ...]
-    """The migrations that were missing."""
-
-
-def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
-    """Applies the migrations that are missing and grants rights, all or nothing; see `api.make_postgres_tables`."""
-    from psycopg import sql
-
-    applied = []
-    with translate_errors(address), contextlib.closing(connect(address)) as connection:
-        schema = sql.Identifier(address.schema)
-        with connection.transaction():
-            if connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone() is None:
-                connection.execute("CREATE EXTENSION vector")
-            check_server(connection, address)
-            connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(schema))
-            connection.execute(
-                sql.SQL(
-                    "CREATE TABLE IF NOT EXISTS {}.migrations"
-                    " (number bigint PRIMARY KEY, applied_at timestamptz NOT NULL)"
-                ).format(schema)
-            )
-            connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(schema))
-            connection.execute(sql.SQL("LOCK TABLE migrations IN EXCLUSIVE MODE"))
-            found = read_version(connection, address.schema) or 0
-            for number, statements in list_migrations():
-                if number > found:
-                    connection.execute(statements)  # of a file of ours
-                    connection.execute("INSERT INTO migrations VALUES (%s, now())", (number,))
-                    applied.append(number)
-            for role, is_writer in (*((role, True) for role in writers), *((role, False) for role in readers)):
-                _grant(connection, schema, role, is_writer=is_writer)
-    _verify.cache_clear()
-    return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
-
-
-def _grant(connection: "psycopg.Connection", schema: "sql.Identifier", role: str, *, is_writer: bool) -> None:
-    from psycopg import sql
-
-    rights = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}"]
-    if is_writer:
-        rights += [f"{may} ON ALL TABLES IN SCHEMA {{schema}}" for may in ("INSERT", "UPDATE", "DELETE")]
-        rights.append("USAGE ON ALL SEQUENCES IN SCHEMA {schema}")
-    for right in rights:
-        statement = sql.SQL(f"GRANT {right} TO {{role}}")
-        connection.execute(statement.format(schema=schema, role=sql.Identifier(role)))
-    if is_writer:
-        revoke = sql.SQL("REVOKE INSERT, UPDATE, DELETE ON {schema}.migrations FROM {role}")
-        connection.execute(revoke.format(schema=schema, role=sql.Identifier(role)))
-
-
-# Errors
-
-
-@contextmanager
-def translate_errors(address: Address) -> Iterator[None]:
-    """Psycopg's exceptions leave as ours."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__module__.partition(".")[0] not in ("psycopg", "psycopg_pool"):
-            raise
-        raise explain(error, address) from error
-
-
-def explain(error: Exception, address: Address) -> IndexUnusableError:
-    """What is said of an error of psycopg, and what to do."""
-    from psycopg import errors
-    from psycopg_pool import PoolTimeout
-
-    said = " ".join(str(error).split())
-    match error:
-        case errors.LockNotAvailable():
-            cure = "try again when it has finished"
-            return IndexLockedError(f"another process is writing to the index {address}; {cure}")
-        case errors.InsufficientPrivilege():
-            return StorageError(
-                f"this role may not do that in {address}: {said}",
-                hint="use a role with the rights, or have them granted: docs/postgres.md",
-            )
-        case errors.ReadOnlySqlTransaction():
-            return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
-        case errors.QueryCanceled():
-            return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
-        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
-            return IndexVersionError(
-                f"the tables of {address} are not those of this version: {said}", hint=_init(address)
-            )
-        case errors.DiskFull() | errors.OutOfMemory():
-            return StorageError(f"{address} has no room left: {said}")
-        case errors.FeatureNotSupported() | errors.UndefinedFile() if "vector" in said:
-            return StorageError(
-                f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
-                " https://github.com/pgvector/pgvector#installation), then try again"
-            )
-        case errors.OperationalError() | PoolTimeout():
-            return StorageError(
-                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user and"
-                " password (PGPASSWORD, .pgpass, a service file)"
-            )
-    return StorageError(f"{address} answered with an error: {said}")

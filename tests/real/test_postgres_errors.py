@@ -10,6 +10,7 @@ import pytest
 from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
 from retriever.store import postgres as store
+from retriever.store import tables
 from retriever.store.database import write_index
 from tests.postgres import Server
 from tests.program import Cli
@@ -73,7 +74,7 @@ def test_tables_of_another_version(index: str) -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("OLDEST_SERVER", 990_000), ("OLDEST_PGVECTOR", (99, 0))])
 def test_an_old_server(index: str, monkeypatch: pytest.MonkeyPatch, name: str, least: object) -> None:
-    monkeypatch.setattr(store, name, least)
+    monkeypatch.setattr(tables, name, least)
     assert "is the oldest that will do" in fail(IndexVersionError, index)
 
 

@@ -1,0 +1,60 @@
+"""PostgreSQL's errors as our own: each says in a sentence what to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from retriever.errors import Command, IndexLockedError, IndexUnusableError, IndexVersionError, StorageError
+from retriever.store.address import Address
+
+
+@contextmanager
+def translate_errors(address: Address) -> Iterator[None]:
+    """Psycopg's exceptions leave as ours."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("psycopg", "psycopg_pool"):
+            raise
+        raise explain(error, address) from error
+
+
+def explain(error: Exception, address: Address) -> IndexUnusableError:
+    """What is said of an error of psycopg, and what to do."""
+    from psycopg import errors
+    from psycopg_pool import PoolTimeout
+
+    said = " ".join(str(error).split())
+    match error:
+        case errors.LockNotAvailable():
+            cure = "try again when it has finished"
+            return IndexLockedError(f"another process is writing to the index {address}; {cure}")
+        case errors.InsufficientPrivilege():
+            return StorageError(
+                f"this role may not do that in {address}: {said}",
+                hint="use a role with the rights, or have them granted: docs/postgres.md",
+            )
+        case errors.ReadOnlySqlTransaction():
+            return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
+        case errors.QueryCanceled():
+            return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
+        case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
+            return IndexVersionError(
+                f"the tables of {address} are not those of this version: {said}", hint=suggest_init(address)
+            )
+        case errors.DiskFull() | errors.OutOfMemory():
+            return StorageError(f"{address} has no room left: {said}")
+        case errors.FeatureNotSupported() | errors.UndefinedFile() if "vector" in said:
+            return StorageError(
+                f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
+                " https://github.com/pgvector/pgvector#installation), then try again"
+            )
+        case errors.OperationalError() | PoolTimeout():
+            return StorageError(
+                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user and"
+                " password (PGPASSWORD, .pgpass, a service file)"
+            )
+    return StorageError(f"{address} answered with an error: {said}")
+
+
+def suggest_init(address: Address) -> Command:
+    return Command(f"postgres init --index '{address}'", "with a role that may make tables, run")
