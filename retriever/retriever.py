@@ -22,14 +22,20 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
 from retriever.protocols import Likely, Progress
-from retriever.query import Correction, Expansion, Scope, Turn, as_turns
+from retriever.query import Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import find_best, find_part, search
 from retriever.searching.confidence import assess
 from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
-from retriever.searching.question import clean_question, read_question, settle_question
+from retriever.searching.question import (
+    ReadQuestion,
+    SettledQuestion,
+    clean_question,
+    read_question,
+    settle_question,
+)
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
@@ -132,12 +138,7 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        text, within = read.settle()
-        notes: tuple[str, ...] = ()
-        corrections: tuple[Correction, ...] = ()
-        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to answer of.
-        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
-            text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
+        text, within, notes, corrections = self._settle(read)
         told: dict[str, Any] = {"asked": read.asked, "scope": (scope or Scope()) + within, "notes": notes}
         expanded = ExpandedQuery(text, **told)
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
@@ -368,6 +369,14 @@ class Retriever(Closing):
             if self._is_closed:
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
+
+    def _settle(self, read: ReadQuestion) -> SettledQuestion:
+        """What the index tells of a question; where it cannot be read, what the question says by itself."""
+        settled: SettledQuestion = (*read.settle(), (), ())
+        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to answer of.
+        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
+            settled = settle_question(read, view, exact=self.profile.exact)
+        return settled
 
     def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""

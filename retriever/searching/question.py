@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from retriever.errors import QuestionError
 from retriever.query import Correction, Scope
@@ -114,14 +114,12 @@ def read_question(asked: str) -> ReadQuestion:
     return ReadQuestion(asked, make_scope(given), (*parts, (rest[place:], "")))
 
 
-def settle_question(
-    read: ReadQuestion, view: "View", *, exact: bool
-) -> tuple[str, Scope, tuple[str, ...], tuple[Correction, ...]]:
-    """What only who has the index can tell of a question.
+# What is searched for; where; notes on how the question was read; the typing mistakes that were mended in it.
+SettledQuestion: TypeAlias = tuple[str, Scope, tuple[str, ...], tuple[Correction, ...]]
 
-    Returns:
-        What is searched for; where; notes on how the question was read; and the typing mistakes that were mended in it,
-        none with `exact`.
+
+def settle_question(read: ReadQuestion, view: "View", *, exact: bool) -> SettledQuestion:
+    """What only who has the index can tell of a question; no mistakes are mended with `exact`.
 
     Raises:
         QuestionError: there are filters alone.
