@@ -1,5 +1,6 @@
 """Every command of a --help page, of the README and of docs/cli.md runs as it stands: in a clone, in their order."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -7,10 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
@@ -20,6 +23,7 @@ from tests.shelf import write_pages
 
 PROJECT = Path(__file__).parents[2]
 LASTS = ("serve", "watch", "mcp")  # until it is ended
+ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
 NEEDS_MORE = ("doctor --llm", "similar")  # a language model, vectors
 
 
@@ -69,6 +73,23 @@ def clone(shared_clone: Path) -> Path:
     return shared_clone
 
 
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Puts a server that runs here, with the roles that are named, into the place of an address in a command."""
+
+    def place(line: str) -> str:
+        if not ADDRESS.search(line):
+            return line
+        address: str = request.getfixturevalue("postgres")
+        with psycopg.connect(address, autocommit=True) as connection:
+            for role in ("indexer", "asker"):
+                with contextlib.suppress(psycopg.errors.DuplicateObject):
+                    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+        return ADDRESS.sub(address, line)
+
+    return place
+
+
 def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     name = next((word for word in words if not word.startswith("-")), "")
@@ -95,10 +116,12 @@ def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_every_example_of_a_help_page_runs(name: str, clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_example_of_a_help_page_runs(
+    name: str, clone: Path, database: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
     for line in examples_of(name):
         if not line.startswith(NEEDS_MORE):
-            run_as_it_stands(line, capfd)
+            run_as_it_stands(database(line), capfd)
 
 
 def test_every_command_of_the_readme_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -117,11 +140,13 @@ PREPARED = {
 """What has to be done before some commands of the page."""
 
 
-def test_every_command_of_the_page_of_commands_runs(clone: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_command_of_the_page_of_commands_runs(
+    clone: Path, database: Callable[[str], str], capfd: pytest.CaptureFixture[str]
+) -> None:
     page = (PROJECT / "docs" / "cli.md").read_text(encoding="utf-8")
     blocks = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL))
     for line in re.findall(r"^hybrid_retrieve\.py (.*)$", blocks, re.MULTILINE):
         for before in [item for key, items in PREPARED.items() if line.startswith(key) for item in items]:
             run_as_it_stands(before, capfd)
         if not line.startswith((*NEEDS_MORE, *LASTS)):
-            run_as_it_stands(line, capfd)
+            run_as_it_stands(database(line), capfd)
