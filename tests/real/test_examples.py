@@ -11,9 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from hybrid_retrieve import main
 from retriever.command_line import COMMANDS
@@ -80,6 +78,9 @@ def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
     def place(line: str) -> str:
         if not ADDRESS.search(line):
             return line
+        import psycopg
+        from psycopg import sql
+
         address: str = request.getfixturevalue("postgres")
         with psycopg.connect(address, autocommit=True) as connection:
             for role in ("indexer", "asker"):
