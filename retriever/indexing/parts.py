@@ -46,6 +46,7 @@ def add_part(
     if not tokens:
         return
     sign = -1 if is_removal else 1
+    # Of a sequence: no two writers get the same number, and neither waits for the other.
     (part,) = connection.execute("SELECT nextval('part_numbers')").fetchone()
     folders = reading.folders_of_nodes(connection, tokens)
     for folder in sorted(set(folders.values())):
@@ -93,6 +94,7 @@ def merge_parts(connection: Connection) -> None:
         "SELECT folder_key, term, max(part), array_agg(block ORDER BY part) FROM postings"
         " GROUP BY folder_key, term HAVING count(*) > 1"
     ).fetchall()
+    # A merged row has the number of its youngest part: what is added from now on is younger still.
     merged = []
     for folder, term, part, blocks in several:
         keys, counts, lengths = unpack_blocks(blocks)

@@ -113,6 +113,7 @@ class TableLexical(LexicalIndex):
     def resembles(self, term: str) -> bool:
         if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
             return False
+        # The rules of `LexicalIndex.resembles`: the server knows beginnings and lengths, the rest is decided here.
         wanted = term.encode()
         beginnings = [wanted[:length] for length in range(SHORTEST_FORM, len(term))]
         edits = 1 if len(term) < TWO_EDITS_FROM else 2
@@ -143,6 +144,7 @@ class TableLexical(LexicalIndex):
         return EPSILON * mean
 
     def _idf(self, sections: int) -> float:
+        # As rank_bm25 writes it: another order of the same operations differs in the last bit.
         return log(self._sections - sections + 0.5) - log(sections + 0.5)
 
     def _load(self, terms: Iterable[str]) -> LexicalIndex:
@@ -152,6 +154,7 @@ class TableLexical(LexicalIndex):
             return self._assembled[1]
         missing = [term for term in wanted if term not in self._known]
         if missing:
+            # All words of a question come with one statement, whoever asks for the first of them.
             if set(missing) <= set(self._expected):
                 missing, self._expected = self._expected, []
             blocks: dict[bytes, list[bytes]] = {}

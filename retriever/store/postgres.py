@@ -79,6 +79,7 @@ class PostgresConnection:
                 return rows
             if self._held is not None:
                 return _Rows(self, self._held.cursor(binary=True).execute(translate(query), parameters))
+            # Outside of a transaction a statement has a connection for itself, and keeps none.
             with open_pool(self.address).connection() as connection:
                 return _Rows(self, connection.cursor(binary=True).execute(translate(query), parameters))
 
@@ -129,6 +130,7 @@ class PostgresConnection:
         return setting
 
     def _recall(self, query: str, parameters: Sequence[Any]) -> Rows | None:
+        # The same statement with the same values; else one with other keys, if it has all that are wanted.
         if known := self._prefetched.get((query, repr(tuple(parameters)))):
             return known.read()
         known = self._prefetched.get((query, repr(tuple(parameters[:-1])))) if parameters else None
@@ -144,6 +146,7 @@ class PostgresConnection:
         if self._held is None:
             self._held = _take(self.address)
         self._in_transaction = True
+        # Only what reads may look at its answers later: a writer is to know at once that a row was refused.
         if query == "BEGIN DEFERRED" and self.own is None:
             self._pipeline = contextlib.ExitStack()
             self._pipeline.enter_context(self._held.pipeline())
