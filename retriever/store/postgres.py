@@ -398,7 +398,7 @@ def connect(address: Address) -> "psycopg.Connection":
     except ModuleNotFoundError as error:
         raise UsageError(
             "an index in PostgreSQL needs the extra `postgres`",
-            hint="install it: pip install 'hybrid-retrieve[postgres]'",
+            hint="run: uv sync --extra postgres, or: pip install 'hybrid-retrieve[postgres]'",
         ) from error
     return psycopg.connect(address.dsn, **_connect_options(address))
 
