@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
     from retriever.searching.scope import Part, ScopeTables
     from retriever.vectors.exact import ExactIndex, VectorSearch
+    from retriever.vectors.manifest import VectorChoice
 
 
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
@@ -309,6 +310,9 @@ class View:
 
     def expect_words(self, texts: Sequence[str]) -> None:
         """These texts will be searched for, by their words."""
+
+    def expect_nearest(self, vector: FloatMatrix, limit: int, how: "VectorChoice") -> None:
+        """The chunks nearest to this one vector, (1, d), will be searched for."""
 
     def expect_sections(self, node_keys: Sequence[int]) -> None:
         """These sections were found by words: they will be shown, with what is near them."""

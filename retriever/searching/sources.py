@@ -30,7 +30,7 @@ from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
-from retriever.vectors.manifest import uses_chroma
+from retriever.vectors.manifest import VectorChoice, uses_chroma
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
@@ -50,7 +50,7 @@ class SemanticSettings:
     vector_top_n: int
     semantic_per_query: int
     semantic_weight: float
-    vector_search: Literal["auto", "exact", "chroma", "hnsw"]
+    vector_search: VectorChoice
     node_evidence: Literal["best_chunk", "distance_and_rank"]
     rank_weighting: RankWeighting
     page_prior: float
@@ -111,9 +111,7 @@ def rank_semantic(
     return SemanticResult(tuple(rankings), cosines[0])
 
 
-def find_nearest_chunks(
-    view: View, vector: FloatMatrix, limit: int, how: Literal["auto", "exact", "chroma", "hnsw"]
-) -> list[tuple[int, float]]:
+def find_nearest_chunks(view: View, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[tuple[int, float]]:
     """(chunk key, cosine of its stored vector) of the nearest chunks of different texts, best first, ties by key.
 
     ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would

@@ -59,6 +59,7 @@ class PostgresConnection:
     def __init__(self, address: Address, own: "psycopg.Connection | None" = None) -> None:
         self.address = address
         self._prefetched: dict[tuple[str, str], _Foreseen] = {}  # in the transaction that is open
+        self.begun: dict[object, Rows] = {}  # in it, and on their way: by what they are the answer to
         self.own = own
         self._held = own
         self._in_transaction = False
@@ -156,6 +157,7 @@ class PostgresConnection:
         assert self._held is not None
         self._in_transaction = False
         self._prefetched.clear()
+        self.begun.clear()
         held, pipeline = self._held, self._pipeline
         self._held, self._pipeline = self.own, None
         if pipeline is not None:  # nothing was written: nobody waits for the end
