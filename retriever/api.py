@@ -212,6 +212,7 @@ def make_postgres_tables(
     readers: Sequence[str] = (),
     *,
     hnsw: bool = False,
+    tsvector: str = "",
 ) -> "Tables":
     """Makes the tables of an index in PostgreSQL, or brings them up to this version; by the role that owns them.
 
@@ -220,6 +221,7 @@ def make_postgres_tables(
         writers: roles that may index from now on.
         readers: roles that may ask from now on.
         hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
+        tsvector: also keep the words that `keyword: tsvector` asks, cut by this text search configuration (`english`).
 
     Returns:
         What the tables are now.
@@ -233,9 +235,11 @@ def make_postgres_tables(
     address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
     if address is None:
         raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
-    from retriever.store.tables import make_tables
+    from retriever.store.tables import make_tables, make_tsvector
 
     made = make_tables(address, writers, readers)
+    if tsvector:
+        make_tsvector(address, tsvector)
     if hnsw:
         from retriever.indexing.snapshot import make_graph
 

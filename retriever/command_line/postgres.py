@@ -18,6 +18,9 @@ from retriever.display.sanitize import sanitize_line
 @click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
 @click.option("--reader", "readers", multiple=True, metavar="ROLE", help="A role that may ask. Repeat it for others.")
 @click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
+@click.option(
+    "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
+)
 @options.index
 @options.as_json
 def postgres(
@@ -28,6 +31,7 @@ def postgres(
     readers: Sequence[str],
     *,
     hnsw: bool,
+    tsvector: str,
     as_json: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, or bring them up to this version (init).
@@ -37,7 +41,7 @@ def postgres(
     """
     from retriever.api import make_postgres_tables
 
-    made = make_postgres_tables(index, writers, readers, hnsw=hnsw)
+    made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector)
     if as_json:
         print_json({"index": made.index, "schema": made.schema, "version": made.version, "applied": list(made.applied)})
         return ExitCode.OK

@@ -339,6 +339,10 @@ class View:
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
 
+    def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
+        """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
+        raise UsageError("keyword: tsvector needs an index in PostgreSQL; leave keyword at bm25")
+
     @property
     def size_bytes(self) -> int:
         """Of everything that the index takes."""

@@ -1,8 +1,9 @@
 """One state of an index in PostgreSQL, where tables stand for the files of a snapshot.
 
-A question takes three round trips: whether its words are known, the nearest chunks, their documents, and the postings of
-its words; the sections that words found, and where all of them link to; the tokens of the candidates, and what is shown
-of the hits. What a later step needs is asked with the one before it (`foresee`); a slip that is mended costs one more.
+A question takes three round trips: whether its words are known, the nearest chunks, their documents, and the postings
+of its words; the sections that words found, and where all of them link to; the tokens of the candidates, and what is
+shown of the hits. What a later step needs is asked with the one before it (`foresee`); a slip that is mended costs one
+more.
 """
 
 from collections.abc import Sequence
@@ -29,6 +30,17 @@ CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are le
 
 NEAR = "hybrid_retrieve.near"
 """The setting of a transaction that has the nodes of the nearest chunks."""
+
+
+# Its own queries want all words at once, and would find nothing for most questions. The column says the language that
+# its words were cut by.
+SEARCH_TSVECTOR = (
+    "SELECT node_key, CAST(ts_rank_cd(lexemes, query) AS double precision) AS score FROM nodes,"
+    " (SELECT CAST(replace(CAST(plainto_tsquery(CAST(col_description(attrelid, attnum) AS regconfig), ?) AS text),"
+    " '&', '|') AS tsquery) AS query FROM pg_attribute WHERE attrelid = CAST('nodes' AS regclass)"
+    " AND attname = 'lexemes') AS asked"
+    " WHERE lexemes @@ query AND first_line IS NOT NULL %s ORDER BY score DESC, node_key LIMIT ?"
+)
 
 
 class TableView(View):
@@ -99,6 +111,16 @@ class TableView(View):
     def spellings(self) -> TableSpellings:  # kept: words are asked for once
         """The words of the documents."""
         return TableSpellings(self.connection)
+
+    def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
+        """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
+        part = [] if self.part is None else [self.part.node_keys.tolist()]
+        query = SEARCH_TSVECTOR % ("AND node_key = ANY(?)" if part else "")
+        scores: dict[int, float] = {}
+        for text, weight in texts:
+            for key, score in self.connection.execute(query, (text, *part, limit)):
+                scores[key] = scores.get(key, 0.0) + weight * score
+        return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit])
 
     @property
     def size_bytes(self) -> int:

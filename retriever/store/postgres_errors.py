@@ -37,6 +37,9 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
             return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
         case errors.QueryCanceled():
             return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
+        case errors.UndefinedColumn() if "lexemes" in said:
+            init = f"postgres init --tsvector english --index '{address}'"
+            return StorageError(f"{address} has no words for keyword: tsvector", hint=Command(init))
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             return IndexVersionError(
                 f"the tables of {address} are not those of this version: {said}", hint=suggest_init(address)

@@ -115,6 +115,27 @@ def test_a_question_takes_three_round_trips(postgres: str, monkeypatch: pytest.M
         assert sum(waits) <= 4
 
 
+def test_words_by_the_full_text_search_of_the_server(cli: Cli, postgres: str, tmp_path: Path) -> None:
+    profile = tmp_path / "tsvector.yaml"
+    profile.write_text("keyword: tsvector\nencoder:\n  kind: none\n", encoding="utf-8")
+    given = "--index", postgres, "--profile", profile
+    cli("index", LARDER / "larder", *given)
+    assert "postgres init --tsvector english" in cli("ask", "restore one file", *given, code=1).err
+    assert "does not exist" in cli("postgres", "init", "--tsvector", "klingon", "--index", postgres, code=1).err
+    cli("postgres", "init", "--tsvector", "english", "--index", postgres)
+    assert ask(cli, postgres, "restoring of a single file", "--profile", str(profile))[0][0].startswith("restore.md")
+    within = ask(cli, postgres, "how long is a snapshot kept? in:retention.md", "--profile", str(profile))
+    assert within
+    assert all(node.startswith("retention.md") for node, _ in within)
+    # What is written later is found as well, and a folder has none of it.
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "zebra.md").write_text("# Zebra\n\nZebras are striped.\n", encoding="utf-8")
+    cli("index", tmp_path / "more", *given)
+    assert ask(cli, postgres, "a striped zebra", "--profile", str(profile))[0][0].endswith("zebra.md#zebra")
+    cli("index", tmp_path / "more", "--index", tmp_path / "folder", "--profile", profile)
+    assert "bm25" in cli("ask", "zebra", "--index", tmp_path / "folder", "--profile", profile, code=2).err
+
+
 def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> None:
     docs, settings = tmp_path / "docs", {"encoder": {"kind": "none"}}
     docs.mkdir()
