@@ -43,13 +43,15 @@ COUNT_SECTIONS = (
     " GROUP BY term HAVING sum(sections) > 0"
 )
 READ_NEAR = (
-    "SELECT asked.term, near.term FROM unnest(CAST(? AS bytea[]), CAST(? AS bytea[]), CAST(? AS bigint[]))"
-    " AS asked(term, after, edits), LATERAL (SELECT term, sections FROM postings"
+    "SELECT asked.term, near.term FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bytea[]),"
+    " CAST(? AS bigint[])) AS given(term, after, edits)"
+    # OFFSET 0: of most words it is known at once that some section holds them, and nothing like them is looked for.
+    " WHERE coalesce((SELECT sum(sections) FROM postings WHERE postings.term = given.term), 0) = 0 OFFSET 0) AS asked,"
+    " LATERAL (SELECT term, sections FROM postings"
     " WHERE term >= substring(asked.term FROM 1 FOR 1) AND term < asked.after"
     " AND length(term) BETWEEN length(asked.term) - edits AND length(asked.term) + edits"
     f" UNION ALL SELECT term, sections FROM generate_series({SHORTEST_FORM}, length(asked.term) - 1) AS size"
     " JOIN postings ON term = substring(asked.term FROM 1 FOR size)) AS near"
-    " WHERE coalesce((SELECT sum(sections) FROM postings WHERE postings.term = asked.term), 0) = 0"
     " GROUP BY asked.term, near.term HAVING sum(near.sections) > 0"
 )
 READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
@@ -89,7 +91,7 @@ class TableLexical(LexicalIndex):
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
         self._expected: list[str] = []
         self._near: dict[str, list[bytes]] = {}  # terms that no section holds -> what each may be a slip or form of
-        self._asked_near: tuple[list[str], Rows] | None = None  # is on its way
+        self._unsure: tuple[str, ...] = ()  # terms for which that was asked last
         self._within: IntArray | None = None
         self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
 
@@ -129,9 +131,9 @@ class TableLexical(LexicalIndex):
         if not _may_be_slip(term):
             return False
         # The rules of `LexicalIndex.resembles`: the server knows beginnings and lengths, the rest is decided here.
-        if self._asked_near is not None:
-            self._near |= self._sort_near(*self._asked_near)
-            self._asked_near = None
+        assert isinstance(self._connection, PostgresConnection)
+        if (rows := self._connection.begun.pop(self._unsure, None)) is not None:
+            self._near |= self._sort_near(self._unsure, rows)
         if term not in self._near:
             self._near |= self._sort_near([term], self._read_near([term]))
         wanted, edits = term.encode(), _count_edits(term)
@@ -194,8 +196,10 @@ class TableLexical(LexicalIndex):
         self._expected = [term for term in sorted(set(terms)) if term not in self._known]
         if self._expected and isinstance(self._connection, PostgresConnection):
             self._connection.prefetch(partial(self._read, terms=self._expected))
-            unsure = [term for term in self._expected if _may_be_slip(term) and term not in self._near]
-            self._asked_near = (unsure, self._read_near(unsure)) if unsure else None
+            unsure = tuple(term for term in self._expected if _may_be_slip(term) and term not in self._near)
+            if unsure and unsure not in self._connection.begun:
+                self._connection.begun[unsure] = self._read_near(unsure)
+            self._unsure = unsure
 
     @staticmethod
     def _read(connection: Connection, terms: Sequence[str]) -> Rows:
@@ -244,13 +248,13 @@ def _letters(term: bytes) -> np.uint32:
 
 READ_KNOWN = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
 READ_ALIKE = (
-    "SELECT asked.word, near.word, near.sections FROM unnest(CAST(? AS bytea[]), CAST(? AS bigint[]),"
-    " CAST(? AS bigint[])) AS asked(word, letters, edits), LATERAL"
-    " (SELECT word, CAST(sum(sections) AS bigint) AS sections FROM words"
+    "SELECT asked.word, near.word, near.sections FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bigint[]),"
+    " CAST(? AS bigint[])) AS given(word, letters, edits)"
+    " WHERE coalesce((SELECT sum(sections) FROM words WHERE words.word = given.word), 0) = 0 OFFSET 0) AS asked,"
+    " LATERAL (SELECT word, CAST(sum(sections) AS bigint) AS sections FROM words"
     " WHERE length(word) BETWEEN length(asked.word) - edits AND length(asked.word) + edits"
     " AND bit_count(CAST(words.letters # asked.letters AS bit(64))) <= 2 * edits"
     f" GROUP BY word HAVING sum(sections) > 0 ORDER BY word LIMIT {MOST_COMPARED}) AS near"
-    " WHERE coalesce((SELECT sum(sections) FROM words WHERE words.word = asked.word), 0) = 0"
 )
 
 

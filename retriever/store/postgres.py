@@ -421,8 +421,9 @@ def _configure(address: Address) -> "Callable[[psycopg.Connection], None]":
         from psycopg import sql
         from psycopg.types import TypeInfo
 
-        path = sql.SQL("SET search_path TO {}, public").format(sql.Identifier(address.schema))
-        connection.execute(path)
+        # To compile a statement takes longer than any of ours does.
+        settings = sql.SQL("SET search_path TO {}, public; SET jit TO off").format(sql.Identifier(address.schema))
+        connection.execute(settings)
         for name in ("halfvec", "vector"):
             info = TypeInfo.fetch(connection, name)
             if info is not None:
