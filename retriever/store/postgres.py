@@ -287,6 +287,10 @@ def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[s
             above = row[of]
             assert isinstance(above, int)
             document = above if table == "nodes" else above >> FOR_DOCUMENT
+            if not made and table == "chunks":  # a document's chunks may come in several calls
+                first, last = document << FOR_DOCUMENT, (document + 1) << FOR_DOCUMENT
+                query = "SELECT count(*) FROM chunks WHERE chunk_key >= ? AND chunk_key < ?"
+                (places[document],) = connection.execute(query, (first, last)).fetchone()
             made.append((document << FOR_DOCUMENT) + places[document])
             numbered.append({own: made[-1], **row})
             places[document] += 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from retriever.api import index_folders, open_retriever
+from retriever.indexing import embed
 from retriever.store.postgres import _Rows
 from tests.program import PROJECT, Cli
 
@@ -151,3 +152,10 @@ def test_an_open_retriever_follows_the_index(postgres: str, tmp_path: Path) -> N
             assert answer.hits[0].file == f"b{number}.md"
             assert answer.degraded == ()
         assert len(other.search("zebra").hits) == 3
+
+
+def test_a_document_may_be_cut_in_several_turns(postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embed, "NODES_AT_ONCE", 2)
+    sections = "".join(f"## Part {number}\n\nText of part {number}.\n\n" for number in range(5))
+    (tmp_path / "long.md").write_text(f"# Long\n\n{sections}", encoding="utf-8")
+    assert index_folders([tmp_path], postgres).chunks == 6  # with that of the title
