@@ -100,16 +100,8 @@ def postgres_server() -> "Iterator[Server]":
 @pytest.fixture
 def postgres(postgres_server: "Server") -> Iterator[str]:
     """The address of a database of its own, with the tables of an index."""
-    from retriever.store.address import read_address
-    from retriever.store.postgres import close_pools
-    from retriever.store.tables import make_tables
-
-    with postgres_server.new_database() as address:
-        place = read_address(address)
-        assert place is not None
-        make_tables(place)
+    with postgres_server.new_index() as address:
         yield address
-        close_pools()
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,20 @@ class Server:
         finally:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
+    @contextlib.contextmanager
+    def new_index(self) -> Iterator[str]:
+        """The address of a database of its own, with the tables of an index."""
+        from retriever.store.address import read_address
+        from retriever.store.postgres import close_pools
+        from retriever.store.tables import make_tables
+
+        with self.new_database() as address:
+            place = read_address(address)
+            assert place is not None
+            make_tables(place)
+            yield address
+            close_pools()
+
     def execute(self, statement: LiteralString) -> None:
         import psycopg
 

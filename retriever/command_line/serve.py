@@ -69,6 +69,12 @@ about_option = click.option(
     help="Holds the bearer token that every request must carry; written when it does not exist. Needed with a --host "
     "that other machines can reach.",
 )
+@click.option(
+    "--public-url",
+    default="",
+    metavar="URL",
+    help="Where clients reach the proxy before it, such as https://notes.example.org: Host and Origin name that.",
+)
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @click.option("--stop", is_flag=True, help="End the resident process.")
@@ -88,6 +94,7 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
+    public_url: str,
     about: str,
     idle_minutes: float,
     *,
@@ -117,11 +124,12 @@ def serve(
 
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token)
+    public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
     with http.listen(host, port) as listener, open_served(opening, about) as served:
         served.begin()
-        address = ServerAddress(host, listener.getsockname()[1], token)
+        address = ServerAddress(host, listener.getsockname()[1], token, public_url)
         app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from retriever.api import index_folders
+from retriever.indexing.request import absolute
 from tests.program import command, environment
 from tests.shelf import write_pages
 
@@ -24,10 +25,16 @@ PAGES = {
 }
 
 
-def indexed(folder: Path, pages: Mapping[str, str] = PAGES, settings: Mapping[str, Any] | None = None) -> Path:
+def indexed(
+    folder: Path,
+    pages: Mapping[str, str] = PAGES,
+    settings: Mapping[str, Any] | None = None,
+    index: str | Path | None = None,
+) -> Path:
     """The index of these pages in that folder, made with the bundled model unless the settings say otherwise."""
-    index_folders([write_pages(folder / "docs", pages)], folder / "index", settings=settings)
-    return folder / "index"
+    place = absolute(index or folder / "index")
+    index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
+    return place
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,7 @@ class Served:
 
 
 @contextmanager
-def served(index: Path, *arguments: str) -> Iterator[Served]:
+def served(index: str | Path, *arguments: str) -> Iterator[Served]:
     """`serve` at any free port, until the block ends."""
     process = subprocess.Popen(
         command("serve", "--index", index, "--port", "0", *arguments),
@@ -59,6 +66,6 @@ def served(index: Path, *arguments: str) -> Iterator[Served]:
         yield Served("/".join(first.split("http://")[1].split("/")[:1]).join(("http://", "")).strip(), process)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=20)
         drain.join()
         process.stderr.close()

@@ -87,7 +87,7 @@ def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
         ("/api/node?reference=mail.md:1-9999", 404, "has the lines 1-"),
         ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
         ("/api/node?reference=%ff%00", 404, "is not in the index"),
-        ("/health?x=1", 422, "x is no parameter"),
+        ("/api/progress?x=1", 422, "x is no parameter"),
         ("/api/similar?reference=empty.md", 404, "has no text that was embedded"),
         ("/api/nothing", 404, "no such page"),
     ],
@@ -122,7 +122,9 @@ def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path
     check()
 
 
-@pytest.mark.parametrize("address", ["/", f"/?question={QUESTION}", "/nowhere", "/health", "/api/node", "/read?node=x"])
+@pytest.mark.parametrize(
+    "address", ["/", f"/?question={QUESTION}", "/nowhere", "/api/progress", "/api/node", "/read?node=x"]
+)
 def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str) -> None:
     headers = client.get(address).headers
     policy = headers["content-security-policy"]
@@ -185,7 +187,7 @@ class SlowIndex(ServedIndex):
         return replace(answer(HIT), question=question)
 
 
-def test_slow_searches_do_not_hold_up_health() -> None:
+def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
     library = SlowIndex()
 
     async def play() -> list[int]:
@@ -200,7 +202,7 @@ def test_slow_searches_do_not_hold_up_health() -> None:
                 for _ in range(50):
                     group.start_soon(ask)
                 assert await anyio.to_thread.run_sync(library.began.wait, 20)
-                assert (await client.get("/health")).json() == {"status": "ok"}
+                assert (await client.get("/api/progress")).json()["is_indexing"] is False
                 assert statuses == [], "they are still waiting"
                 library.may_end.set()
             return statuses
