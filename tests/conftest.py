@@ -104,6 +104,17 @@ def postgres(postgres_server: "Server") -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(scope="module", params=["folder", "postgres"])
+def any_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | Path]:
+    """Where a module makes its index: in a folder, and again in a database."""
+    if request.param == "folder":
+        yield tmp_path_factory.mktemp("place") / "index"
+        return
+    server: Server = request.getfixturevalue("postgres_server")
+    with server.new_index() as address:
+        yield address
+
+
 @pytest.fixture(scope="session")
 def made_shelf(tmp_path_factory: pytest.TempPathFactory) -> "Shelf":
     """To be cloned, never opened: made once."""

@@ -2,11 +2,14 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from retriever.api import index_folders
 from retriever.indexing.request import absolute
@@ -46,6 +49,12 @@ class Served:
     @property
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
+
+    def wait_until_ready(self, seconds: float = 40.0) -> None:
+        end = time.monotonic() + seconds
+        while httpx.get(f"{self.url}/readyz").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
 
 @contextmanager

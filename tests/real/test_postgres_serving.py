@@ -74,6 +74,7 @@ class Team:
     def ask_each(self, question: str) -> list[list[str]]:
         """The files that each server finds."""
         answers = [self.ask(server=number, question=question).json() for number in range(len(self.servers))]
+        assert all("hits" in answer for answer in answers), answers
         return [[hit["file"] for hit in answer["hits"]] for answer in answers]
 
     def states(self) -> list[int]:
@@ -99,7 +100,8 @@ def start_team(index: str, folder: Path) -> Iterator[Team]:
         servers = [stack.enter_context(served(index, *options)) for _ in range(2)]
         ports += [server.port for server in servers]
         team = Team(index, folder / "docs", servers, proxy)
-        wait_for(lambda: team.states() == [200, 200])
+        for server in servers:
+            server.wait_until_ready()
         yield team
 
 
@@ -144,7 +146,8 @@ def test_a_database_that_stops_makes_no_server_ready(team: Team, postgres_server
         assert (failed.status_code, "cannot be reached" in failed.json()["error"]) == (503, True)
     finally:
         postgres_server.start()
-    wait_for(lambda: team.states() == [200, 200])
+    for server in team.servers:
+        server.wait_until_ready()
     assert team.ask(question=STAMPS).json()["hits"]
 
 
