@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import LiteralString
 
@@ -71,6 +71,23 @@ class Server:
             yield address
             close_pools()
 
+    @contextlib.contextmanager
+    def standby(self) -> Iterator["Server"]:
+        """A copy that follows this server, and can only be read."""
+        folder = self.data / f"standby-{secrets.token_hex(4)}"
+        copy = replace(self, data=folder, port=free_port())
+        self.run("pg_basebackup", "-D", folder / "pg", "-R", "-c", "fast", "-d", self.address())
+        copy.start()
+        try:
+            yield copy
+        finally:
+            copy.stop("immediate")
+            shutil.rmtree(folder)
+
+    def reload(self) -> None:
+        """Reads pg_hba.conf again."""
+        self.run("pg_ctl", "-D", self.data / "pg", "reload")
+
     def execute(self, statement: LiteralString) -> None:
         import psycopg
 
@@ -79,6 +96,12 @@ class Server:
 
     def address(self, database: str = "postgres", user: str = "") -> str:
         return f"postgresql://{user or self.user}@127.0.0.1:{self.port}/{database}"
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def find_binaries() -> Path:
@@ -113,9 +136,7 @@ def running_server(binaries: Path | None = None, options: str = "") -> Iterator[
     try:
         if prefix:
             shutil.chown(data, 65534, 65534)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            server = Server(binaries, data, free.getsockname()[1], prefix, options=options)
+        server = Server(binaries, data, free_port(), prefix, options=options)
         server.run(
             "initdb", "-D", data / "pg", "-U", server.user, "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C.UTF-8"
         )
