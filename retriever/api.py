@@ -121,6 +121,41 @@ def index_folders(
     return summarize_index(request, report, progress or NoProgress())
 
 
+def enqueue_folders(
+    docs: Sequence[str | Path],
+    index: str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    *,
+    everything: bool = False,
+) -> int:
+    """Puts what changed in folders into the queue of an index in PostgreSQL, for `work_queue`; how many documents.
+
+    Parameters and errors as `index_folders`; UsageError too where the index is a folder, or has other settings.
+    """
+    from retriever.indexing.queue import enqueue
+
+    request = index_request(docs, index, profile, settings, None, everything=everything)
+    return enqueue(request, progress or NoProgress())
+
+
+def work_queue(index: str | Path | None = None, *, once: bool = False, ends: Callable[[], bool] = bool) -> int:
+    """Indexes queued documents, beside any number of others who do; returns how many it did.
+
+    Args:
+        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
+        once: end when nothing is left to do.
+        ends: asked between two documents whether to end.
+
+    Raises:
+        RetrieverError: the index cannot be used; not because of a document, which `status` names.
+    """
+    from retriever.indexing.queue import work
+
+    return work(index_request((), index, DEFAULT_PROFILE, None), once=once, ends=ends)
+
+
 def watch_folders(
     docs: Sequence[str | Path],
     index: str | Path | None = None,

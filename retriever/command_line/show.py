@@ -119,14 +119,23 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) 
     with opening.open(console) as retriever:
         state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
+    from retriever.indexing.queue import read_queue
+
+    queue = read_queue(state.index.path)
     if as_json:
         from retriever.display.index_json import StatusJson
 
-        expansion = {"expansion": asdict(measured)} if measured else {}
-        print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | expansion)
+        more = {"expansion": asdict(measured)} if measured else {}
+        more |= {"queue": asdict(queue)} if queue else {}
+        print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | more)
         return ExitCode.OK
     print_status(state, opening.index)
     print_line(f"resident      {describe_resident(resident)}")
+    if queue:
+        counts = f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
+        print_line(f"queue         {counts}")
+        for path, reason in queue.failed:
+            print_line(f"  failed      {sanitize_line(path)}: {sanitize_line(reason)}")
     if measured:
         print_metrics(measured)
     return ExitCode.OK

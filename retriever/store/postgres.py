@@ -378,13 +378,27 @@ def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresCo
     verify(address)
     with translate_errors(address), contextlib.closing(connect(address)) as own:
         _configure(address)(own)
-        lock = f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
+        lock = writer_key(address)
         (is_free,) = own.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone() or (False,)
         if not is_free:
             own.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
             own.execute(f"SELECT pg_advisory_lock({lock})")
             own.execute("RESET lock_timeout")
         yield PostgresConnection(address, own), not is_free
+
+
+def writer_key(address: Address) -> str:
+    """The advisory lock of whoever writes, as an expression."""
+    return f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
+
+
+@contextmanager
+def share_postgres(address: Address) -> Iterator[PostgresConnection]:
+    """A connection of its own for one of several workers, which take the writer's lock for each transaction."""
+    verify(address)
+    with translate_errors(address), contextlib.closing(connect(address)) as own:
+        _configure(address)(own)
+        yield PostgresConnection(address, own)
 
 
 def connect(address: Address) -> "psycopg.Connection":
