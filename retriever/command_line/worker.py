@@ -1,6 +1,7 @@
 """`worker`: one of several processes that index what `index --enqueue` left to them."""
 
 import signal
+import time
 
 import click
 
@@ -8,6 +9,8 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import pluralize
+
+TELL_S = 30.0  # between two lines about how fast it goes
 
 
 @options.command(
@@ -26,12 +29,23 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
 
     came: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    done = failed = told = 0
+    since = time.monotonic()
     try:
-        done = work_queue(index, once=once, ends=lambda: bool(came))
+        console.note_dim("waiting for documents; Ctrl-C ends it")
+        for unit in work_queue(index, once=once):
+            done += unit is not None and not unit.reason
+            failed += unit is not None and bool(unit.reason)
+            if done > told and (seconds := time.monotonic() - since) > TELL_S:
+                rate = 60 * (done - told) / seconds
+                console.note(f"indexed {pluralize(done, 'document')}, {rate:,.0f} a minute by now")
+                told, since = done, time.monotonic()
+            if came:
+                break
     finally:
         signal.signal(signal.SIGTERM, before)
     if as_json:
-        print_json({"indexed": done})
+        print_json({"indexed": done, "failed": failed})
     else:
-        print_line(f"indexed {pluralize(done, 'document')}")
+        print_line(f"indexed {pluralize(done, 'document')}" + (f", {failed:,} attempts failed" if failed else ""))
     return ExitCode.OK

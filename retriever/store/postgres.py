@@ -375,16 +375,14 @@ def verify(address: Address) -> None:
 @contextmanager
 def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresConnection, bool]]:
     """The one writer's connection, and whether there was another one to wait for."""
-    verify(address)
-    with translate_errors(address), contextlib.closing(connect(address)) as own:
-        _configure(address)(own)
+    with share_postgres(address) as connection:
         lock = writer_key(address)
-        (is_free,) = own.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone() or (False,)
+        (is_free,) = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
         if not is_free:
-            own.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
-            own.execute(f"SELECT pg_advisory_lock({lock})")
-            own.execute("RESET lock_timeout")
-        yield PostgresConnection(address, own), not is_free
+            connection.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
+            connection.execute(f"SELECT pg_advisory_lock({lock})")
+            connection.execute("RESET lock_timeout")
+        yield connection, not is_free
 
 
 def writer_key(address: Address) -> str:
@@ -394,10 +392,13 @@ def writer_key(address: Address) -> str:
 
 @contextmanager
 def share_postgres(address: Address) -> Iterator[PostgresConnection]:
-    """A connection of its own for one of several workers, which take the writer's lock for each transaction."""
+    """A connection of its own, for one of several writers: each takes the writer's lock for its transactions."""
     verify(address)
     with translate_errors(address), contextlib.closing(connect(address)) as own:
         _configure(address)(own)
+        # A machine that vanishes lets its locks go after a minute; the system's own two hours are for idle terminals.
+        for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
+            own.execute(f"SET tcp_keepalives_{setting} = {value}")
         yield PostgresConnection(address, own)
 
 
