@@ -2,6 +2,7 @@
 
 import signal
 import time
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,6 +10,9 @@ from retriever.command_line import options
 from retriever.command_line.console import Console, print_json, print_line
 from retriever.command_line.options import ExitCode
 from retriever.display.phrases import pluralize
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 TELL_S = 30.0  # between two lines about how fast it goes
 
@@ -23,12 +27,19 @@ TELL_S = 30.0  # between two lines about how fast it goes
 def worker(console: Console, index: str | None, *, once: bool, as_json: bool) -> ExitCode:
     """Index the documents in the queue of an index in PostgreSQL; any number of workers, on any machine.
 
-    `index --enqueue` fills the queue, `status` shows it. SIGTERM ends a worker after the document at hand.
+    `index --enqueue` fills the queue, `status` shows it. SIGTERM ends a worker after the document at hand, a second one
+    or Ctrl-C at once.
     """
     from retriever.api import work_queue
 
     came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+
+    def end(number: int, _: "FrameType | None") -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
     done = failed = told = 0
     since = time.monotonic()
     try:

@@ -68,15 +68,14 @@ def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[Wo
             request = read_request()
             address = require_address(request.index)
             with share_postgres(address) as connection:
-                if at_hand:
-                    give_back(connection, at_hand[0])
-                    at_hand.clear()
                 for worked in work_connected(connection, request, at_hand, once=once):
                     heard, is_told = time.monotonic(), False
                     yield worked
                 if once and is_done(connection):
                     return
         except (StorageError, IndexLockedError) as error:
+            if at_hand and heard is None:  # it has given a document
+                heard = time.monotonic()
             if heard is None or time.monotonic() - heard > RETRY_S:
                 raise
             if not is_told:
@@ -95,16 +94,18 @@ def work_connected(
     connection: Connection, request: IndexRequest, at_hand: list[Unit], *, once: bool
 ) -> Iterator[WorkedUnit | None]:
     """As `work`, until the index has other settings; a unit is in `at_hand` while its end is not known."""
+    for unit in at_hand:  # the connection before this one did not last
+        give_back(connection, unit)
+    at_hand.clear()
     made = read_made(connection)
     encoder = open_encoder(request.profile.encoder) if made[0] else None
     if made[0] and made != (request.index_config, encoder.fingerprint if encoder else ""):
         raise UsageError("the index was made with another embedding model, or settings, than here")
     while read_made(connection) == made:
         settle_index(connection, request, encoder)
-        unit = claim_unit(connection) if made[0] else None
-        if unit is not None:
-            at_hand.append(unit)
-            worked = try_unit(connection, request, encoder, unit)
+        if claimed := claim_unit(connection) if made[0] else None:
+            at_hand.append(claimed)
+            worked = try_unit(connection, request, encoder, claimed)
             at_hand.clear()
             yield worked
         elif once and is_done(connection):
@@ -161,10 +162,11 @@ def index_unit(connection: Connection, request: IndexRequest, encoder: Encoder |
         query = "DELETE FROM queue WHERE unit = ? AND digest = ?"
         if not connection.execute(query, (unit.key, unit.text.digest)).rowcount:
             return False
-        old = reading.documents(connection, unit.folder.key).get(unit.stat.path)
-        if (old.digest if old else "") == unit.text.digest:  # `index` was faster
+        query = "SELECT document_key, digest FROM documents WHERE folder_key = ? AND path = ?"
+        old_key, digest = connection.execute(query, (unit.folder.key, unit.stat.path)).fetchone() or (None, "")
+        if digest == unit.text.digest:  # `index` was faster
             return True
-        replaced = [old.key] if old else []
+        replaced = [old_key] if old_key else []
         removed = reading.rankable_keys(connection, replaced)
         can_patch = is_current(connection)
         if can_patch:
