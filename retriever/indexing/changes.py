@@ -46,6 +46,11 @@ class StatDiff:
     unchanged: int  # how many files are known and look the same
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the folder could be looked at."""
+        return bool(self.listing.files or self.gone)
+
+    @property
     def paths(self) -> list[str]:
         """What has probably changed, sorted; the unsure are not among them."""
         return sorted(
@@ -170,10 +175,10 @@ def read_changes(
 ) -> Changes:
     """Reads the files that differ, and compares contents; the progress is told of those that are surely different.
 
-    Each file is read within a `turn`; where that gives something that takes the text, it is not kept.
+    Each file is read within a `turn`. What that gives, if anything, takes each text, changed or not, which is not kept.
     """
     changes = Changes(diff.folder, diff.unchanged, removed=list(diff.gone), skipped=diff.listing.skipped)
-    changes.is_listed = bool(diff.listing.files or diff.gone)
+    changes.is_listed = diff.is_listed
     new = [(describe_file(0, file, ""), file) for file in diff.new]
     total = len(new) + len(diff.different)
     if total:
@@ -190,10 +195,10 @@ def read_changes(
                 continue
             seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
             now = describe_file(old.key, seen, text.digest)
+            if put:
+                put(now, text)
             if old.digest != now.digest:
                 (changes.changed if old.key else changes.added).append((now, None if put else text))
-                if put:
-                    put(now, text)
             elif old != now:
                 changes.touched.append(now)
             else:

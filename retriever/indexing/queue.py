@@ -105,8 +105,8 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
     address = require_address(request.index)
     if request.profile.summaries.kind == "llm":
         raise UsageError("workers write no summaries with a language model; index without --enqueue")
-    listings = list_folders(request.docs, request.profile.documents)
     with write_index(address, request.wait_s) as (connection, _):
+        listings = list_folders(request.docs, request.profile.documents)
         name_folders(address, request.docs, request.settings.get("documents", {}))
         absorbed, diffs = compare_folders(connection, request, listings, is_anew=False)
         config = reading.meta(connection, "index_config")
@@ -116,6 +116,10 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
         with transaction(connection):
             seen = [Changes(diff.folder, diff.unchanged, skipped=diff.listing.skipped) for diff in diffs]
             folders = note_files(connection, seen)
+            for diff in diffs:  # what is as it is indexed, or was never indexed and is gone, has not to wait
+                waits = [*diff.paths, *(file.path for _, file in diff.unsure)]
+                query = "DELETE FROM queue WHERE folder_key = ? AND ? AND NOT path = ANY(?)"
+                connection.execute(query, (diff.folder.key, diff.is_listed, waits))
             if config is None:
                 encoder = open_encoder(request.profile.encoder)
                 clear_parts(connection)
@@ -136,7 +140,8 @@ def enqueue(request: IndexRequest, progress: Progress) -> int:
             changes = read_changes(diff, request.profile.documents.max_file_bytes, progress, take_turn)
             for document in changes.removed:
                 with take_turn() as put:
-                    put(document, GONE)
+                    if document not in diff.gone or not Path(folder.path, document.path).exists():  # it may be back
+                        put(document, GONE)
             count += len(changes.rows) + len(changes.removed)
             with transaction(connection):
                 lock_writer(connection, address)
@@ -164,9 +169,12 @@ def lock_writer(connection: Connection, index: Path) -> None:
 
 
 def put_unit(connection: Connection, folder: StoredFolder, stat: StoredDocument, text: DocumentText) -> None:
-    """Puts a document into the queue, unless it was forgotten; one that failed, or has another content, begins anew."""
+    """Puts a document into the queue, unless it was forgotten, or is indexed; what failed or is newer begins anew."""
     now = next((stored for stored in reading.folders(connection) if stored.key == folder.key), None)
     if now is None or now.forgets(stat.path):
+        return
+    if find_document(connection, folder, stat.path)[1] == text.digest:
+        connection.execute("DELETE FROM queue WHERE folder_key = ? AND path = ?", (folder.key, stat.path))
         return
     connection.execute(
         "INSERT INTO queue (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
@@ -178,6 +186,12 @@ def put_unit(connection: Connection, folder: StoredFolder, stat: StoredDocument,
         (folder.key, stat.path, stat.size, stat.mtime_ns, stat.ctime_ns, stat.inode, text.digest,
          text.text.encode(), json.dumps(text.warnings)),
     )  # fmt: skip
+
+
+def find_document(connection: Connection, folder: StoredFolder, path: str) -> tuple[int, str]:
+    """The key of the document that is indexed, and its digest; 0 and an empty one for none."""
+    query = "SELECT document_key, digest FROM documents WHERE folder_key = ? AND path = ?"
+    return connection.execute(query, (folder.key, path)).fetchone() or (0, "")
 
 
 def claim_unit(connection: Connection) -> Unit | None:

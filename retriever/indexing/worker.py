@@ -20,6 +20,7 @@ from retriever.indexing.queue import (
     PAUSE_S,
     Unit,
     claim_unit,
+    find_document,
     give_back,
     is_done,
     lock_writer,
@@ -133,7 +134,8 @@ def try_unit(connection: Connection, request: IndexRequest, encoder: Encoder | N
         raise
     except Exception as error:  # whatever a document does to the program
         reason = str(error) if isinstance(error, RetrieverError) else f"{type(error).__name__}: {error}"
-        connection.execute("UPDATE queue SET reason = ? WHERE unit = ?", (reason.replace("\0", ""), unit.key))
+        noted = reason.replace("\0", ""), unit.key, unit.text.digest
+        connection.execute("UPDATE queue SET reason = ? WHERE unit = ? AND digest = ?", noted)
         log.warning("note: %s was not indexed: %s", path, reason, exc_info=log.isEnabledFor(logging.INFO))
         worked = WorkedUnit(path, reason)
         if isinstance(error, EncoderError):
@@ -162,8 +164,7 @@ def index_unit(connection: Connection, request: IndexRequest, encoder: Encoder |
         query = "DELETE FROM queue WHERE unit = ? AND digest = ?"
         if not connection.execute(query, (unit.key, unit.text.digest)).rowcount:
             return False
-        query = "SELECT document_key, digest FROM documents WHERE folder_key = ? AND path = ?"
-        old_key, digest = connection.execute(query, (unit.folder.key, unit.stat.path)).fetchone() or (None, "")
+        old_key, digest = find_document(connection, unit.folder, unit.stat.path)
         if digest == unit.text.digest:  # `index` was faster
             return True
         replaced = [old_key] if old_key else []
