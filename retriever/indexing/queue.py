@@ -80,7 +80,7 @@ def read_queue(index: str | Path) -> Queue | None:
         indexed, recent = connection.execute(
             "SELECT indexed, recent * exp(greatest(-50.0, CAST(extract(epoch FROM at - now()) AS float8) / 60))"
             " FROM queue_state"
-        ).fetchone()
+        ).fetchone() or (0, 0.0)  # for who may not see all
     failed = [
         (path, reason or "the worker ended each time")
         for path, attempts, reason, is_running in rows
