@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from retriever.vectors.exact import ExactIndex, VectorSearch
 
 
+State = tuple[int, bool, float, tuple[int, ...]]
+"""The first fields of a `View`."""
+
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 SMALL_PART = (
     8  # a part that is no more than one in eight sections reads its vectors for itself: MAX_PARTS are one index
@@ -238,9 +241,11 @@ class OpenIndex:
                     raise make_damage_error(self.path, error) from error
                 raise
 
-    def _read_state(self, substitute: bool) -> tuple[int, bool, float]:
-        """What is in force, and how much of it has vectors, which come to a snapshot that is in force."""
-        return reading.snapshot_number(self._connection), substitute, text_vectors.embedded_share(self._connection)
+    def _read_state(self, substitute: bool) -> State:
+        """What is in force, how much of it has vectors, which come to what is in force, and what may be seen."""
+        number, share = reading.snapshot_number(self._connection), text_vectors.embedded_share(self._connection)
+        seen = reading.folders(self._connection) if self._make_view.is_remote else ()
+        return number, substitute, share, tuple(folder.key for folder in seen)
 
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
@@ -287,6 +292,8 @@ class View:
     """Whether index.sqlite stands in for the snapshot."""
     embedded_share: float = 1.0
     """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
+    folder_keys: tuple[int, ...] = ()
+    """The folders that may be seen, in an index where that is not the same for all; otherwise none."""
     whole: "View | None" = None
     """The whole index, where this is a part of it."""
     part: "Part | None" = None
@@ -297,9 +304,9 @@ class View:
     _parts: "dict[Scope, View]" = field(default_factory=dict)
 
     @property
-    def state(self) -> tuple[int, bool, float]:
+    def state(self) -> State:
         """What tells it from another state."""
-        return self.number, self.substitute, self.embedded_share
+        return self.number, self.substitute, self.embedded_share, self.folder_keys
 
     # Where each question to the store is a round trip, what will be asked is asked ahead.
 

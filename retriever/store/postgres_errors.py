@@ -39,7 +39,8 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
             return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             return IndexVersionError(
-                f"the tables of {address} are not those of this version: {said}", hint=suggest_init(address)
+                f"the tables of {address} are not those of this version, or this role may not use them: {said}",
+                hint=suggest_init(address),
             )
         case errors.DiskFull() | errors.OutOfMemory():
             return StorageError(f"{address} has no room left: {said}")
@@ -47,6 +48,10 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
             return StorageError(
                 f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
                 " https://github.com/pgvector/pgvector#installation), then try again"
+            )
+        case errors.OperationalError() if "set role" in said or ("role" in said and "parameter" in said):
+            return StorageError(
+                f"{address} names a role that this user may not take: {said}; the owner can run: GRANT ROLE TO USER"
             )
         case errors.OperationalError() | PoolTimeout():
             return StorageError(
