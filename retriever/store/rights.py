@@ -54,7 +54,7 @@ def grant_tables(
 
 def grant(connection: "psycopg.Connection", address: Address, role: str, *, is_writer: bool = False) -> None:
     """What a role may do; of which rows, the policies say."""
-    may = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}", "INSERT, DELETE ON queries"]
+    may = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}", "INSERT, DELETE ON queries, opened"]
     if is_writer:
         may += ["INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema}", "USAGE ON ALL SEQUENCES IN SCHEMA {schema}"]
     for right in may:

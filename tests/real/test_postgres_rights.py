@@ -5,9 +5,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, LiteralString
 
+import httpx
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
@@ -15,6 +17,7 @@ from retriever.api import (
     grant_postgres_folders,
     index_folders,
     make_postgres_tables,
+    open_history,
     open_retriever,
     revoke_postgres_folders,
 )
@@ -24,6 +27,7 @@ from retriever.store import tables
 from retriever.store.address import Address, read_address
 from tests.postgres import Server
 from tests.program import PROJECT, Cli
+from tests.real.served import Served, served
 
 LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
 HIDDEN = ("encryption.md", "restore.md")
@@ -246,3 +250,128 @@ def test_who_could_read_before_there_were_rights_reads_all(
             assert retriever.search("keys").hits
         store.close_pools()
         execute(index, "DROP OWNED BY boss, clerk")
+
+
+def test_recorded_questions_are_of_who_asked_them(shared: Shared, cli: Cli) -> None:
+    for role in ("sales", "legal"):
+        said = cli("ask", f"the question of {role}", "--record", "--index", shared.seen_by(role))
+        assert "record" not in said.err
+    for role, other in (("sales", "legal"), ("legal", "sales")):
+        said = cli("history", "--index", shared.seen_by(role))
+        assert f"the question of {role}" in said.out
+        assert f"the question of {other}" not in said.out
+    (own,) = open_history(shared.seen_by("sales")).queries()
+    assert (
+        f"no question {own.key} is recorded"
+        in cli("history", str(own.key), "--index", shared.seen_by("legal"), code=2).err
+    )
+    assert open_history(shared.seen_by("legal")).delete_all() == 1
+    assert open_history(shared.index).delete_all() == 1
+
+
+def test_what_is_forgotten_leaves_the_queue_and_every_history(shared: Shared, cli: Cli) -> None:
+    (shared.docs / "open" / "gone.md").write_text("# Gone\n\nA dodo.\n", encoding="utf-8")
+    index_folders([shared.docs / "open"], shared.index)
+    cli("ask", "dodo", "--record", "--index", shared.seen_by("sales"))
+    execute(
+        shared.index,
+        "INSERT INTO hybrid_retrieve.queue"
+        " (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
+        " SELECT 1, name, 1, 1, 1, 1, '', 'dodo', '[]' FROM unnest(ARRAY['gone.md', 'new/a.md', 'stays.md']) AS name",
+    )
+    said = cli("forget", "gone.md", "new/", "--index", shared.index)
+    assert "PostgreSQL keeps what was deleted in its log (WAL) until that is recycled" in said.err
+    with closing(psycopg.connect(shared.index)) as connection:
+        waiting = connection.execute("SELECT path FROM hybrid_retrieve.queue").fetchall()
+        dump = [_read(connection, table) for table in ("nodes", "chunks", "queries", "words", "postings", "names")]
+    assert waiting == [("stays.md",)]
+    assert "dodo" not in repr(dump)
+    assert "backups" in json.loads(cli("forget", "gone.md", "--index", shared.index, "--json").out)["kept"]
+    execute(shared.index, "DELETE FROM hybrid_retrieve.queue", "DELETE FROM hybrid_retrieve.forgotten")
+
+
+# Over HTTP: who asks is a token, or what a trusted proxy says.
+
+TOKENS = {role: f"a long token of {role}" for role in ("sales", "legal")}
+
+
+@pytest.fixture(scope="module")
+def server(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    file = tmp_path_factory.mktemp("roles") / "roles.yaml"
+    lines = [f"  {role}: [{sha256(token.encode()).hexdigest()}]" for role, token in TOKENS.items()]
+    proxy = "proxy:\n  addresses: [127.0.0.1]\n  header: X-Role\n  roles: [legal]\n"
+    file.write_text("\n".join(["tokens:", *lines, proxy]), encoding="utf-8")
+    index = read_address(shared.index)
+    assert index is not None
+    with served(index, "--web", "--mcp", "--roles", str(file)) as running:
+        yield running
+
+
+def bear(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_a_token_is_a_role(server: Served, shared: Shared) -> None:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        found = {
+            role: client.get("/api/search", params={"question": "Zyxworth"}, headers=bear(token))
+            for role, token in TOKENS.items()
+        }
+        assert "merger.md" not in found["sales"].text
+        assert found["legal"].json()["hits"][0]["file"] == "merger.md"
+        assert "merger.md" not in client.get("/api/tree", headers=bear(TOKENS["sales"])).text
+        assert "merger.md" in client.get("/api/tree", headers=bear(TOKENS["legal"])).text
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "search", "arguments": {"question": "Zyxworth"}},
+        }
+        for role, token in TOKENS.items():
+            said = client.post(
+                "/mcp", json=call, headers=bear(token) | {"Accept": "application/json, text/event-stream"}
+            )
+            assert said.status_code == 200
+            assert ("merger.md" in said.text) == (role == "legal")
+
+
+@pytest.mark.parametrize(
+    ("headers", "client", "status"),
+    [
+        ({}, "127.0.0.1", 401),
+        (bear("a long token of nobody"), "127.0.0.1", 401),
+        ({"Authorization": f"Basic {TOKENS['legal']}"}, "127.0.0.1", 401),
+        ({"X-Role": "legal"}, "127.0.0.1", 200),
+        ({"X-Role": "legal"}, "127.0.0.2", 403),
+        ({"X-Role": "legal"} | bear(TOKENS["legal"]), "127.0.0.2", 403),
+        ({"X-Role": "sales"}, "127.0.0.1", 403),
+        ({"X-Role": ""}, "127.0.0.1", 403),
+        (bear(TOKENS["legal"]), "127.0.0.2", 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/tree", "/", "/static/page.css"])
+def test_who_is_refused(server: Served, headers: dict[str, str], client: str, status: int, path: str) -> None:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=client), base_url=server.url, timeout=60) as sender:
+        said = sender.get(path, headers=headers)
+    assert said.status_code == status
+    if status != 200:
+        assert said.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("tokens: {sales: [abc]}", "tokens.sales.0: String should match pattern"),
+        ("tokens: [", "not YAML"),
+        ("{}", "it names no token and no proxy"),
+        (f"tokens: {{sales: [{'a' * 64}], legal: [{'a' * 64}]}}", "one token has two roles"),
+        ("proxy: {header: X-Role, roles: [sales]}", "proxy.addresses: Field required"),
+        ("proxy: {header: X-Role, roles: [sales], addresses: [everywhere]}", "proxy.addresses.0: value is not a valid"),
+        ("users: {}", "users: Extra inputs are not permitted"),
+    ],
+)
+def test_a_file_of_roles_that_is_wrong(tmp_path: Path, cli: Cli, content: str, said: str) -> None:
+    (tmp_path / "roles.yaml").write_text(content, encoding="utf-8")
+    serve = "serve", "--web", "--port", "0", "--roles", tmp_path / "roles.yaml"
+    assert said in cli(*serve, "--index", "postgresql://127.0.0.1:1/db", code=2).err
+    assert "--roles is for one --index postgresql://" in cli(*serve, "--index", tmp_path, code=2).err
