@@ -11,8 +11,8 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partialmethod
 from pathlib import Path
 
@@ -26,28 +26,42 @@ from tests.postgres import running_server
 TOP = 10
 
 
-def ask(index: str | Path, questions: Sequence[str], profile: str, how: str) -> tuple[list[Answer], list[float], float]:
-    """The answers, the milliseconds of each, and how many round trips one took."""
-    waits = 0
-    fetched = {name: getattr(postgres._Rows, name) for name in ("fetchone", "fetchall")}
+@contextmanager
+def noting_waits() -> Iterator[list[float]]:
+    """The milliseconds of each wait for the server, in their order."""
+    waits: list[float] = []
 
-    def count(rows: postgres._Rows, fetch: Callable[[postgres._Rows], object]) -> object:
-        nonlocal waits
-        waits += rows.is_on_its_way
-        return fetch(rows)
+    def note(rows: postgres._Rows, fetch: Callable[[postgres._Rows], object]) -> object:
+        if not rows.is_on_its_way:
+            return fetch(rows)
+        began = time.perf_counter()
+        found = fetch(rows)
+        waits.append(1000 * (time.perf_counter() - began))
+        return found
 
-    settings = {"vector_search": how, "top_k": TOP}
-    with open_retriever(index=index, profile=profile, settings=settings) as retriever, ExitStack() as stack:
-        retriever.search(questions[0])
-        for name, fetch in fetched.items():
+    with ExitStack() as stack:
+        for name in ("fetchone", "fetchall"):
+            fetch = getattr(postgres._Rows, name)
             stack.callback(setattr, postgres._Rows, name, fetch)
-            setattr(postgres._Rows, name, partialmethod(count, fetch))
-        answers, times = [], []
+            setattr(postgres._Rows, name, partialmethod(note, fetch))
+        yield waits
+
+
+def ask(
+    index: str | Path, questions: Sequence[str], profile: str, how: str
+) -> tuple[list[Answer], list[float], list[list[float]]]:
+    """The answers, the milliseconds of each, and those of each of its waits for the server."""
+    settings = {"vector_search": how, "top_k": TOP}
+    with open_retriever(index=index, profile=profile, settings=settings) as retriever, noting_waits() as waits:
+        retriever.search(questions[0])
+        answers, times, waited = [], [], []
         for question in questions:
+            waits.clear()
             began = time.perf_counter()
             answers.append(retriever.search(question))
             times.append(1000 * (time.perf_counter() - began))
-    return answers, times, waits / len(questions)
+            waited.append(waits.copy())
+    return answers, times, waited
 
 
 def compare(some: Sequence[Answer], others: Sequence[Answer]) -> tuple[int, float]:
@@ -85,8 +99,9 @@ def main() -> None:
         for profile in ("balanced", "classic", "fast"):
             expected, before, _ = ask(local, questions, profile, "exact")
             for how in ("exact", "hnsw"):
-                found, times, trips = ask(address, questions, profile, how)
+                found, times, waits = ask(address, questions, profile, how)
                 same, shared = compare(expected, found)
+                trips = statistics.mean(map(len, waits))
                 costs = f"{statistics.median(before):.1f} | {statistics.median(times):.1f} | {trips:.1f}"
                 print(f"| {profile} | {how} | {same} of {len(questions)} | {shared:.4f} | {costs} |")
         postgres.close_pools()

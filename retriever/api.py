@@ -213,6 +213,7 @@ def make_postgres_tables(
     readers: Sequence[str] = (),
     *,
     hnsw: bool = False,
+    tsvector: str = "",
 ) -> "Tables":
     """Makes the tables of an index in PostgreSQL, or brings them up to this version; by the role that owns them.
 
@@ -221,6 +222,7 @@ def make_postgres_tables(
         writers: roles that may index from now on.
         readers: roles that may ask from now on, and see all folders; `grant_postgres_folders` gives some.
         hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
+        tsvector: also keep the words that `keyword: tsvector` asks, cut by this text search configuration (`english`).
 
     Returns:
         What the tables are now.
@@ -229,10 +231,12 @@ def make_postgres_tables(
         UsageError: the index is a folder; the extra `postgres` is not installed.
         IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
     """
-    from retriever.store.tables import make_tables
+    from retriever.store.tables import make_tables, make_tsvector
 
     address = _require_address(index)
     made = make_tables(address, writers, readers)
+    if tsvector:
+        make_tsvector(address, tsvector)
     if hnsw:
         from retriever.indexing.snapshot import make_graph
 

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pageindex.node import Node
 from retriever.browse import Excerpt, load_tree, read_excerpt
 from retriever.deadline import Deadline, StageTimes
-from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.expanded import ExpandedQuery, SearchRequest
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch
@@ -25,13 +25,12 @@ from retriever.protocols import Likely, Progress
 from retriever.query import Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
 from retriever.rerank.stage import Reranker, open_reranker
-from retriever.search import find_best, find_part, search
+from retriever.search import expect_search, find_best, find_part, search
 from retriever.searching.confidence import assess
 from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.question import (
     ReadQuestion,
-    SettledQuestion,
     clean_question,
     read_question,
     settle_question,
@@ -55,6 +54,10 @@ ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then anot
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
 
 progress = logging.getLogger("retriever.llm.progress")  # shown to a person who waits at a terminal
+
+
+# What the index, or nothing, tells of a question.
+Settle: TypeAlias = Callable[[View | None], ExpandedQuery]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +141,22 @@ class Retriever(Closing):
                 fresh = self._watch.refresh(index)
                 note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        text, within, notes, corrections = self._settle(read)
-        told: dict[str, Any] = {"asked": read.asked, "scope": (scope or Scope()) + within, "notes": notes}
-        expanded = ExpandedQuery(text, **told)
+        settle: Settle = partial(self._settle, read, scope or Scope())
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if conversation or expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
-            ahead = partial(self._look_ahead, expanded)
-            request = SearchRequest(text, expansion, as_turns(conversation), tuple(focus), ahead)
+            plain = settle(None)
+            # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to ask.
+            with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
+                plain = settle(view)
+            ahead = partial(self._look_ahead, plain)
+            request = SearchRequest(plain.question, expansion, as_turns(conversation), tuple(focus), ahead)
             # Other threads ask while the model writes.
-            expanded = replace(self._expander.expand(request, self.view, recorder), **told)
+            written = self._expander.expand(request, self.view, recorder)
+            told = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections")}
+            expanded = replace(written, **told)
+            settle = lambda _: expanded  # noqa: E731
         with self._use() as index:
-            answer = self._answer(index, expanded, fresh, recorder)
-            answer = replace(answer, corrections=corrections)
+            answer = self._answer(index, settle, fresh, recorder)
             self._stage_times.record(answer.trace.stages)
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             # What the caller wrote says nothing of how the model does.
@@ -370,15 +377,14 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
 
-    def _settle(self, read: ReadQuestion) -> SettledQuestion:
-        """What the index tells of a question; where it cannot be read, what the question says by itself."""
-        settled: SettledQuestion = (*read.settle(), (), ())
-        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to answer of.
-        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
-            settled = settle_question(read, view, exact=self.profile.exact)
-        return settled
+    def _settle(self, read: ReadQuestion, scope: Scope, view: View | None) -> ExpandedQuery:
+        """What the index tells of a question; without it, what the question says by itself."""
+        if view is not None and view.is_remote and view.number and not (read.scope or read.doubtful or scope):
+            expect_search(view, self._models, read.asked, self.profile)
+        text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
+        return ExpandedQuery(text, asked=read.asked, scope=scope + within, notes=notes, corrections=corrections)
 
-    def _answer(self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder) -> Answer:
+    def _answer(self, index: OpenIndex, settle: Settle, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
         # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
@@ -388,9 +394,9 @@ class Retriever(Closing):
             if known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S:
                 break
             try:
-                return self._search_snapshot(index, expanded, fresh, recorder.copy(), substitute=False)
+                return self._search_snapshot(index, settle, fresh, recorder.copy(), substitute=False)
             except SnapshotError as error:
-                if index.number() != number:
+                if isinstance(error, ChangedSnapshotError) or index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if is_rebuilt or not self._rebuild(index, number):
                     self._unusable = Unusable(number, str(error), time.monotonic())
@@ -399,15 +405,16 @@ class Retriever(Closing):
                 recorder.degrade(StageName.INDEX, f"{error}; it was rebuilt")
         if self._unusable is not None:
             recorder.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
-        return self._search_snapshot(index, expanded, fresh, recorder, substitute=True)
+        return self._search_snapshot(index, settle, fresh, recorder, substitute=True)
 
     def _search_snapshot(
-        self, index: OpenIndex, expanded: ExpandedQuery, fresh: Freshness, recorder: Recorder, *, substitute: bool
+        self, index: OpenIndex, settle: Settle, fresh: Freshness, recorder: Recorder, *, substitute: bool
     ) -> Answer:
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
         with index.view(substitute=substitute, is_checked_late=True) as view:
             if not view.number:
                 raise NoIndexError(f"the index {index.path} is not finished", hint=Command("index FOLDER"))
+            expanded = settle(view)
             part, searched, notes = find_part(view, expanded)
             hits: tuple[Hit, ...] = ()
             words: tuple[str, ...] = ()
@@ -432,6 +439,7 @@ class Retriever(Closing):
             expansion=recorder.expansion,
             scope=searched,
             notes=(*notes, *recorder.notes),
+            corrections=expanded.corrections,
         )
 
     def _look_ahead(self, plain: ExpandedQuery) -> None:

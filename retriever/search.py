@@ -1,11 +1,12 @@
 """A search from question to hits: the stages in their order. What each one does is in its own module."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pageindex.node import Node
-from retriever.errors import OutOfTimeError, ScopeError
+from retriever.errors import EncoderError, OutOfTimeError, ScopeError
 from retriever.expansion.expanded import ExpandedQuery, build_queries
 from retriever.query import Query, SearchedScope
 from retriever.rerank.stage import Reranker, RerankRequest, rerank
@@ -159,6 +160,16 @@ def look_further(
         note.text = ", ".join(item.action for item in rounds.found) or "nothing more was asked for"
         recorder.notes += [f"the language model also looked for: {note.text}"] if rounds.found else []
         return merge_found(candidates, rounds.found, len(candidates)) if rounds.found else candidates
+
+
+def expect_search(view: View, models: OpenModels, question: str, profile: Profile) -> None:
+    """Asks a database for what a search will ask, if no word of the question is mended; nothing waits for it."""
+    view.expect_words([question])
+    with suppress(EncoderError):  # the search itself meets them, and says so
+        _, encoded = encode_queries(view, models, ExpandedQuery(question), profile, Recorder())
+        if encoded is not None:
+            limit = profile.semantic_per_query or profile.vector_top_n
+            view.expect_nearest(encoded.vectors, limit, profile.vector_search)
 
 
 def encode_queries(

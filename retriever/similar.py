@@ -5,7 +5,7 @@ the sections of the nearest chunks: a section whose mean is near has a chunk tha
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pageindex.node import NodeKind
 from retriever.errors import Command, UsageError
@@ -17,6 +17,7 @@ from retriever.searching.sources import find_nearest_chunks
 from retriever.store import reading, text_vectors
 from retriever.text import cut
 from retriever.types import SimilarSection, SimilarSections
+from retriever.vectors.manifest import VectorChoice
 
 if TYPE_CHECKING:
     from retriever.types import FloatMatrix
@@ -33,7 +34,7 @@ def find_similar(
     count: int = DEFAULT_COUNT,
     *,
     same_file: bool = False,
-    how: Literal["auto", "exact", "chroma", "hnsw"] = "auto",
+    how: VectorChoice = "auto",
 ) -> SimilarSections:
     """The sections that are nearest in meaning to the section (with all below it) or file that a reference names.
 
@@ -124,7 +125,7 @@ def _near_nodes(
     mean: "FloatMatrix",
     left_out: tuple[set[str], int | str],
     count: int,
-    how: Literal["auto", "exact", "chroma", "hnsw"],
+    how: VectorChoice,
 ) -> list[str]:
     """The sections of the nearest chunks, without the asked one and, where its key is given, its document."""
     own, own_document = left_out

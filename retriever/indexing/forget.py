@@ -128,19 +128,12 @@ def _known(connection: Connection, folder: StoredFolder, path: str) -> _Target |
     """A document, a folder that holds some, or what was forgotten before; None for anything else."""
     below = f"{path}/"
     known = [*reading.documents(connection, folder.key), *reading.unreadable(connection, folder.key)]
-    known += _list_waiting(connection, folder)
+    known += _list_queued(connection, folder)
     if not path or path in known or path in folder.forgotten:
         return _Target(folder, path)
     if below in folder.forgotten or any(name.startswith(below) for name in known):
         return _Target(folder, below)
     return None
-
-
-def _list_waiting(connection: Connection, folder: StoredFolder) -> list[str]:
-    """The documents of a folder that wait for a worker, which only an index in PostgreSQL has."""
-    if isinstance(connection, sqlite3.Connection):
-        return []
-    return [path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,))]
 
 
 def _remove(connection: Connection, target: _Target) -> int:
@@ -156,13 +149,22 @@ def _remove(connection: Connection, target: _Target) -> int:
     skipped = connection.execute("SELECT folder_key, path FROM skipped WHERE folder_key = ?", (folder.key,)).fetchall()
     rows = [row for row in skipped if folder.forgets(row[1])]
     connection.executemany("DELETE FROM skipped WHERE folder_key = ? AND path = ?", rows)
+    # A worker that has one of them in hand finds at its commit that there is nothing to do.
+    queued = [(folder.key, path) for path in _list_queued(connection, folder) if folder.forgets(path)]
+    if queued:
+        connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", queued)
     row = (folder.key, target.path)
     connection.execute("INSERT INTO forgotten (folder_key, path) VALUES (?, ?) ON CONFLICT DO NOTHING", row)
     queries.remove_citing(connection, folder.path, folder.forgets)
-    if rows := [(folder.key, path) for path in _list_waiting(connection, folder) if folder.forgets(path)]:
-        connection.executemany("DELETE FROM queue WHERE folder_key = ? AND path = ?", rows)
     writing.set_link_targets(connection, folder)
     return len(keys)
+
+
+def _list_queued(connection: Connection, folder: StoredFolder) -> list[str]:
+    """What of a folder waits for workers, who are for PostgreSQL alone."""
+    if isinstance(connection, sqlite3.Connection):
+        return []
+    return [path for (path,) in connection.execute("SELECT path FROM queue WHERE folder_key = ?", (folder.key,))]
 
 
 def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterator[str]:

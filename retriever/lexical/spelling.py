@@ -67,8 +67,8 @@ class Spellings:
         """Whether a section holds the word (in lower case), with these accents or with others."""
         return self._postings.find(word) is not None or self._postings.find(remove_accents(word)) is not None
 
-    def look_up(self, words: Iterable[str]) -> None:
-        """These words, in lower case, will be asked for."""
+    def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
+        """It will be asked which of these words it holds, and for the nearest of those of `unsure` that it does not."""
 
     def nearest(self, word: str) -> str | None:
         """The word of the documents that was probably meant by one that they do not hold; None where none is near.
@@ -76,11 +76,11 @@ class Spellings:
         Args:
             word: in lower case, without accents.
         """
-        if not (SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()):
+        if not may_be_mended(word):
             return None
-        edits = 1 if len(word) < TWO_EDITS_FROM else 2
+        edits = count_edits(word)
         best: tuple[float, int, str] | None = None
-        for other, sections in self._find_alike(word, edits):
+        for other, sections in self._find_alike(word):
             if len(word) < CHANGED_FROM and sorted(word) != sorted(other):
                 continue
             cost = slip_cost(word, other, edits)
@@ -89,8 +89,9 @@ class Spellings:
                 best = found if best is None else min(best, found)
         return best[2] if best else None
 
-    def _find_alike(self, word: str, edits: int) -> Iterator[tuple[str, int]]:
+    def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
         """Words of nearly the same length and letters, and how many sections hold each."""
+        edits = count_edits(word)
         sizes = np.diff(self._postings.term_starts)
         own = letters_of(word.encode())
         # An edit changes at most two of the counted letters: few words are left to be compared one by one.
@@ -98,6 +99,16 @@ class Spellings:
         for number in np.flatnonzero(alike)[:MOST_COMPARED].tolist():
             sections = int(self._postings.starts[number + 1] - self._postings.starts[number])
             yield self._postings.term(number).decode(), sections
+
+
+def may_be_mended(word: str) -> bool:
+    """Whether a word, in lower case and without accents, is one that slips are looked for in."""
+    return SHORTEST <= len(word) <= LONGEST and word.isascii() and word.isalpha()
+
+
+def count_edits(word: str) -> int:
+    """How many edits away a word may be that was meant by this one."""
+    return 1 if len(word) < TWO_EDITS_FROM else 2
 
 
 def build_spellings(folder: Path, texts: Mapping[int, str]) -> None:
@@ -126,8 +137,12 @@ def correct(question: str, spellings: Spellings, is_word: Callable[[str], bool])
     """
     corrections = []
     mended = question
-    lowered = (typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha())
-    spellings.look_up(form for word in lowered for form in (word, *find_forms(remove_accents(word))))
+    lowered = [typed[0].lower() for typed in _TYPED.finditer(question) if typed[0].isalpha()]
+    plains = [remove_accents(word) for word in lowered]
+    spellings.look_up(
+        (form for word, plain in zip(lowered, plains, strict=True) for form in (word, *find_forms(plain))),
+        (plain for plain in plains if not any(map(is_word, find_forms(plain)))),
+    )
     # From the end, so that what is replaced moves nothing that is still to come.
     for typed in reversed(list(_TYPED.finditer(question))):
         wrote, lower = typed[0], typed[0].lower()

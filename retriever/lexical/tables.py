@@ -28,7 +28,7 @@ from retriever.lexical.bm25 import (
 )
 from retriever.lexical.languages import LANGUAGES, mark_language
 from retriever.lexical.postings import IntArray, Postings
-from retriever.lexical.spelling import MOST_COMPARED, Spellings, letters_of
+from retriever.lexical.spelling import MOST_COMPARED, Spellings, count_edits, letters_of, may_be_mended
 from retriever.lexical.tokens import remove_accents
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres import PostgresConnection
@@ -38,6 +38,22 @@ POSTING_BYTES = 16  # a key of 8, a count and a length of 4
 MOST_TERMS = 2_000  # whose postings are kept while one state is asked
 
 READ_POSTINGS = "SELECT term, block FROM postings WHERE term = ANY(?) ORDER BY part"
+COUNT_SECTIONS = (
+    "SELECT term, CAST(sum(sections) AS bigint) FROM postings WHERE term = ANY(?)"
+    " GROUP BY term HAVING sum(sections) > 0"
+)
+READ_NEAR = (
+    "SELECT asked.term, near.term FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bytea[]),"
+    " CAST(? AS bigint[])) AS given(term, after, edits)"
+    # OFFSET 0: of most words it is known at once that some section holds them, and nothing like them is looked for.
+    " WHERE coalesce((SELECT sum(sections) FROM postings WHERE postings.term = given.term), 0) = 0 OFFSET 0) AS asked,"
+    " LATERAL (SELECT term, sections FROM postings"
+    " WHERE term >= substring(asked.term FROM 1 FOR 1) AND term < asked.after"
+    " AND length(term) BETWEEN length(asked.term) - edits AND length(asked.term) + edits"
+    f" UNION ALL SELECT term, sections FROM generate_series({SHORTEST_FORM}, length(asked.term) - 1) AS size"
+    " JOIN postings ON term = substring(asked.term FROM 1 FOR size)) AS near"
+    " GROUP BY asked.term, near.term HAVING sum(near.sections) > 0"
+)
 READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
 
 
@@ -74,6 +90,8 @@ class TableLexical(LexicalIndex):
         self._sections, self._length = map(int, connection.execute(READ_SIZE).fetchone())
         self._known: dict[str, tuple[IntArray, FloatArray]] = {}
         self._expected: list[str] = []
+        self._near: dict[str, list[bytes]] = {}  # terms that no section holds -> what each may be a slip or form of
+        self._unsure: tuple[str, ...] = ()  # terms for which that was asked last
         self._within: IntArray | None = None
         self._assembled: tuple[tuple[str, ...], LexicalIndex] = (), self._assemble(())
 
@@ -89,9 +107,8 @@ class TableLexical(LexicalIndex):
     @cached_property
     def languages(self) -> dict[str, int]:
         marks = {encode_term(mark_language(name)): name for name in LANGUAGES}
-        counts = self._count("term = ANY(?)", list(marks))
-        found = {marks[term]: counts[term] for term in marks if term in counts}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        counts = self._connection.execute(COUNT_SECTIONS, (list(marks),))
+        return dict(sorted(((marks[term], count) for term, count in counts), key=lambda item: -item[1]))
 
     def restrict(self, rows: npt.NDArray[np.bool_]) -> Self:
         part = super().restrict(rows)
@@ -111,26 +128,34 @@ class TableLexical(LexicalIndex):
         return self._load(tokens).rarity(tokens)
 
     def resembles(self, term: str) -> bool:
-        if not (SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()):
+        if not _may_be_slip(term):
             return False
         # The rules of `LexicalIndex.resembles`: the server knows beginnings and lengths, the rest is decided here.
-        wanted = term.encode()
-        beginnings = [wanted[:length] for length in range(SHORTEST_FORM, len(term))]
-        edits = 1 if len(term) < TWO_EDITS_FROM else 2
-        near = "term = ANY(?) OR (term >= ? AND term < ? AND length(term) BETWEEN ? AND ?)"
-        initial = wanted[:1], bytes([wanted[0] + 1])
-        found = self._count(near, beginnings, *initial, len(term) - edits, len(term) + edits)
+        assert isinstance(self._connection, PostgresConnection)
+        if (rows := self._connection.begun.pop(self._unsure, None)) is not None:
+            self._near |= self._sort_near(self._unsure, rows)
+        if term not in self._near:
+            self._near |= self._sort_near([term], self._read_near([term]))
+        wanted, edits = term.encode(), _count_edits(term)
         own = _letters(wanted)
         return any(
-            other in beginnings
+            (len(other) >= SHORTEST_FORM and wanted.startswith(other))
             or (int(np.bitwise_count(_letters(other) ^ own)) <= 2 * edits and edit_distance(wanted, other) <= edits)
-            for other in found
+            for other in self._near[term]
         )
 
-    def _count(self, condition: str, *parameters: object) -> dict[bytes, int]:
-        """How many sections hold each of the terms that meet a condition; those that none holds are left out."""
-        query = f"SELECT term, CAST(sum(sections) AS bigint) FROM postings WHERE {condition} GROUP BY term"
-        return dict(self._connection.execute(f"{query} HAVING sum(sections) > 0", parameters))
+    def _read_near(self, terms: Sequence[str]) -> Rows:
+        """Of those terms that no section holds: others that are a beginning of one, or of its length and initial."""
+        encoded = [term.encode() for term in terms]
+        after = [bytes([term[0] + 1]) for term in encoded]
+        return self._connection.execute(READ_NEAR, (encoded, after, [_count_edits(term) for term in terms]))
+
+    @staticmethod
+    def _sort_near(terms: Sequence[str], rows: Rows) -> dict[str, list[bytes]]:
+        found: dict[str, list[bytes]] = {term: [] for term in terms}
+        for term, other in rows:
+            found[term.decode()].append(other)
+        return found
 
     @cached_property
     def _least_idf(self) -> float:
@@ -171,6 +196,10 @@ class TableLexical(LexicalIndex):
         self._expected = [term for term in sorted(set(terms)) if term not in self._known]
         if self._expected and isinstance(self._connection, PostgresConnection):
             self._connection.prefetch(partial(self._read, terms=self._expected))
+            unsure = tuple(term for term in self._expected if _may_be_slip(term) and term not in self._near)
+            if unsure and unsure not in self._connection.begun:
+                self._connection.begun[unsure] = self._read_near(unsure)
+            self._unsure = unsure
 
     @staticmethod
     def _read(connection: Connection, terms: Sequence[str]) -> Rows:
@@ -204,9 +233,29 @@ class TableLexical(LexicalIndex):
         return index if self._within is None else index.restrict(np.isin(keys, self._within))
 
 
+def _may_be_slip(term: str) -> bool:
+    return SHORTEST_SLIP <= len(term) <= LONGEST_SLIP and term.isascii() and term.isalpha()
+
+
+def _count_edits(term: str) -> int:
+    return 1 if len(term) < TWO_EDITS_FROM else 2
+
+
 def _letters(term: bytes) -> np.uint32:
     letters: np.uint32 = np.bitwise_or.reduce(LETTER_BITS[np.frombuffer(term, np.uint8)])
     return letters
+
+
+READ_KNOWN = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
+READ_ALIKE = (
+    "SELECT asked.word, near.word, near.sections FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bigint[]),"
+    " CAST(? AS bigint[])) AS given(word, letters, edits)"
+    " WHERE coalesce((SELECT sum(sections) FROM words WHERE words.word = given.word), 0) = 0 OFFSET 0) AS asked,"
+    " LATERAL (SELECT word, CAST(sum(sections) AS bigint) AS sections FROM words"
+    " WHERE length(word) BETWEEN length(asked.word) - edits AND length(asked.word) + edits"
+    " AND bit_count(CAST(words.letters # asked.letters AS bit(64))) <= 2 * edits"
+    f" GROUP BY word HAVING sum(sections) > 0 ORDER BY word LIMIT {MOST_COMPARED}) AS near"
+)
 
 
 class TableSpellings(Spellings):
@@ -215,29 +264,39 @@ class TableSpellings(Spellings):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._known: dict[str, bool] = {}
+        self._alike: dict[str, list[tuple[str, int]]] = {}
 
     def holds(self, word: str) -> bool:
         forms = [word, remove_accents(word)]
-        self.look_up(forms)
+        self.look_up(forms, ())
         return any(self._known[form] for form in forms)
 
-    def look_up(self, words: Iterable[str]) -> None:
+    def look_up(self, words: Iterable[str], unsure: Iterable[str]) -> None:
         missing = sorted({word for word in words if word not in self._known})
         if missing:
-            query = "SELECT word FROM words WHERE word = ANY(?) GROUP BY word HAVING sum(sections) > 0"
-            there = {word for (word,) in self._connection.execute(query, ([encode_term(word) for word in missing],))}
+            found = self._connection.execute(READ_KNOWN, ([encode_term(word) for word in missing],))
+            doubtful = sorted({word for word in unsure if may_be_mended(word)} - self._alike.keys())
+            alike = self._read_alike(doubtful) if doubtful else ()
+            there = {word for (word,) in found}
             if len(self._known) > MOST_TERMS:
                 self._known.clear()
+                self._alike.clear()
             self._known |= {word: encode_term(word) in there for word in missing}
+            self._alike |= {word: [] for word in doubtful if not self._known.get(word)}
+            for word, other, sections in alike:
+                self._alike[word.decode()].append((other.decode(), sections))
 
-    def _find_alike(self, word: str, edits: int) -> Iterator[tuple[str, int]]:
-        rows = self._connection.execute(
-            "SELECT word, CAST(sum(sections) AS bigint) FROM words WHERE length(word) BETWEEN ? AND ?"
-            " AND bit_count(CAST(letters # ? AS bit(64))) <= ? GROUP BY word HAVING sum(sections) > 0"
-            " ORDER BY word LIMIT ?",
-            (len(word) - edits, len(word) + edits, signed_letters(word.encode()), 2 * edits, MOST_COMPARED),
-        )
-        return ((other.decode(), sections) for other, sections in rows)
+    def _read_alike(self, words: Sequence[str]) -> Rows:
+        """Of those words that no section holds: others of nearly the same length and letters."""
+        encoded = [word.encode() for word in words]
+        edits = [count_edits(word) for word in words]
+        return self._connection.execute(READ_ALIKE, (encoded, list(map(signed_letters, encoded)), edits))
+
+    def _find_alike(self, word: str) -> Iterator[tuple[str, int]]:
+        if word not in self._alike:
+            found = self._read_alike([word])
+            self._alike[word] = [(other.decode(), sections) for _, other, sections in found]
+        return iter(self._alike[word])
 
 
 def signed_letters(word: bytes) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
-from retriever.errors import SnapshotError, UsageError
+from retriever.errors import ChangedSnapshotError, SnapshotError, UsageError
 from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from retriever.lexical.spelling import Spellings
     from retriever.searching.scope import Part, ScopeTables
     from retriever.vectors.exact import ExactIndex, VectorSearch
+    from retriever.vectors.manifest import VectorChoice
 
 
 State = tuple[int, bool, float, tuple[int, ...]]
@@ -214,6 +215,7 @@ class OpenIndex:
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
                 closes it.
+            ChangedSnapshotError: it is another one than the view had kept parts of.
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
@@ -233,7 +235,13 @@ class OpenIndex:
             try:
                 yield self._view
                 if is_late and self._read_state(substitute) != state:
-                    raise SnapshotError("the index changed while it was asked")
+                    raise ChangedSnapshotError("the index changed while it was asked")
+            except (LookupError, ValueError, TypeError, AssertionError, UsageError) as error:
+                # What is kept of the state before, and rows of this one, may contradict one another.
+                if not is_late or self._read_state(substitute) == state:
+                    raise
+                self._close_view()
+                raise ChangedSnapshotError("the index changed while it was asked") from error
             except SnapshotError as error:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
@@ -317,6 +325,9 @@ class View:
     def expect_words(self, texts: Sequence[str]) -> None:
         """These texts will be searched for, by their words."""
 
+    def expect_nearest(self, vector: FloatMatrix, limit: int, how: "VectorChoice") -> None:
+        """The chunks nearest to this one vector, (1, d), will be searched for."""
+
     def expect_sections(self, node_keys: Sequence[int]) -> None:
         """These sections were found by words: they will be shown, with what is near them."""
 
@@ -341,6 +352,10 @@ class View:
             view.__dict__["lexical"] = self.lexical.restrict(part.rows)
             self._parts = {**dict(list(self._parts.items())[-MAX_PARTS + 1 :]), scope: view}
         return self._parts[scope]
+
+    def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
+        """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
+        raise UsageError("keyword: tsvector needs an index in PostgreSQL; leave keyword at bm25")
 
     @property
     def size_bytes(self) -> int:

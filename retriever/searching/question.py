@@ -118,21 +118,23 @@ def read_question(asked: str) -> ReadQuestion:
 SettledQuestion: TypeAlias = tuple[str, Scope, tuple[str, ...], tuple[Correction, ...]]
 
 
-def settle_question(read: ReadQuestion, view: "View", *, exact: bool) -> SettledQuestion:
+def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> SettledQuestion:
     """What only who has the index can tell of a question; no mistakes are mended with `exact`.
+
+    Without a view it is what the question says by itself.
 
     Raises:
         QuestionError: there are filters alone.
     """
     flags: tuple[str, ...] = ()
-    if read.doubtful and view.number:
+    if read.doubtful and view is not None and view.number:
         from retriever.searching.scope import find_flags  # most questions have no filter
 
         flags = find_flags(view, read.doubtful)
     text, within = read.settle(flags)
     # Filters are read before slips are mended: a tag is meant as it is written.
     corrections: tuple[Correction, ...] = ()
-    if not exact and view.number and (spellings := view.spellings) is not None:
+    if not exact and view is not None and view.number and (spellings := view.spellings) is not None:
         from retriever.embedding import is_english_word
         from retriever.lexical.spelling import correct
 

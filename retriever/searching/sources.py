@@ -30,7 +30,7 @@ from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
-from retriever.vectors.manifest import uses_chroma
+from retriever.vectors.manifest import VectorChoice, uses_chroma
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
@@ -50,7 +50,7 @@ class SemanticSettings:
     vector_top_n: int
     semantic_per_query: int
     semantic_weight: float
-    vector_search: Literal["auto", "exact", "chroma", "hnsw"]
+    vector_search: VectorChoice
     node_evidence: Literal["best_chunk", "distance_and_rank"]
     rank_weighting: RankWeighting
     page_prior: float
@@ -111,9 +111,7 @@ def rank_semantic(
     return SemanticResult(tuple(rankings), cosines[0])
 
 
-def find_nearest_chunks(
-    view: View, vector: FloatMatrix, limit: int, how: Literal["auto", "exact", "chroma", "hnsw"]
-) -> list[tuple[int, float]]:
+def find_nearest_chunks(view: View, vector: FloatMatrix, limit: int, how: VectorChoice) -> list[tuple[int, float]]:
     """(chunk key, cosine of its stored vector) of the nearest chunks of different texts, best first, ties by key.
 
     ChromaDB's cosines differ in the seventh digit by when a chunk came in, so that an index made step by step would
@@ -173,6 +171,7 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
 class KeywordSettings:
     """How words rank: fields of a profile, by their names there."""
 
+    keyword: Literal["bm25", "tsvector"]
     keyword_top_n: int
     keyword_per_query: int
     keyword_weight: float
@@ -199,7 +198,7 @@ class KeywordResult:
 
 
 def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings) -> KeywordResult:
-    """The sections that share words with the queries, by BM25; the evidence of each is its coverage.
+    """The sections that share words with the queries, by BM25 or `ts_rank_cd`; the evidence of each is its coverage.
 
     The coverage of a section is the share of a query that it speaks of, where each word weighs by its rarity; of
     several queries in one list, the mean by their weights.
@@ -208,6 +207,9 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         view: the index.
         queries: the question first.
         settings: how many sections each list holds, and what it weighs.
+
+    Raises:
+        UsageError: `tsvector` was asked of an index in a folder.
     """
     question = queries[0].text
     languages = view.lexical.detect_question(question)
@@ -228,6 +230,9 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     for texts, share in searches:
         weights = weigh_words([(words[query.text], query.keyword_weight) for query in texts])
         result = view.lexical.search_weighted(weights, limit)
+        if settings.keyword == "tsvector":
+            found = view.search_tsvector([(query.text, query.keyword_weight) for query in texts], limit)
+            result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
         # A score says which section is best; the coverage, how much of the question even the best one speaks of.
         keys = [key for key, _ in result.ranking]
         view.expect_sections(keys)
@@ -241,7 +246,8 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
             Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
         )
         ranked = penalize_boilerplate(view, items, settings.page_prior)
-        rankings.append(Ranking(Source.KEYWORD, "bm25", settings.keyword_weight * share, ranked, result.ceiling))
+        scale = "bm25" if settings.keyword == "bm25" else "ts_rank_cd"
+        rankings.append(Ranking(Source.KEYWORD, scale, settings.keyword_weight * share, ranked, result.ceiling))
         results.append(result)
         coverages.append(coverage)
 

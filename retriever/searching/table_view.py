@@ -1,8 +1,9 @@
 """One state of an index in PostgreSQL, where tables stand for the files of a snapshot.
 
-A question takes four round trips: whether its words are known (`exact` leaves that out); the nearest chunks, their
-documents, and the postings of its words; the sections that words found, and where all of them link to; the tokens of
-the candidates, and what is shown of the hits. What a later step needs is asked with the one before it (`foresee`).
+A question takes three round trips: whether its words are known, the nearest chunks, their documents, and the postings
+of its words; the sections that words found, and where all of them link to; the tokens of the candidates, and what is
+shown of the hits. What a later step needs is asked with the one before it (`foresee`); a slip that is mended costs one
+more.
 """
 
 from collections.abc import Sequence
@@ -19,16 +20,28 @@ from retriever.lexical.tokens import tokenize
 from retriever.searching.names import MOST_ASKED
 from retriever.searching.open_index import View
 from retriever.store import reading, text_vectors
-from retriever.store.connection import Connection
+from retriever.store.connection import Connection, Rows
 from retriever.store.postgres import PostgresConnection
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, VectorSearch
+from retriever.vectors.manifest import VectorChoice, uses_chroma
 
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
 CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are left by their exact cosines
 
 NEAR = "hybrid_retrieve.near"
 """The setting of a transaction that has the nodes of the nearest chunks."""
+
+
+# Its own queries want all words at once, and would find nothing for most questions. The column says the language that
+# its words were cut by.
+SEARCH_TSVECTOR = (
+    "SELECT node_key, CAST(ts_rank_cd(lexemes, query) AS double precision) AS score FROM nodes,"
+    " (SELECT CAST(replace(CAST(plainto_tsquery(CAST(col_description(attrelid, attnum) AS regconfig), ?) AS text),"
+    " '&', '|') AS tsquery) AS query FROM pg_attribute WHERE attrelid = CAST('nodes' AS regclass)"
+    " AND attname = 'lexemes') AS asked"
+    " WHERE lexemes @@ query AND first_line IS NOT NULL %s ORDER BY score DESC, node_key LIMIT ?"
+)
 
 
 class TableView(View):
@@ -100,6 +113,16 @@ class TableView(View):
         """The words of the documents."""
         return TableSpellings(self.connection)
 
+    def search_tsvector(self, texts: Sequence[tuple[str, float]], limit: int) -> tuple[tuple[int, float], ...]:
+        """(node key, score) of the sections that hold words of these texts, each with its weight, best first."""
+        part = [] if self.part is None else [self.part.node_keys.tolist()]
+        query = SEARCH_TSVECTOR % ("AND node_key = ANY(?)" if part else "")
+        scores: dict[int, float] = {}
+        for text, weight in texts:
+            for key, score in self.connection.execute(query, (text, *part, limit)):
+                scores[key] = scores.get(key, 0.0) + weight * score
+        return tuple(sorted(scores.items(), key=lambda item: (-item[1], item[0]))[:limit])
+
     @property
     def size_bytes(self) -> int:
         """Of the tables, with their indexes; of the documents, for who may not see all."""
@@ -133,8 +156,20 @@ class TableView(View):
         """The nearest chunks among all."""
         return TableVectors(self)
 
+    def expect_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> None:
+        """The chunks nearest to this one vector, (1, d), will be searched for."""
+        is_exact = not uses_chroma(how, self.counts.chunks)
+        self.postgres.begun[vector.tobytes(), limit, is_exact] = self._ask_near(vector[0], limit, is_exact=is_exact)
+
     def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:
-        """The first chunks of the nearest texts, and what will be asked of them."""
+        """The first chunks of the nearest texts."""
+        expected = None if self.part else self.postgres.begun.pop((query.tobytes(), limit, is_exact), None)
+        found = expected or self._ask_near(query, limit, is_exact=is_exact)
+        keys, similarities, _ = found.fetchone()
+        return sorted(zip(keys, similarities, strict=True), key=lambda item: (-item[1], item[0]))
+
+    def _ask_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Rows:
+        """Their keys and similarities, and what will be asked of them."""
         of_part: Sequence[object] = ()
         among = "EXISTS (SELECT FROM chunks WHERE chunks.text_hash = vectors.text_hash)"
         if self.part is not None:
@@ -175,8 +210,7 @@ class TableView(View):
         ids = f"CAST(ARRAY(SELECT coalesce(holder_id, node_id) {of_chunks}) AS text)"
         self.postgres.execute(f"SELECT set_config('{NEAR}', {ids}, true)")
         self._expect_documents(f"SELECT array_agg(DISTINCT document_key) {of_chunks}")
-        keys, similarities, _ = found.fetchone()
-        return sorted(zip(keys, similarities, strict=True), key=lambda item: (-item[1], item[0]))
+        return found
 
 
 class TableVectors:

@@ -379,6 +379,9 @@ class Profile:
         "auto: exact up to 20,000 chunks; exact: a scan of all vectors, without loading ChromaDB; "
         "chroma: approximate, fast at any size; hnsw: the same, as an index in PostgreSQL calls it.",
     )
+    keyword: Literal["bm25", "tsvector"] = setting(
+        "bm25", "tsvector: keyword search by PostgreSQL's own full text search, of an index there."
+    )
     read_from: str = setting("", "A replica of the index's PostgreSQL, which questions are put to: postgresql://...")
     use_llm: bool = setting(
         False, "Whether a local language model takes part: it expands the question, and may rerank."

@@ -59,6 +59,7 @@ class PostgresConnection:
     def __init__(self, address: Address, own: "psycopg.Connection | None" = None) -> None:
         self.address = address
         self._prefetched: dict[tuple[str, str], _Foreseen] = {}  # in the transaction that is open
+        self.begun: dict[object, Rows] = {}  # in it, and on their way: by what they are the answer to
         self.own = own
         self._held = own
         self._in_transaction = False
@@ -156,6 +157,7 @@ class PostgresConnection:
         assert self._held is not None
         self._in_transaction = False
         self._prefetched.clear()
+        self.begun.clear()
         held, pipeline = self._held, self._pipeline
         self._held, self._pipeline = self.own, None
         if pipeline is not None:  # nothing was written: nobody waits for the end
@@ -285,6 +287,10 @@ def insert_numbered(connection: Connection, table: str, rows: Iterable[Mapping[s
             above = row[of]
             assert isinstance(above, int)
             document = above if table == "nodes" else above >> FOR_DOCUMENT
+            if not made and table == "chunks":  # a document's chunks may come in several calls
+                first, last = document << FOR_DOCUMENT, (document + 1) << FOR_DOCUMENT
+                query = "SELECT count(*) FROM chunks WHERE chunk_key >= ? AND chunk_key < ?"
+                (places[document],) = connection.execute(query, (first, last)).fetchone()
             made.append((document << FOR_DOCUMENT) + places[document])
             numbered.append({own: made[-1], **row})
             places[document] += 1
@@ -415,8 +421,9 @@ def _configure(address: Address) -> "Callable[[psycopg.Connection], None]":
         from psycopg import sql
         from psycopg.types import TypeInfo
 
-        path = sql.SQL("SET search_path TO {}, public").format(sql.Identifier(address.schema))
-        connection.execute(path)
+        # To compile a statement takes longer than any of ours does.
+        settings = sql.SQL("SET search_path TO {}, public; SET jit TO off").format(sql.Identifier(address.schema))
+        connection.execute(settings)
         for name in ("halfvec", "vector"):
             info = TypeInfo.fetch(connection, name)
             if info is not None:

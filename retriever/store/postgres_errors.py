@@ -37,6 +37,9 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
             return StorageError(f"{address} is read-only, a replica perhaps; name the server that is written to")
         case errors.QueryCanceled():
             return StorageError(f"{address} took too long: {said}; raise statement_timeout, or try again")
+        case errors.UndefinedColumn() if "lexemes" in said:
+            init = f"postgres init --tsvector english --index '{address}'"
+            return StorageError(f"{address} has no words for keyword: tsvector", hint=Command(init))
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             return IndexVersionError(
                 f"the tables of {address} are not those of this version, or this role may not use them: {said}",
@@ -49,13 +52,9 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
                 f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"
                 " https://github.com/pgvector/pgvector#installation), then try again"
             )
-        case errors.OperationalError() if "set role" in said or ("role" in said and "parameter" in said):
-            return StorageError(
-                f"{address} names a role that this user may not take: {said}; the owner can run: GRANT ROLE TO USER"
-            )
         case errors.OperationalError() | PoolTimeout():
             return StorageError(
-                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user and"
+                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user, role and"
                 " password (PGPASSWORD, .pgpass, a service file)"
             )
     return StorageError(f"{address} answered with an error: {said}")

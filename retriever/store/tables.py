@@ -116,6 +116,28 @@ def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence
     return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
 
 
+def make_tsvector(address: Address, language: str) -> None:
+    """Keeps the words of each section as PostgreSQL cuts them, for `keyword: tsvector`; others than before if need be.
+
+    Raises:
+        StorageError: the server has no such text search configuration.
+    """
+    from psycopg import sql
+
+    with translate_errors(address), contextlib.closing(connect(address)) as connection, connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(address.schema)))
+        connection.execute("ALTER TABLE nodes DROP COLUMN IF EXISTS lexemes")
+        # A tsvector holds a megabyte of words, and positions of the first 16,383: what is cut off has none.
+        text = "left(title || ' ' || breadcrumb || ' ' || summary || ' ' || text, 250000)"
+        statement = (
+            f"ALTER TABLE nodes ADD COLUMN lexemes tsvector GENERATED ALWAYS AS (to_tsvector({{}}, {text})) STORED"
+        )
+        name = sql.SQL("CAST({} AS regconfig)").format(sql.Literal(language))
+        connection.execute(sql.SQL(statement).format(name))
+        connection.execute("CREATE INDEX nodes_by_lexeme ON nodes USING gin (lexemes)")
+        connection.execute(sql.SQL("COMMENT ON COLUMN nodes.lexemes IS {}").format(sql.Literal(language)))
+
+
 def make_hnsw(connection: Connection, fingerprint: str, dimension: int) -> bool:
     """An HNSW index over the vectors of an encoder, unless there is one; False where this role may not make it."""
     # With pgvector's own m = 16, ef_construction = 64 a third of the questions lost one of forty texts; with these none

@@ -6,7 +6,7 @@ A module of its own, because it needs neither numpy nor ChromaDB: that nothing h
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 
 from pageindex.files import read_file, require_regular
 from retriever.errors import SnapshotError
@@ -18,7 +18,10 @@ DATABASE_NAME = "chroma.sqlite3"
 EXACT_UP_TO = 20_000
 
 
-def uses_chroma(vector_search: Literal["auto", "exact", "chroma", "hnsw"], chunks: int) -> bool:
+VectorChoice: TypeAlias = Literal["auto", "exact", "chroma", "hnsw"]
+
+
+def uses_chroma(vector_search: VectorChoice, chunks: int) -> bool:
     """Whether a search asks ChromaDB, by that setting and how many chunks there are, or scans all vectors."""
     return vector_search in ("chroma", "hnsw") or (vector_search == "auto" and chunks > EXACT_UP_TO)
 

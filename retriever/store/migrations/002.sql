@@ -15,3 +15,13 @@ CREATE TABLE queue (
     reason text,                       -- why the last attempt failed
     UNIQUE (folder_key, path)
 );
+
+-- One row: what workers have done, and what of it the links and the scale of confidence do not know yet.
+CREATE TABLE queue_state (
+    indexed bigint NOT NULL,           -- documents, ever
+    recent double precision NOT NULL,  -- documents of the last minute, as load averages count: each fades by exp(-t / 60)
+    at timestamptz NOT NULL,           -- when that was so
+    unsettled timestamptz,             -- since when
+    settled_s double precision NOT NULL
+);
+INSERT INTO queue_state VALUES (0, 0, now(), NULL, 0);

@@ -36,7 +36,7 @@ BEGIN
         ('vectors', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = vectors.text_hash)'),
         ('tokens', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = tokens.text_hash)'),
         ('pending', 'EXISTS (SELECT FROM chunks AS own WHERE own.text_hash = pending.text_hash)'),
-        ('summaries', 'false'), ('opened', 'false'), ('queries', 'false')
+        ('summaries', 'false'), ('opened', 'false'), ('queries', 'false'), ('queue_state', 'false')
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', protected);
         EXECUTE format(
