@@ -121,50 +121,52 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
     kept, chunks = read_background(connection), reading.counts(connection).chunks
     if encoder is None or not chunks:
         kept = None
-    elif has_drifted(kept, encoder, chunks):
+    elif has_drifted(kept, encoder.fingerprint, chunks):
+        questions = read_unrelated(connection, encoder.fingerprint)
+        if questions is None:
+            questions = encode_unrelated(encoder)
+            rows = b64encode(questions.astype("<f4").tobytes()).decode()
+            content = {"fingerprint": encoder.fingerprint, "questions": _QUESTIONS_HASH, "rows": rows}
+            writing.set_meta(connection, "unrelated", json.dumps(content))
         vectors = text_vectors.chunk_vectors(connection, encoder.fingerprint)[2]
-        kept = measure_background(_ask_unrelated(connection, encoder), vectors, encoder.fingerprint)
+        kept = measure_background(questions, vectors, encoder.fingerprint)
     writing.set_meta(connection, "background", "null" if kept is None else json.dumps(asdict(kept)))
     if not isinstance(connection, sqlite3.Connection):
-        renew_folder_backgrounds(connection, encoder)
+        renew_folder_backgrounds(connection)
 
 
-def renew_folder_backgrounds(connection: Connection, encoder: Encoder | None) -> None:
-    """The same for each folder alone, where not all may see all of them."""
+def renew_folder_backgrounds(connection: Connection) -> None:
+    """The same for each folder alone, in PostgreSQL, where not all may see all of them."""
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    questions = read_unrelated(connection, fingerprint)
     query = (
         "SELECT folder_key, array_agg(chunk_key), content FROM chunks JOIN nodes USING (node_key)"
         " JOIN documents USING (document_key) LEFT JOIN backgrounds USING (folder_key) GROUP BY folder_key, content"
     )
-    found = connection.execute(query).fetchall() if encoder is not None else []
+    found = connection.execute(query).fetchall() if questions is not None else []
     connection.execute("DELETE FROM backgrounds WHERE folder_key <> ALL(?)", ([row[0] for row in found],))
     for folder, keys, content in found:
-        assert encoder is not None
-        if has_drifted(Cosines(**json.loads(content)) if content else None, encoder, len(keys)):
-            vectors = text_vectors.chunk_vectors(connection, encoder.fingerprint, keys)[2]
-            cosines = measure_cosines(_ask_unrelated(connection, encoder), vectors, encoder.fingerprint)
+        if has_drifted(Cosines(**json.loads(content)) if content else None, fingerprint, len(keys)):
+            assert questions is not None
+            vectors = text_vectors.chunk_vectors(connection, fingerprint, keys)[2]
+            cosines = json.dumps(asdict(measure_cosines(questions, vectors, fingerprint)))
             connection.execute(
                 "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
                 " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
-                (folder, json.dumps(asdict(cosines))),
+                (folder, cosines),
             )
 
 
-def has_drifted(kept: "Background | Cosines | None", encoder: Encoder, chunks: int) -> bool:
+def copy_background(source: Connection, target: Connection) -> None:
+    """That of what a role may see, where it has copied no more than that out of PostgreSQL."""
+    if reading.meta(target, "background") is None:
+        found = read_folder_background(source, reading.meta(source, "fingerprint") or "")
+        writing.set_meta(target, "background", "null" if found is None else json.dumps(asdict(found)))
+
+
+def has_drifted(kept: "Background | Cosines | None", fingerprint: str, chunks: int) -> bool:
     """Whether what was measured may be another by now."""
-    return (
-        kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT
-    )
-
-
-def _ask_unrelated(connection: Connection, encoder: Encoder) -> FloatMatrix:
-    """The vectors of the questions, from now on kept in the index."""
-    questions = read_unrelated(connection, encoder.fingerprint)
-    if questions is None:
-        questions = encode_unrelated(encoder)
-        rows = b64encode(questions.astype("<f4").tobytes()).decode()
-        content = {"fingerprint": encoder.fingerprint, "questions": _QUESTIONS_HASH, "rows": rows}
-        writing.set_meta(connection, "unrelated", json.dumps(content))
-    return questions
+    return kept is None or kept.fingerprint != fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT
 
 
 def encode_unrelated(encoder: Encoder) -> FloatMatrix:

@@ -252,6 +252,19 @@ def test_who_could_read_before_there_were_rights_reads_all(
         execute(index, "DROP OWNED BY boss, clerk")
 
 
+def test_an_export_holds_what_the_role_sees(shared: Shared, cli: Cli, tmp_path: Path) -> None:
+    cli("export", tmp_path / "sales.zip", "--index", shared.seen_by("sales"))
+    cli("import", tmp_path / "sales.zip", "--index", tmp_path / "index")
+    found = [
+        json.loads(cli("ask", QUESTIONS[0], "--index", place, "--json").out)
+        for place in (tmp_path / "index", shared.alone)
+    ]
+    for key in ("verdict", "confidence"):
+        assert found[0][key] == found[1][key]
+    assert [hit["score"] for hit in found[0]["hits"]] == [hit["score"] for hit in found[1]["hits"]]
+    assert "confidential" not in cli("tree", "--index", tmp_path / "index").out
+
+
 def test_recorded_questions_are_of_who_asked_them(shared: Shared, cli: Cli) -> None:
     for role in ("sales", "legal"):
         said = cli("ask", f"the question of {role}", "--record", "--index", shared.seen_by(role))
