@@ -132,6 +132,10 @@ def multiply(address: Address, now: int, wanted: int) -> None:
         ((folder, fingerprint),) = server.execute(
             "SELECT folder_key, value FROM folders, meta WHERE path = '/copies' AND key = 'fingerprint'"
         ).fetchall()
+        # It is made anew of all rows: to add each of them to it would take many times as long.
+        graphs = "SELECT indexname FROM pg_indexes WHERE indexname LIKE 'hnsw%' AND schemaname = current_schema()"
+        for (name,) in server.execute(graphs).fetchall():
+            server.execute(f"DROP INDEX {name}")
         rows = server.cursor(binary=True).execute(f"SELECT text_hash, vector FROM vectors WHERE {FIRST['tokens']}")
         hashes, vectors = zip(*rows.fetchall(), strict=True)
         numbers = np.array([np.frombuffer(vector, np.int8)[:-CHECKSUM] for vector in vectors])

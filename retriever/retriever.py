@@ -38,6 +38,7 @@ from retriever.searching.question import (
 from retriever.settings.duration import parse_duration
 from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
+from retriever.store.address import read_address
 from retriever.trace import NoProgress, Recorder
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
 
@@ -271,6 +272,28 @@ class Retriever(Closing):
 
         request = replace(self._request, leaves_pending=False)
         update_index(request, progress or NoProgress(), likely=likely or tuple)
+
+    def warm_up(self) -> None:
+        """Loads what every question needs, so that the first one does not wait for it.
+
+        Raises:
+            EncoderError: the embedding model cannot be loaded, or its server does not answer.
+        """
+        with self.view() as view:
+            encoder = self._models.encoder_for(view, Recorder())
+            if encoder is not None:
+                encoder.encode_queries(["ready"])
+
+    def check_database(self) -> None:
+        """Asks the database that questions go to, where there is one, whether it would answer; waits for no question.
+
+        Raises:
+            IndexUnusableError: it does not answer, or its tables are of another version.
+        """
+        if address := read_address(self.profile.read_from or self.path):
+            from retriever.store.postgres import check_address
+
+            check_address(address)
 
     def look_again(self) -> None:
         """The next question looks at the folders, however young the last look is."""

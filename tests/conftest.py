@@ -100,16 +100,19 @@ def postgres_server() -> "Iterator[Server]":
 @pytest.fixture
 def postgres(postgres_server: "Server") -> Iterator[str]:
     """The address of a database of its own, with the tables of an index."""
-    from retriever.store.address import read_address
-    from retriever.store.postgres import close_pools
-    from retriever.store.tables import make_tables
-
-    with postgres_server.new_database() as address:
-        place = read_address(address)
-        assert place is not None
-        make_tables(place)
+    with postgres_server.new_index() as address:
         yield address
-        close_pools()
+
+
+@pytest.fixture(scope="module", params=["folder", "postgres"])
+def any_place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | Path]:
+    """Where a module makes its index: in a folder, and again in a database."""
+    if request.param == "folder":
+        yield tmp_path_factory.mktemp("place") / "index"
+        return
+    server: Server = request.getfixturevalue("postgres_server")
+    with server.new_index() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import LiteralString
 
@@ -57,6 +57,37 @@ class Server:
         finally:
             self.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
+    @contextlib.contextmanager
+    def new_index(self) -> Iterator[str]:
+        """The address of a database of its own, with the tables of an index."""
+        from retriever.store.address import read_address
+        from retriever.store.postgres import close_pools
+        from retriever.store.tables import make_tables
+
+        with self.new_database() as address:
+            place = read_address(address)
+            assert place is not None
+            make_tables(place)
+            yield address
+            close_pools()
+
+    @contextlib.contextmanager
+    def standby(self) -> Iterator["Server"]:
+        """A copy that follows this server, and can only be read."""
+        folder = self.data / f"standby-{secrets.token_hex(4)}"
+        copy = replace(self, data=folder, port=free_port())
+        self.run("pg_basebackup", "-D", folder / "pg", "-R", "-c", "fast", "-d", self.address())
+        copy.start()
+        try:
+            yield copy
+        finally:
+            copy.stop("immediate")
+            shutil.rmtree(folder)
+
+    def reload(self) -> None:
+        """Reads pg_hba.conf again."""
+        self.run("pg_ctl", "-D", self.data / "pg", "reload")
+
     def execute(self, statement: LiteralString) -> None:
         import psycopg
 
@@ -65,6 +96,12 @@ class Server:
 
     def address(self, database: str = "postgres", user: str = "") -> str:
         return f"postgresql://{user or self.user}@127.0.0.1:{self.port}/{database}"
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def find_binaries() -> Path:
@@ -99,9 +136,7 @@ def running_server(binaries: Path | None = None, options: str = "") -> Iterator[
     try:
         if prefix:
             shutil.chown(data, 65534, 65534)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            server = Server(binaries, data, free.getsockname()[1], prefix, options=options)
+        server = Server(binaries, data, free_port(), prefix, options=options)
         server.run(
             "initdb", "-D", data / "pg", "-U", server.user, "-A", "trust", "-E", "UTF8", "--no-sync", "--locale=C.UTF-8"
         )

@@ -31,7 +31,7 @@ from retriever.serving.resident_client import (
 from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
-    from starlette.applications import Starlette
+    from starlette.types import ASGIApp
 
     from retriever.protocols import Progress
     from retriever.retriever import Retriever
@@ -78,6 +78,12 @@ about_option = click.option(
     help="Of an index in PostgreSQL: which token, or which header of a proxy, is which role (docs/postgres.md). Each "
     "finds what it may see, and others are refused.",
 )
+@click.option(
+    "--public-url",
+    default="",
+    metavar="URL",
+    help="Where clients reach the proxy before it, such as https://notes.example.org: Host and Origin name that.",
+)
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
 @click.option("--stop", is_flag=True, help="End the resident process.")
@@ -98,6 +104,7 @@ def serve(
     port: int,
     token_file: str | None,
     roles_file: str | None,
+    public_url: str,
     about: str,
     idle_minutes: float,
     *,
@@ -127,6 +134,7 @@ def serve(
 
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
     http.check_host(host, token or roles_file or "")
+    public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
     with contextlib.ExitStack() as stack:
@@ -138,7 +146,7 @@ def serve(
             stack.enter_context(served)
             served.begin()
             app = http.make_application(served, mcp=mcp, web=web)
-        address = ServerAddress(host, listener.getsockname()[1], token)
+        address = ServerAddress(host, listener.getsockname()[1], token, public_url)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -195,7 +203,7 @@ def open_roles(
     *,
     mcp: bool,
     web: bool,
-) -> "Starlette":
+) -> "ASGIApp":
     """The application for the roles of a file: each has an index, connections and caches of its own."""
     from retriever.indexing.request import INDEX_VARIABLE
     from retriever.serving.http import make_application

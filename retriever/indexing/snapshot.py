@@ -299,7 +299,9 @@ def build_parts(connection: Connection, fingerprint: str, difference: Difference
     keys = [stored for (stored,) in connection.execute(_RANKABLE)] if difference is None else difference.added
     _write_words(connection, keys, progress)
     merge_parts(connection)
-    number = reading.snapshot_number(connection) + 1
+    # Never the number of another state, also after an import or in tables that were made anew: what other processes
+    # keep of a state, they keep by its number.
+    number = int(connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()[0])
     for key, value in (("snapshot", str(number)), ("fingerprint", fingerprint)):
         writing.set_meta(connection, key, value)
     return number

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
-from retriever.errors import ChangedSnapshotError, SnapshotError, UsageError
+from retriever.errors import ChangedSnapshotError, IndexUnusableError, SnapshotError, UsageError
 from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 State = tuple[int, bool, float, tuple[int, ...]]
 """The first fields of a `View`."""
 
+CHANGED = "the index changed while it was asked"
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
 SMALL_PART = (
     8  # a part that is no more than one in eight sections reads its vectors for itself: MAX_PARTS are one index
@@ -233,15 +234,15 @@ class OpenIndex:
                 self._close_view()
                 self._view = self._make_view(self.path, self._connection, *state)
             try:
-                yield self._view
-                if is_late and self._read_state(substitute) != state:
-                    raise ChangedSnapshotError("the index changed while it was asked")
-            except (LookupError, ValueError, TypeError, AssertionError, UsageError) as error:
-                # What is kept of the state before, and rows of this one, may contradict one another.
-                if not is_late or self._read_state(substitute) == state:
+                try:
+                    yield self._view
+                except Exception as error:
+                    # What is known of an older state may contradict the rows, and nobody is to hear of that.
+                    if is_late and not isinstance(error, IndexUnusableError) and self._read_state(substitute) != state:
+                        raise ChangedSnapshotError(CHANGED) from error
                     raise
-                self._close_view()
-                raise ChangedSnapshotError("the index changed while it was asked") from error
+                if is_late and self._read_state(substitute) != state:
+                    raise ChangedSnapshotError(CHANGED)
             except SnapshotError as error:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()

@@ -3,6 +3,7 @@
 A page in a browser can send requests to this machine, and with DNS rebinding under a name of its own. So the Host
 header must be one of our own names with our own port, to the letter, and an Origin must be that same place: no prefix,
 no pattern, no answer to a preflight. Elsewhere than on loopback, or when one is set, a bearer token is needed as well.
+Behind a proxy, the address at which clients reach that is one of our own.
 """
 
 import asyncio
@@ -25,6 +26,8 @@ Headers = Iterable[tuple[bytes, bytes]]
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 # OPTIONS is not among them: only pages of other origins ask for a preflight.
 METHODS = frozenset({"GET", "HEAD", "POST", "DELETE"})
+# Asked by what starts and watches servers, under any name and without a token; they say nothing of the documents.
+PROBES = frozenset({b"/healthz", b"/readyz"})
 # Browsers leave this port out of Host and Origin.
 HTTP_PORT = 80
 # Added where the application has not set them.
@@ -41,13 +44,21 @@ class ServerAddress:
     host: str  # the address or name that it is bound to
     port: int
     token: str = ""  # the bearer token that every request must carry; empty: none is needed
+    public_url: str = ""  # where clients reach the proxy before it: scheme, host and port in lower case; empty: none
 
     @property
     def authorities(self) -> frozenset[str]:
         """Every Host header that means this server, in lower case."""
         own = bracket(self.host.lower())
         names = {*LOOPBACK_NAMES, own} if is_loopback(self.host) else {own}
-        return frozenset(f"{name}:{self.port}" for name in names) | (names if self.port == HTTP_PORT else set())
+        public = {self.public_url.partition("://")[2]} - {""}
+        named = {f"{name}:{self.port}" for name in names} | (names if self.port == HTTP_PORT else set())
+        return frozenset(named | public)
+
+    def origin(self, host: str) -> str:
+        """The Origin of our own pages, where the Host header is this one."""
+        is_public = host.lower() == self.public_url.partition("://")[2]
+        return self.public_url if is_public else f"http://{host}".lower()
 
     @property
     def url(self) -> str:
@@ -234,11 +245,12 @@ def find_refusal(
         return LARGE_HEADERS
     if not target.startswith(b"/"):  # an absolute URI would name another host than the header does
         return WRONG_TARGET
+    is_probe = method in {"GET", "HEAD"} and target in PROBES
     return (
-        refuse_host(read_header(given, b"host"), address)
+        (None if is_probe else refuse_host(read_header(given, b"host"), address))
         or (None if method in METHODS else WRONG_METHOD)
-        or refuse_origin(given, method)
-        or refuse_token(read_header(given, b"authorization"), address.token)
+        or refuse_origin(given, method, address)
+        or (None if is_probe else refuse_token(read_header(given, b"authorization"), address.token))
         or refuse_length(
             read_header(given, b"content-length"), read_header(given, b"transfer-encoding"), limits.body_bytes
         )
@@ -256,13 +268,13 @@ def refuse_host(hosts: list[str], address: ServerAddress) -> Refusal | None:
     return None if hosts[0].lower() in address.authorities else WRONG_HOST
 
 
-def refuse_origin(headers: Headers, method: str) -> Refusal | None:
+def refuse_origin(headers: Headers, method: str, address: ServerAddress) -> Refusal | None:
     """An Origin must be the place that Host names; programs send none."""
     # A browser sends no Origin with what a page merely embeds; there Sec-Fetch-Site says it. A link that somebody
     # follows from another page is let in: the page that it stands on does not see the answer.
     origins = read_header(headers, b"origin")
     if origins:
-        own = [f"http://{host}".lower() for host in read_header(headers, b"host")]
+        own = [address.origin(host) for host in read_header(headers, b"host")]
         return None if [origin.lower() for origin in origins] == own else WRONG_ORIGIN
     if not set(read_header(headers, b"sec-fetch-site")) & {"cross-site", "same-site"}:
         return None

@@ -8,12 +8,14 @@ import asyncio
 import contextlib
 import errno
 import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import h11
 import uvicorn
@@ -24,6 +26,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pageindex.files import read_file
 from retriever.errors import ServingError, UsageError
 from retriever.serving.guard import DEFAULT_LIMITS, Limits, RequestGuard, ServerAddress, is_loopback
+from retriever.serving.probes import Meter, list_probes
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -46,7 +49,8 @@ KEEP_ALIVE_SECONDS = 5
 HEAD_SECONDS = 10.0
 # Without a byte that a client takes of its answer.
 READ_SECONDS = 5.0
-SHUTDOWN_SECONDS = 2
+# For what is in flight when the process is told to end; those who start containers give them 10 s.
+SHUTDOWN_SECONDS = 8
 MIN_TOKEN_LENGTH = 16
 MAX_TOKEN_BYTES = 10_000
 # Each means every address of the machine, and no request names one of them.
@@ -65,16 +69,32 @@ def check_host(host: str, token: str) -> None:
 
 def read_token(path: Path) -> str:
     """The bearer token in a file; a new one, readable by its owner alone, where there is no such file."""
-    with contextlib.suppress(FileExistsError):
-        number = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        with os.fdopen(number, "w", encoding="ascii") as file:
+    if not path.exists():
+        # Written whole before it has its name: of two servers that begin at once, one makes it, and both read it.
+        draft = path.with_name(f".{path.name}.{token_urlsafe(8)}")
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii") as file:
             file.write(f"{token_urlsafe(32)}\n")
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
     if os.name == "posix" and path.stat().st_mode & 0o077:
         raise UsageError(f"others can read {path}; run: chmod 600 {path}")
     token = read_file(path, MAX_TOKEN_BYTES, follow_link=True).decode("utf-8", "replace").strip()
     if len(token) < MIN_TOKEN_LENGTH or not (token.isascii() and token.isprintable()) or " " in token:
         raise UsageError(f"{path} holds no token: one line of at least {MIN_TOKEN_LENGTH} ASCII characters, no spaces")
     return token
+
+
+def read_public_url(given: str) -> str:
+    """The address of a proxy, as browsers write it in an Origin; UsageError where it says more than that, or less."""
+    try:
+        parts = urlsplit(given.lower())
+        is_whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole or parts.path not in ("", "/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise UsageError(f"--public-url {given!r} is no address such as https://notes.example.org, without a path")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
@@ -91,9 +111,10 @@ def listen(host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> socket.socket:
         raise ServingError(f"cannot listen at {host}, port {port}: {error.strerror}; see --host and --port") from error
 
 
-def make_application(index: "ServedIndex | ServedIndexes", *, mcp: bool, web: bool) -> Starlette:
+def make_application(index: "ServedIndex | ServedIndexes", *, mcp: bool, web: bool) -> "ASGIApp":
     """MCP at /mcp, the web page (of one index) at everything else; both or one of them, to be put behind the guard."""
-    routes: list[BaseRoute] = []
+    meter = Meter()
+    routes: list[BaseRoute] = [*list_probes(index, meter)]
     parts: list[Starlette] = []
     if mcp:
         from retriever.serving.mcp_server import make_mcp_app
@@ -113,11 +134,14 @@ def make_application(index: "ServedIndex | ServedIndexes", *, mcp: bool, web: bo
                 await stack.enter_async_context(part.router.lifespan_context(part))
             yield
 
-    return Starlette(routes=routes, lifespan=lifespan)
+    return meter.measure(Starlette(routes=routes, lifespan=lifespan))
 
 
 def run(app: "ASGIApp", listener: socket.socket, address: ServerAddress, limits: Limits = DEFAULT_LIMITS) -> None:
-    """Serves the application behind the guard until SIGINT or SIGTERM, which then end the process as they do."""
+    """Serves the application behind the guard until SIGINT or SIGTERM; what is in flight is answered first."""
+    # uvicorn raises the signal again when all is answered, or SHUTDOWN_SECONDS are over: then a thread may still wait
+    # for a database, and would keep the process. SIGTERM is how a server is ended, and no failure.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     make_server(app, address, limits).run(sockets=[listener])
 
 

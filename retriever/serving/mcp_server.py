@@ -14,7 +14,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
-import anyio.to_thread
+import anyio
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -30,6 +30,7 @@ from starlette.routing import Route
 from retriever import errors
 from retriever.errors import NotReadyError, RetrieverError, UsageError
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS, describe_tool, make_schema, read_call
+from retriever.serving.turns import Turns
 from retriever.store import reading
 
 if TYPE_CHECKING:
@@ -71,12 +72,12 @@ NEXT_STEPS: dict[type[Exception], str] = {
 
 
 def make_mcp_server(index: "ServedIndex | ServedIndexes") -> Server:
-    limiter = anyio.CapacityLimiter(MAX_CALLS)
+    turns = Turns(MAX_CALLS)
 
     async def run_in_thread(work: Callable[[], Result]) -> Result:
         try:
             # A client that cancels its call does not wait for the end of it.
-            return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=limiter)
+            return await turns.run(work, abandon_on_cancel=True)
         except Exception as error:  # the server goes on, whatever it is
             raise MCPError(code=types.INVALID_PARAMS, message=describe_error(error)) from None
 

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
@@ -157,6 +157,9 @@ class ServedIndex(Closing):
         self._settings = dict(settings or {})
         self._pool = RetrieverPool(wait_s=wait_s)
         self._indexing: IndexingThread | None = None
+        self._beginning: threading.Thread | None = None
+        # Why no question can be answered, as far as is known without looking.
+        self._trouble: RetrieverError | None = NotReadyError("the index is being opened; ask again in a moment")
 
     @contextmanager
     def retriever(
@@ -185,12 +188,29 @@ class ServedIndex(Closing):
 
     def begin(self) -> None:
         """Opens the index now, so that it is ready, or on the way, when somebody asks; errors are for who asks."""
+        if self._beginning is None or not self._beginning.is_alive():
+            self._beginning = threading.Thread(target=self._warm_up, daemon=True)
+            self._beginning.start()
 
-        def open_first() -> None:
-            with suppress(RetrieverError), self.retriever():
-                pass
+    def _warm_up(self) -> None:
+        try:
+            with self.retriever() as retriever:
+                retriever.warm_up()
+            self._trouble = None
+        except RetrieverError as error:
+            self._trouble = error
 
-        threading.Thread(target=open_first, daemon=True).start()
+    def check_ready(self) -> None:
+        """Whether a question can be answered now: the index and its model are open, and its database answers.
+
+        Raises:
+            RetrieverError: why not; where it could not be opened, that is tried again.
+        """
+        if self._trouble is not None:
+            self.begin()
+            raise self._trouble
+        with self.retriever(wait_s=0) as retriever:
+            retriever.check_database()
 
     @property
     def progress(self) -> "IndexingProgress":
@@ -212,7 +232,8 @@ class ServedIndex(Closing):
         retriever = open_retriever((), self._index, profile, given)
         self._index = str(retriever.path)
         with retriever.view() as view:
-            is_partial = view.embedded_share < 1
+            # The texts that wait in a database are for workers, or for who indexes: there are other servers beside us.
+            is_partial = view.embedded_share < 1 and not view.is_remote
         if is_partial:
             if self._indexing is None or not self._indexing.is_alive():
                 self._indexing = IndexingThread(index_request((), self._index, profile, given), self._pool.progress)
@@ -292,6 +313,11 @@ class ServedIndexes(Closing):
         """As `ServedIndex.begin`, of all."""
         for index in self._indexes.values():
             index.begin()
+
+    def check_ready(self) -> None:
+        """As `ServedIndex.check_ready`, of all."""
+        for index in self._indexes.values():
+            index.check_ready()
 
     def describe(self) -> str:
         """As `ServedIndex.describe`, of each."""

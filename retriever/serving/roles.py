@@ -15,7 +15,7 @@ from starlette.routing import Mount
 from pageindex.files import read_file
 from pageindex.plain_yaml import read_plain_yaml
 from retriever.errors import UsageError
-from retriever.serving.guard import NO_TOKEN, Headers, Refusal, read_header
+from retriever.serving.guard import NO_TOKEN, PROBES, Headers, Refusal, read_header
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -91,6 +91,9 @@ def route_roles(roles: Roles, apps: "Mapping[str, ASGIApp]") -> Starlette:
     """One application of those of the roles, to be put behind the guard: what one keeps, no other role sees."""
 
     async def dispatch(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["path"].encode() in PROBES:  # who watches servers is no role, and learns nothing of documents
+            await next(iter(apps.values()))(scope, receive, send)
+            return
         role = roles.find(scope["headers"], (scope["client"] or ("",))[0])
         await (role.send(send) if isinstance(role, Refusal) else apps[role](scope, receive, send))
 

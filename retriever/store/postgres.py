@@ -367,8 +367,8 @@ def open_postgres(address: Address) -> PostgresConnection:
     return PostgresConnection(address)
 
 
-@cache  # once in a process: a question has no time to ask again what does not change
-def verify(address: Address) -> None:
+def check_address(address: Address) -> None:
+    """Whether the server answers, and has what this version needs; raises as `open_postgres`."""
     from retriever.store.tables import check_schema, check_server
 
     with translate_errors(address), contextlib.closing(connect(address)) as connection:
@@ -378,11 +378,17 @@ def verify(address: Address) -> None:
             pass
 
 
+verify = cache(check_address)  # once in a process: a question has no time to ask again what hardly ever changes
+
+
 @contextmanager
 def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresConnection, bool]]:
     """The one writer's connection, and whether there was another one to wait for."""
+    from retriever.store.tables import check_schema
+
     verify(address)
     with translate_errors(address), contextlib.closing(connect(address)) as own:
+        check_schema(own, address)  # again: `watch` may have run since before an update of the tables
         _configure(address)(own)
         lock = f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
         (is_free,) = own.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone() or (False,)

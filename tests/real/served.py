@@ -2,13 +2,17 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from retriever.api import index_folders
+from retriever.indexing.request import absolute
 from tests.program import command, environment
 from tests.shelf import write_pages
 
@@ -24,10 +28,16 @@ PAGES = {
 }
 
 
-def indexed(folder: Path, pages: Mapping[str, str] = PAGES, settings: Mapping[str, Any] | None = None) -> Path:
+def indexed(
+    folder: Path,
+    pages: Mapping[str, str] = PAGES,
+    settings: Mapping[str, Any] | None = None,
+    index: str | Path | None = None,
+) -> Path:
     """The index of these pages in that folder, made with the bundled model unless the settings say otherwise."""
-    index_folders([write_pages(folder / "docs", pages)], folder / "index", settings=settings)
-    return folder / "index"
+    place = absolute(index or folder / "index")
+    index_folders([write_pages(folder / "docs", pages)], place, settings=settings)
+    return place
 
 
 @dataclass(frozen=True)
@@ -40,9 +50,15 @@ class Served:
     def port(self) -> int:
         return int(self.url.rpartition(":")[2])
 
+    def wait_until_ready(self, seconds: float = 40.0) -> None:
+        end = time.monotonic() + seconds
+        while httpx.get(f"{self.url}/readyz").status_code != 200:
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
 
 @contextmanager
-def served(index: Path, *arguments: str) -> Iterator[Served]:
+def served(index: str | Path, *arguments: str) -> Iterator[Served]:
     """`serve` at any free port, until the block ends."""
     process = subprocess.Popen(
         command("serve", "--index", index, "--port", "0", *arguments),
@@ -59,6 +75,6 @@ def served(index: Path, *arguments: str) -> Iterator[Served]:
         yield Served("/".join(first.split("http://")[1].split("/")[:1]).join(("http://", "")).strip(), process)
     finally:
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=20)
         drain.join()
         process.stderr.close()

@@ -100,14 +100,20 @@ def check(seen: dict[str, Any]) -> None:
     assert seen["last"] == PAGES["mail.md"]
 
 
+@pytest.fixture(scope="module")
+def shared(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The index of the same pages, in a folder or in a database."""
+    return indexed(tmp_path_factory.mktemp("shared"), index=any_place)
+
+
 @pytest.mark.parametrize("mode", ["auto", *slow(["legacy"])])
-def test_a_session_over_standard_streams(index: Path, mode: Mode) -> None:
-    program, *arguments = command("mcp", "--index", index)
+def test_a_session_over_standard_streams(shared: Path, mode: Mode) -> None:
+    program, *arguments = command("mcp", "--index", shared)
     check(play(StdioServerParameters(command=program, args=arguments, env=environment()), mode))
 
 
-def test_sessions_over_http(index: Path) -> None:
-    with served(index, "--mcp") as server:
+def test_sessions_over_http(shared: Path) -> None:
+    with served(shared, "--mcp") as server:
         check(play(f"{server.url}/mcp", "auto"))
         check(play(f"{server.url}/mcp", "legacy"))
 

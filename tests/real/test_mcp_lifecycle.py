@@ -449,7 +449,7 @@ def test_both_at_one_address(index: Path) -> None:
     with served(index, "--mcp", "--web") as server:
         assert is_alive(server)
         host = b" HTTP/1.1\r\nHost: localhost:%d\r\n\r\n" % server.port
-        for method, status in ((b"GET /mcp", b"405"), (b"DELETE /mcp", b"405"), (b"GET /health", b"200")):
+        for method, status in ((b"GET /mcp", b"405"), (b"DELETE /mcp", b"405"), (b"GET /healthz", b"200")):
             assert raw(server, method + host).split(b" ")[1] == status, method
 
 

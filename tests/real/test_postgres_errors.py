@@ -1,5 +1,6 @@
 """What can be wrong with a database: one clear sentence that says what to do, and nothing is changed."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -111,6 +112,74 @@ def test_a_database_that_is_read_only(index: str, docs: Path) -> None:
     with pytest.raises(StorageError, match="read-only, a replica perhaps"):
         index_folders([docs], index, settings=PLAIN)
     assert count_documents(index) == 1
+
+
+def test_a_standby(index: str, docs: Path, postgres_server: Server) -> None:
+    """A copy that follows the server: it answers, alone and as `read_from`, and is never written to."""
+    with postgres_server.standby() as standby:
+        copy = index.replace(f":{postgres_server.port}/", f":{standby.port}/")
+        with open_retriever(index=copy) as alone, open_retriever(index=index, settings={"read_from": copy}) as both:
+            assert [hit.file for hit in alone.search("keys").hits] == ["keys.md"]
+            assert [hit.file for hit in both.search("keys").hits] == ["keys.md"]
+            (docs / "more.md").write_text("# More\n\nMore locks.\n", encoding="utf-8")
+            with pytest.raises(StorageError, match="read-only, a replica perhaps"):
+                index_folders([docs], copy, settings=PLAIN)
+            assert index_folders([docs], index, settings=PLAIN).added == 1
+            end = time.monotonic() + 20
+            while not both.search("locks").hits:
+                assert time.monotonic() < end
+            assert alone.search("locks").hits
+        store.close_pools()
+
+
+@pytest.fixture
+def guarded(index: str, postgres_server: Server, cli: Cli) -> Iterator[str]:
+    """The address of a role that reads, and that the server asks for its password: swordfish."""
+    rules = postgres_server.data / "pg" / "pg_hba.conf"
+    before = rules.read_text(encoding="utf-8")
+    with closing(psycopg.connect(index, autocommit=True)) as connection:
+        connection.execute("CREATE ROLE guarded LOGIN PASSWORD 'swordfish'")
+        cli("postgres", "init", "--index", index, "--reader", "guarded")
+        rules.write_text(f"host all guarded 127.0.0.1/32 scram-sha-256\n{before}", encoding="utf-8")
+        postgres_server.reload()
+        yield index.replace("owner@", "guarded@")
+        rules.write_text(before, encoding="utf-8")
+        postgres_server.reload()
+        store.close_pools()
+        connection.execute("DROP OWNED BY guarded")
+        connection.execute("DROP ROLE guarded")
+
+
+def test_a_password_comes_from_where_libpq_looks_and_is_never_printed(
+    guarded: str, postgres_server: Server, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ask(address: str = guarded, code: int = 0) -> str:
+        store.close_pools()
+        said = cli("ask", "keys", "--index", address, "--json", code=code)
+        assert "swordfish" not in said.out + said.err
+        return said.out + said.err
+
+    for name in ("PGPASSFILE", "PGSERVICEFILE"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    assert "no password supplied" in ask(code=1)
+    monkeypatch.setenv("PGPASSWORD", "catfish")
+    failed = ask(code=1)
+    assert "password authentication failed" in failed
+    assert "PGPASSWORD, .pgpass, a service file" in failed
+    assert "catfish" not in failed
+    monkeypatch.setenv("PGPASSWORD", "swordfish")
+    assert "keys.md" in ask()
+    monkeypatch.delenv("PGPASSWORD")
+    name = guarded.rpartition("/")[2]
+    (tmp_path / "PGPASSFILE").write_text(f"127.0.0.1:{postgres_server.port}:{name}:guarded:swordfish\n")
+    (tmp_path / "PGPASSFILE").chmod(0o600)
+    assert "keys.md" in ask()
+    (tmp_path / "PGPASSFILE").unlink()
+    service = {"host": "127.0.0.1", "port": postgres_server.port, "dbname": name, "user": "guarded"}
+    lines = [f"{key}={value}" for key, value in {**service, "password": "swordfish"}.items()]
+    (tmp_path / "PGSERVICEFILE").write_text("\n".join(["[notes]", *lines, ""]))
+    assert "keys.md" in ask("postgresql://?service=notes")
+    assert "keys.md" in ask(guarded.replace("guarded@", "guarded:swordfish@"))
 
 
 def test_a_statement_that_takes_too_long(index: str) -> None:

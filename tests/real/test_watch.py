@@ -46,9 +46,9 @@ class Watching:
 
 
 @contextmanager
-def watch(place: Path, *arguments: str, encoder: str = "none") -> Iterator[Watching]:
+def watch(place: Path, *arguments: str, encoder: str = "none", index: str | Path = "index") -> Iterator[Watching]:
     process = subprocess.Popen(
-        command("watch", "docs", "--index", "index", "--encoder-kind", encoder, *arguments), cwd=place,
+        command("watch", "docs", "--index", index, "--encoder-kind", encoder, *arguments), cwd=place,
         env=environment(XDG_DATA_HOME=str(place / "data")), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
@@ -71,8 +71,8 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_day_of_saves(place: Path) -> None:
-    with watch(place) as watching:
+def test_a_day_of_saves(place: Path, any_place: str | Path) -> None:
+    with watch(place, index=any_place) as watching:
         assert watching.line().startswith("indexed 2 files in ")
 
         write_pages(

@@ -29,9 +29,15 @@ QUESTION = "what pays for a letter?"
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    index = indexed(tmp_path_factory.mktemp("web"), PAGES)
-    write_pictures(index.parent / "docs")
+def folder(any_place: str | Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of each index its own."""
+    return tmp_path_factory.mktemp("web")
+
+
+@pytest.fixture(scope="module")
+def index(any_place: str | Path, folder: Path) -> Path:
+    index = indexed(folder, PAGES, index=any_place)
+    write_pictures(folder / "docs")
     return index
 
 
@@ -87,7 +93,7 @@ def test_the_tree_comes_in_pages(client: httpx.Client) -> None:
         ("/api/node?reference=mail.md:1-9999", 404, "has the lines 1-"),
         ("/api/node?reference=../../../../etc/passwd", 404, "is not in the index"),
         ("/api/node?reference=%ff%00", 404, "is not in the index"),
-        ("/health?x=1", 422, "x is no parameter"),
+        ("/api/progress?x=1", 422, "x is no parameter"),
         ("/api/similar?reference=empty.md", 404, "has no text that was embedded"),
         ("/api/nothing", 404, "no such page"),
     ],
@@ -122,7 +128,9 @@ def test_whatever_is_asked_the_answer_is_as_described(client: httpx.Client, path
     check()
 
 
-@pytest.mark.parametrize("address", ["/", f"/?question={QUESTION}", "/nowhere", "/health", "/api/node", "/read?node=x"])
+@pytest.mark.parametrize(
+    "address", ["/", f"/?question={QUESTION}", "/nowhere", "/api/progress", "/api/node", "/read?node=x"]
+)
 def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str) -> None:
     headers = client.get(address).headers
     policy = headers["content-security-policy"]
@@ -136,7 +144,7 @@ def test_every_answer_has_the_strict_headers(client: httpx.Client, address: str)
     assert "access-control-allow-origin" not in headers
 
 
-def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, index: Path) -> None:
+def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client, folder: Path) -> None:
     dot = client.get("/picture?name=art/dot.png")
     assert (dot.status_code, dot.content, dot.headers["content-type"]) == (200, DOT, "image/png")
     drawing = client.get("/picture?name=attachments/drawing.svg")
@@ -147,7 +155,7 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
         assert sent.headers["cross-origin-resource-policy"] == "same-origin"
     refused = ("active.svg", "handler.svg", "fake.png", "large.png", "link.png", ".hidden.png", "page.html", "no.png")
     outside = ("../outside.png", "art/../../outside.png", "/etc/passwd", "art/dot.png%00", "%ff.png", "mail.md", "")
-    for name in (*(f"art/{name}" for name in refused), *outside, f"{index.parent}/outside.png"):
+    for name in (*(f"art/{name}" for name in refused), *outside, f"{folder}/outside.png"):
         assert client.get(f"/picture?name={name}").status_code == 404, name
 
 
@@ -185,7 +193,7 @@ class SlowIndex(ServedIndex):
         return replace(answer(HIT), question=question)
 
 
-def test_slow_searches_do_not_hold_up_health() -> None:
+def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
     library = SlowIndex()
 
     async def play() -> list[int]:
@@ -200,7 +208,7 @@ def test_slow_searches_do_not_hold_up_health() -> None:
                 for _ in range(50):
                     group.start_soon(ask)
                 assert await anyio.to_thread.run_sync(library.began.wait, 20)
-                assert (await client.get("/health")).json() == {"status": "ok"}
+                assert (await client.get("/api/progress")).json()["is_indexing"] is False
                 assert statuses == [], "they are still waiting"
                 library.may_end.set()
             return statuses
@@ -247,6 +255,7 @@ def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedOlla
 
     ollama.answer, ollama.reads, ollama.writes, ollama.waits = write, 1e6, 60.0, True
     with served(index, "--web", "--llm-url", ollama.url) as server:
+        server.wait_until_ready()
         address, given = f"{server.url}/answer", {"question": "what pays for the journey of a letter?"}
         with httpx.stream("GET", address, params=given, timeout=30) as response:
             assert response.headers["content-security-policy"].startswith("default-src 'none'; ")

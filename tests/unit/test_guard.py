@@ -2,15 +2,17 @@
 
 import asyncio
 import json
+import threading
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from retriever.errors import UsageError
+from retriever.errors import BusyError, UsageError
 from retriever.serving.guard import UNBUFFERED, Limits, RequestGuard, ServerAddress, find_refusal, is_loopback
-from retriever.serving.http import check_host
+from retriever.serving.http import check_host, read_public_url
+from retriever.serving.turns import Turns
 
 HOME = ServerAddress("127.0.0.1", 8470)
 PORT_80 = ServerAddress("127.0.0.1", 80)
@@ -19,6 +21,8 @@ OTHER_LOOPBACK = ServerAddress("127.0.0.2", 8470)
 SECRET = "correct-horse-battery-staple"
 LAN = ServerAddress("192.168.1.5", 8470, SECRET)
 NAMED = ServerAddress("Nas.example", 8470, SECRET)
+PROXIED = ServerAddress("10.0.0.5", 8470, SECRET, "https://notes.example")
+PUBLIC, TEN = ("host", "notes.example"), ("host", "10.0.0.5:8470")
 OK = 200
 
 OWN, NAS = ("host", "localhost:8470"), ("host", "192.168.1.5:8470")
@@ -114,6 +118,15 @@ TABLE: list[tuple[str, ServerAddress, str, str, list[tuple[str, str]], int]] = [
     ("two tokens", LAN, "POST", "/mcp", [NAS, TOKEN, ("authorization", "Bearer x")], 401),
     ("token, foreign host", LAN, "POST", "/", [("host", "evil.example:8470"), TOKEN], 421),
     ("loopback name elsewhere", LAN, "GET", "/", [OWN, TOKEN], 421),
+    ("through a proxy", PROXIED, "GET", "/", [PUBLIC, TOKEN], OK),
+    ("the proxy's page", PROXIED, "POST", "/", [PUBLIC, TOKEN, ("origin", "https://notes.example")], OK),
+    ("the proxy's page without TLS", PROXIED, "POST", "/", [PUBLIC, TOKEN, ("origin", "http://notes.example")], 403),
+    ("the proxy's page, our Host", PROXIED, "POST", "/", [TEN, TOKEN, ("origin", "https://notes.example")], 403),
+    ("through a proxy without the token", PROXIED, "GET", "/", [PUBLIC], 401),
+    ("another name of the proxy", PROXIED, "GET", "/", [("host", "notes.example:8470"), TOKEN], 421),
+    ("a probe", PROXIED, "GET", "/readyz", [("host", "pod-7")], OK),
+    ("a probe from a page", PROXIED, "GET", "/healthz", [("host", "pod-7"), ("origin", "http://pod-7.example")], 403),
+    ("metrics without the token", PROXIED, "GET", "/metrics", [PUBLIC], 401),
     ("a body as large as may be", HOME, "POST", "/", [OWN, ("content-length", "1000000")], OK),
     ("a larger body", HOME, "POST", "/", [OWN, ("content-length", "1000001")], 413),
     ("an endless body", HOME, "POST", "/", [OWN, ("content-length", "9" * 5000)], 413),
@@ -157,6 +170,22 @@ def test_other_machines_need_a_token() -> None:
     for everywhere in ("0.0.0.0", "::", ""):
         with pytest.raises(UsageError, match="every address"):
             check_host(everywhere, SECRET)
+
+
+def test_where_a_proxy_is() -> None:
+    assert read_public_url("https://Notes.Example/") == "https://notes.example"
+    assert read_public_url("http://localhost:8080") == "http://localhost:8080"
+    for wrong in (
+        "notes.example",
+        "https://",
+        "ftp://x",
+        "https://x/notes",
+        "https://me@x",
+        "https://x:y",
+        "http://x?y",
+    ):
+        with pytest.raises(UsageError, match="--public-url"):
+            read_public_url(wrong)
 
 
 class Client:
@@ -314,3 +343,20 @@ def test_other_protocols_reach_nothing() -> None:
     client = Client()
     asyncio.run(RequestGuard(never, HOME)({"type": "websocket"}, client.receive, client.send))
     assert client.sent == []
+
+
+def test_who_waits_too_long_for_a_turn_is_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.serving.turns.TURN_SECONDS", 0.05)
+    may_end = threading.Event()
+
+    async def play() -> None:
+        turns = Turns(1)
+        first = asyncio.create_task(turns.run(may_end.wait, 20))
+        await asyncio.sleep(0.01)
+        with pytest.raises(BusyError, match="ask again"):
+            await turns.run(int)
+        may_end.set()
+        assert await first is True
+        assert await turns.run(int) == 0
+
+    asyncio.run(play())

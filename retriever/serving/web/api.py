@@ -274,6 +274,9 @@ class ErrorJson(BaseModel):
     parameters: dict[str, str] = Field(default_factory=dict)
 
 
+TEXT = {"type": "string"}
+
+
 class HealthJson(BaseModel):
     """This process answers."""
 
@@ -308,13 +311,16 @@ def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
     models = (AnswerJson, ShortAnswerJson, TreeJson, PassageJson, SimilarJson, ErrorJson, HealthJson, ProgressJson)
     template = "#/components/schemas/{model}"
     _, schemas = models_json_schema([(model, "validation") for model in models], by_alias=False, ref_template=template)
-    health = {
-        "operationId": "health",
-        "summary": "Whether this process answers; it waits for no search.",
-        "responses": {
-            "200": _response("It does.", "HealthJson"),
-            "422": _response("It takes no parameters.", "ErrorJson"),
-        },
+    alive = {"200": _response("It does.", "HealthJson")}
+    unready = {"503": _response("It cannot; the message says why.", "ErrorJson")}
+    numbers = {"200": {"description": "In Prometheus' text format.", "content": {"text/plain": {"schema": TEXT}}}}
+    probes = {
+        f"/{name}": {"get": {"operationId": name, "summary": summary, "responses": responses}}
+        for name, summary, responses in (
+            ("healthz", "Whether this process answers; it waits for nothing.", alive),
+            ("readyz", "Whether it can answer questions: index, database and model.", alive | unready),
+            ("metrics", "How many questions were answered, and in which time.", numbers),
+        )
     }
     progress = {
         "operationId": "progress",
@@ -332,7 +338,7 @@ def describe_api(described: Iterable[Endpoint[Any]]) -> dict[str, Any]:
             "version": "1",
             "description": "Sections of a folder of Markdown that answer a question, each cited as file:first-last.",
         },
-        "paths": {**paths, "/api/progress": {"get": progress}, "/health": {"get": health}},
+        "paths": {**paths, "/api/progress": {"get": progress}, **probes},
         "components": {"schemas": schemas["$defs"]},
     }
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -18,7 +17,16 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
-from retriever.errors import NotReadyError, ParametersError, QuestionError, RetrieverError, ScopeError, UsageError
+from retriever.errors import (
+    BusyError,
+    NotReadyError,
+    ParametersError,
+    QuestionError,
+    RetrieverError,
+    ScopeError,
+    UsageError,
+)
+from retriever.serving.turns import Turns
 from retriever.serving.web.api import Endpoint, Parameters, ProgressJson, describe_api, list_endpoints, read_parameters
 from retriever.serving.web.pages import Pages
 from retriever.serving.web.pictures import SVG_POLICY, SVG_TYPE
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 
     from retriever.serving.pool import ServedIndex
 
-# Threads that wait for a retriever, or work for one; further requests wait without a thread.
+# Threads that wait for a retriever, or work for one; further requests wait without a thread, for a while.
 SEARCHES_AT_ONCE = 4
 YEAR_SECONDS = 31_536_000
 PICTURE_SECONDS = 60  # a document and its pictures are edited together
@@ -61,7 +69,6 @@ def make_web_app(library: "ServedIndex") -> Starlette:
         *map(handlers.route_endpoint, handlers.endpoints),
         *map(handlers.route_static, STATIC_TYPES),
         Route("/picture", handlers.answer_picture),
-        Route("/health", handlers.answer_health),
         Route("/api/progress", handlers.answer_progress),
         Route("/openapi.json", handlers.answer_description),
         Route("/preferences", handlers.keep_preferences, methods=["POST"]),
@@ -87,24 +94,24 @@ class Handlers:
         self.endpoints = list_endpoints(site)
         self._description = describe_api(self.endpoints)
         # Threads of their own for searches: what needs no index is answered beside them.
-        self._limiter = CapacityLimiter(SEARCHES_AT_ONCE)
+        self._turns = Turns(SEARCHES_AT_ONCE)
 
     def route_page(self, path: str, make: Callable[[bytes, Preferences], str]) -> Route:
         async def answer(request: Request) -> Response:
             query, preferences = request.scope["query_string"], read_preferences(request)
-            return HTMLResponse(await to_thread.run_sync(make, query, preferences, limiter=self._limiter))
+            return HTMLResponse(await self._turns.run(make, query, preferences))
 
         return Route(path, answer)
 
     async def answer_in_pieces(self, request: Request) -> Response:
         query, preferences = request.scope["query_string"], read_preferences(request)
-        pieces = await to_thread.run_sync(self.pages.answer, query, preferences, limiter=self._limiter)
+        pieces = await self._turns.run(self.pages.answer, query, preferences)
         return StreamingResponse(pieces, media_type="text/html", headers={"X-Accel-Buffering": "no"})
 
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:
             given = read_parameters(request.scope["query_string"], endpoint.parameters)
-            return AsciiJson(await to_thread.run_sync(endpoint.answer, given, limiter=self._limiter))
+            return AsciiJson(await self._turns.run(endpoint.answer, given))
 
         return Route(endpoint.path, answer)
 
@@ -119,15 +126,11 @@ class Handlers:
         return Route(f"/static/{name}", answer)
 
     async def answer_picture(self, request: Request) -> Response:
-        picture = await to_thread.run_sync(self.pages.picture, request.scope["query_string"], limiter=self._limiter)
+        picture = await self._turns.run(self.pages.picture, request.scope["query_string"])
         headers = {"Cache-Control": f"private, max-age={PICTURE_SECONDS}", "Content-Disposition": "inline"}
         if picture.media_type == SVG_TYPE:
             headers["Content-Security-Policy"] = SVG_POLICY
         return Response(picture.content, media_type=picture.media_type, headers=headers)
-
-    async def answer_health(self, request: Request) -> Response:
-        read_parameters(request.scope["query_string"], Parameters)
-        return AsciiJson({"status": "ok"})
 
     async def answer_progress(self, request: Request) -> Response:
         read_parameters(request.scope["query_string"], Parameters)
@@ -161,12 +164,12 @@ class Handlers:
             headers = dict(error.headers or {})
             message = NO_SUCH_PAGE if status == 404 else error.detail.lower()
         response: Response
-        if request.url.path.startswith("/api/") or request.url.path in ("/health", "/openapi.json"):
+        if request.url.path.startswith("/api/") or request.url.path == "/openapi.json":
             given = {"parameters": error.mistakes} if isinstance(error, ParametersError) else {}
             response = AsciiJson({"error": message, **given}, status)
         else:
             visit = request.url.path, request.scope["query_string"], read_preferences(request)
-            is_early = isinstance(error, NotReadyError)
+            is_early = isinstance(error, NotReadyError) and not isinstance(error, BusyError)
             response = HTMLResponse(
                 self.pages.waiting(*visit) if is_early else self.pages.failure(message, *visit), status
             )
