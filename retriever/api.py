@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from retriever.indexing.worker import WorkedUnit
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
+    from retriever.store.address import Address
     from retriever.store.tables import Tables
     from retriever.watch import WatchEvent
 
@@ -296,7 +297,7 @@ def make_postgres_tables(
     Args:
         index: `postgresql://USER@HOST/DATABASE`, with `?schema=NAME`; None for HYBRID_RETRIEVE_INDEX.
         writers: roles that may index from now on.
-        readers: roles that may ask from now on.
+        readers: roles that may ask from now on, and see all folders; `grant_postgres_folders` gives some.
         hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
         tsvector: also keep the words that `keyword: tsvector` asks, cut by this text search configuration (`english`).
 
@@ -307,13 +308,9 @@ def make_postgres_tables(
         UsageError: the index is a folder; the extra `postgres` is not installed.
         IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
     """
-    from retriever.store.address import read_address
-
-    address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
-    if address is None:
-        raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
     from retriever.store.tables import make_tables, make_tsvector
 
+    address = _require_address(index)
     made = make_tables(address, writers, readers)
     if tsvector:
         make_tsvector(address, tsvector)
@@ -323,6 +320,42 @@ def make_postgres_tables(
         with write_index(address, WAIT_FOR_WRITER_S) as (connection, _):
             make_graph(connection)
     return made
+
+
+def grant_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str]) -> tuple[str, ...]:
+    """Lets a role of PostgreSQL read some folders of an index, and nothing of any other; by the owner of the tables.
+
+    Args:
+        index: as in `make_postgres_tables`.
+        role: one that is there. Who is a member of it may read the same.
+        folders: paths of indexed folders, or the ends of them.
+
+    Returns:
+        The folders that the role may read now.
+
+    Raises:
+        UsageError: there is no such folder, or the role may read all already; nothing was changed.
+        IndexUnusableError: as in `make_postgres_tables`.
+    """
+    from retriever.store.rights import grant_folders
+
+    return grant_folders(_require_address(index), role, folders)
+
+
+def revoke_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str] = ()) -> tuple[str, ...]:
+    """Takes from a role the right to some folders, or all its rights; otherwise as `grant_postgres_folders`."""
+    from retriever.store.rights import revoke_folders
+
+    return revoke_folders(_require_address(index), role, folders)
+
+
+def _require_address(index: str | Path | None) -> "Address":
+    from retriever.store.address import read_address
+
+    address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
+    if address is None:
+        raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
+    return address
 
 
 def forget_documents(

@@ -37,6 +37,7 @@ from retriever.errors import (
 )
 from retriever.files import require_space, writing_to
 from retriever.http_client import is_this_machine
+from retriever.indexing.background import copy_background, renew_folder_backgrounds
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
@@ -124,6 +125,7 @@ def copy_to_file(index: Path, folder: Path) -> None:
     with read_index(index) as source, read_transaction(source), closing(create_file(folder)) as target:
         with transaction(target):
             copy_rows(source, target)
+            copy_background(source, target)
         target.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
 
 
@@ -319,6 +321,7 @@ def import_rows(archive: Archive, options: ImportOptions) -> None:
             copy_rows(source, target)
             if reading.snapshot_number(source):
                 renew_snapshot(target, options.index)
+                renew_folder_backgrounds(target)
     forget_named(options.index)
     if options.folders:
         name_folders(options.index, options.folders, documents)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pageindex.node import Node
 from retriever.browse import Excerpt, load_tree, read_excerpt
 from retriever.deadline import Deadline, StageTimes
-from retriever.errors import ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
+from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.expanded import ExpandedQuery, SearchRequest
 from retriever.files import Closing
 from retriever.freshness import Freshness, Watch
@@ -419,7 +419,7 @@ class Retriever(Closing):
             try:
                 return self._search_snapshot(index, settle, fresh, recorder.copy(), substitute=False)
             except SnapshotError as error:
-                if index.number() != number:
+                if isinstance(error, ChangedSnapshotError) or index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
                 if is_rebuilt or not self._rebuild(index, number):
                     self._unusable = Unusable(number, str(error), time.monotonic())

@@ -124,7 +124,8 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     report = forget_documents(paths, index, undo=undo)
     if as_json:
         content = {"path": report.path, "forgotten": list(report.forgotten), "documents": report.documents}
-        print_json(content | {"remaining": list(report.remaining), "seconds": round(report.seconds, 3)})
+        kept = {"remaining": list(report.remaining), "kept": report.kept}
+        print_json(content | kept | {"seconds": round(report.seconds, 3)})
     else:
         for name in report.forgotten:
             print_line(f"{'taken back' if undo else 'forgot'} {sanitize_line(name)}")
@@ -133,6 +134,8 @@ def forget(console: Console, paths: tuple[str, ...], index: str | None, *, undo:
     else:
         left = f"{pluralize(report.documents, 'document')} left the index"
         console.note_dim(f"{left} in {report.seconds:.1f} s; the files on disk are as they were")
+        if report.kept:
+            console.note(report.kept)
         for path in report.remaining:
             held = f"{path} is being read by another process and may still hold the text"
             console.note(f"{held}; stop it, and run this again")

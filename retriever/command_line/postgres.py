@@ -13,10 +13,19 @@ from retriever.display.sanitize import sanitize_line
 @options.command(
     "postgres init --index postgresql://owner@db.example.org/notes",
     "postgres init --index postgresql://owner@db.example.org/notes --writer indexer --reader asker",
+    "postgres grant sales handbook offers --index postgresql://owner@db.example.org/notes",
+    "postgres revoke sales offers --index postgresql://owner@db.example.org/notes",
 )
-@click.argument("action", type=click.Choice(["init"]))
+@click.argument("action", type=click.Choice(["init", "grant", "revoke"]))
+@click.argument("names", nargs=-1, metavar="[ROLE [FOLDER]...]")
 @click.option("--writer", "writers", multiple=True, metavar="ROLE", help="A role that may index. Repeat it for others.")
-@click.option("--reader", "readers", multiple=True, metavar="ROLE", help="A role that may ask. Repeat it for others.")
+@click.option(
+    "--reader",
+    "readers",
+    multiple=True,
+    metavar="ROLE",
+    help="A role that may ask, of all folders. Repeat it for others.",
+)
 @click.option("--hnsw", is_flag=True, help="Also make the index of near vectors, once documents are indexed.")
 @click.option(
     "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
@@ -26,6 +35,7 @@ from retriever.display.sanitize import sanitize_line
 def postgres(
     console: Console,
     action: str,
+    names: Sequence[str],
     index: str | None,
     writers: Sequence[str],
     readers: Sequence[str],
@@ -38,7 +48,16 @@ def postgres(
 
     --index is postgresql://USER@HOST/DATABASE, with ?schema=NAME for another schema than hybrid_retrieve. The password
     comes from PGPASSWORD, .pgpass or a service file. To be run by the role that is to own the tables: docs/postgres.md.
+
+    `grant ROLE FOLDER...` lets a role see these folders and nothing else, `revoke ROLE FOLDER...` takes that back, and
+    `revoke ROLE` all its rights. A folder is named by its path, or the end of it.
     """
+    if action != "init":
+        if writers or readers or hnsw or tsvector:
+            raise click.UsageError("--writer, --reader, --hnsw and --tsvector belong to init")
+        return change_rights(index, action, names, as_json=as_json)
+    if names:
+        raise click.UsageError("init takes roles by --writer and --reader")
     from retriever.api import make_postgres_tables
 
     made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector)
@@ -48,5 +67,20 @@ def postgres(
     says = f"version {made.version}" if made.applied else f"version {made.version} already"
     print_line(f"the schema {sanitize_line(made.schema)} of {sanitize_line(made.index)} has {says}")
     if not writers and not readers:
-        console.note_dim("--writer ROLE and --reader ROLE let other roles index and ask")
+        console.note_dim("--writer ROLE and --reader ROLE let other roles index and ask, `postgres grant` some folders")
+    return ExitCode.OK
+
+
+def change_rights(index: str | None, action: str, names: Sequence[str], *, as_json: bool) -> ExitCode:
+    """Runs `grant` and `revoke`, and prints what the role may read now."""
+    from retriever.api import grant_postgres_folders, revoke_postgres_folders
+
+    if len(names) < (2 if action == "grant" else 1):
+        raise click.UsageError(f"{action} needs a role" + (" and its folders" if action == "grant" else ""))
+    role, folders = names[0], names[1:]
+    seen = (grant_postgres_folders if action == "grant" else revoke_postgres_folders)(index, role, folders)
+    if as_json:
+        print_json({"role": role, "folders": list(seen)})
+    else:
+        print_line(f"{sanitize_line(role)} may read: {', '.join(map(sanitize_line, seen)) or 'nothing'}")
     return ExitCode.OK

@@ -31,6 +31,8 @@ from retriever.serving.resident_client import (
 from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from retriever.protocols import Progress
     from retriever.retriever import Retriever
     from retriever.serving.pool import ServedIndex, ServedIndexes
@@ -70,6 +72,13 @@ about_option = click.option(
     "that other machines can reach.",
 )
 @click.option(
+    "--roles",
+    "roles_file",
+    metavar="FILE",
+    help="Of an index in PostgreSQL: which token, or which header of a proxy, is which role (docs/postgres.md). Each "
+    "finds what it may see, and others are refused.",
+)
+@click.option(
     "--public-url",
     default="",
     metavar="URL",
@@ -94,6 +103,7 @@ def serve(
     host: str,
     port: int,
     token_file: str | None,
+    roles_file: str | None,
     public_url: str,
     about: str,
     idle_minutes: float,
@@ -123,14 +133,20 @@ def serve(
     from retriever.settings.layers import load_profile
 
     token = http.read_token(Path(token_file).expanduser()) if token_file else ""
-    http.check_host(host, token)
+    http.check_host(host, token or roles_file or "")
     public_url = http.read_public_url(public_url) if public_url else ""
     load_profile(opening.profile, opening.settings)  # mistakes in it are named now, not when somebody asks
     opening = opening.with_offer(console)
-    with http.listen(host, port) as listener, open_served(opening, about) as served:
-        served.begin()
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(http.listen(host, port))
+        if roles_file:
+            app = open_roles(opening, about, roles_file, token_file, stack, mcp=mcp, web=web)
+        else:
+            served = open_served(opening, about)
+            stack.enter_context(served)
+            served.begin()
+            app = http.make_application(served, mcp=mcp, web=web)
         address = ServerAddress(host, listener.getsockname()[1], token, public_url)
-        app = http.make_application(served, mcp=mcp, web=web)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
         if web:
@@ -176,6 +192,33 @@ def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
     places = opening.find_several()
     given = {name: ServedIndex((), str(place), opening.profile, opening.settings) for name, place in places.items()}
     return ServedIndexes(given, about)
+
+
+def open_roles(
+    opening: Opening,
+    about: str,
+    roles_file: str,
+    token_file: str | None,
+    stack: contextlib.ExitStack,
+    *,
+    mcp: bool,
+    web: bool,
+) -> "ASGIApp":
+    """The application for the roles of a file: each has an index, connections and caches of its own."""
+    from retriever.indexing.request import INDEX_VARIABLE
+    from retriever.serving.http import make_application
+    from retriever.serving.roles import read_roles, route_roles
+    from retriever.store.address import read_address
+
+    index = read_address(opening.index or os.environ.get(INDEX_VARIABLE) or "")
+    if index is None or opening.several or opening.docs or token_file:
+        raise click.UsageError("--roles is for one --index postgresql://..., without --docs and --token-file")
+    roles, apps = read_roles(Path(roles_file).expanduser()), {}
+    for role in roles.names:
+        served = open_served(replace(opening, index=str(index.with_role(role))), about)
+        stack.enter_context(served)
+        apps[role] = make_application(served, mcp=mcp, web=web)
+    return route_roles(roles, apps)
 
 
 def open_browser(console: Console, address: str) -> None:

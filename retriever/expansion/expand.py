@@ -36,7 +36,7 @@ from retriever.llm.speed import USUAL
 from retriever.llm.task import Generator, Task
 from retriever.protocols import Encoder
 from retriever.query import Dropped, ExpansionReport, FollowUp, Query
-from retriever.searching.open_index import View
+from retriever.searching.open_index import State, View
 from retriever.searching.queries import normalize_weights
 from retriever.settings.schema import ExpansionSettings
 from retriever.trace import Recorder, milliseconds_since
@@ -59,7 +59,7 @@ class Expander:
         self._settings = settings
         self._open_generator = open_generator
         self._cache = cache
-        self._vocabulary: tuple[int, Vocabulary] = (0, Vocabulary())  # with the number of its index snapshot
+        self._vocabulary: tuple[State | None, Vocabulary] = (None, Vocabulary())  # with the state of the index
         self._writing = threading.Lock()  # so that two equal questions at the same time are one call of the model
 
     def expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:
@@ -163,8 +163,8 @@ class Expander:
                     return "the index is not finished", (), Vocabulary()
                 names = count_rare_names(question, view)
                 reason = reason_to_skip(question, names, view, self._settings) if gate == "auto" else ""
-                if self._vocabulary[0] != view.number:
-                    self._vocabulary = (view.number, read_vocabulary(view.connection))
+                if self._vocabulary[0] != view.state:
+                    self._vocabulary = (view.state, read_vocabulary(view.connection))
                 return reason, tuple(names), self._vocabulary[1]
         except SnapshotError:  # the search meets it too, and repairs it
             return "", (), Vocabulary()

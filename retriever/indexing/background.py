@@ -6,7 +6,9 @@ made, and every later question is compared with what they find. docs/confidence.
 """
 
 import json
+import sqlite3
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from statistics import median
@@ -88,10 +90,28 @@ class Background:
         return (cosine - self.best) / self.deviation
 
 
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """Those of the questions with some chunks: of several folders they add up to a `Background`."""
+
+    best: Sequence[float]  # of each question
+    total: float  # of all
+    squares: float  # the sum of all their squares
+    fingerprint: str  # of the encoder
+    chunks: int
+
+
 def read_background(connection: Connection) -> Background | None:
     """As the index keeps it; None without vectors."""
     content = json.loads(reading.meta(connection, "background") or "null")
     return None if content is None else Background(**content)
+
+
+def read_folder_background(connection: Connection, fingerprint: str) -> Background | None:
+    """That of the folders which a role of PostgreSQL may see; None without vectors of this encoder."""
+    rows = connection.execute("SELECT content FROM backgrounds ORDER BY folder_key").fetchall()
+    found = [Cosines(**json.loads(content)) for (content,) in rows]
+    return add_cosines([cosines for cosines in found if cosines.fingerprint == fingerprint])
 
 
 def renew_background(connection: Connection, encoder: Encoder | None) -> None:
@@ -101,7 +121,7 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
     kept, chunks = read_background(connection), reading.counts(connection).chunks
     if encoder is None or not chunks:
         kept = None
-    elif kept is None or kept.fingerprint != encoder.fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT:
+    elif has_drifted(kept, encoder.fingerprint, chunks):
         questions = read_unrelated(connection, encoder.fingerprint)
         if questions is None:
             questions = encode_unrelated(encoder)
@@ -111,6 +131,42 @@ def renew_background(connection: Connection, encoder: Encoder | None) -> None:
         vectors = text_vectors.chunk_vectors(connection, encoder.fingerprint)[2]
         kept = measure_background(questions, vectors, encoder.fingerprint)
     writing.set_meta(connection, "background", "null" if kept is None else json.dumps(asdict(kept)))
+    if not isinstance(connection, sqlite3.Connection):
+        renew_folder_backgrounds(connection)
+
+
+def renew_folder_backgrounds(connection: Connection) -> None:
+    """The same for each folder alone, in PostgreSQL, where not all may see all of them."""
+    fingerprint = reading.meta(connection, "fingerprint") or ""
+    questions = read_unrelated(connection, fingerprint)
+    query = (
+        "SELECT folder_key, array_agg(chunk_key), content FROM chunks JOIN nodes USING (node_key)"
+        " JOIN documents USING (document_key) LEFT JOIN backgrounds USING (folder_key) GROUP BY folder_key, content"
+    )
+    found = connection.execute(query).fetchall() if questions is not None else []
+    connection.execute("DELETE FROM backgrounds WHERE folder_key <> ALL(?)", ([row[0] for row in found],))
+    for folder, keys, content in found:
+        if has_drifted(Cosines(**json.loads(content)) if content else None, fingerprint, len(keys)):
+            assert questions is not None
+            vectors = text_vectors.chunk_vectors(connection, fingerprint, keys)[2]
+            cosines = json.dumps(asdict(measure_cosines(questions, vectors, fingerprint)))
+            connection.execute(
+                "INSERT INTO backgrounds (folder_key, content) VALUES (?, ?)"
+                " ON CONFLICT (folder_key) DO UPDATE SET content = excluded.content",
+                (folder, cosines),
+            )
+
+
+def copy_background(source: Connection, target: Connection) -> None:
+    """That of what a role may see, where it has copied no more than that out of PostgreSQL."""
+    if reading.meta(target, "background") is None:
+        found = read_folder_background(source, reading.meta(source, "fingerprint") or "")
+        writing.set_meta(target, "background", "null" if found is None else json.dumps(asdict(found)))
+
+
+def has_drifted(kept: "Background | Cosines | None", fingerprint: str, chunks: int) -> bool:
+    """Whether what was measured may be another by now."""
+    return kept is None or kept.fingerprint != fingerprint or not chunks / DRIFT <= kept.chunks <= chunks * DRIFT
 
 
 def encode_unrelated(encoder: Encoder) -> FloatMatrix:
@@ -139,14 +195,29 @@ def read_unrelated(connection: Connection, fingerprint: str) -> "FloatMatrix | N
 
 def measure_background(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> Background | None:
     """What they find among (n, d) unit rows; None without these, or for an encoder to which all texts are one."""
-    if not len(chunks):
-        return None
+    return add_cosines([measure_cosines(questions, chunks, fingerprint)])
+
+
+def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":
+    """The cosines of the questions with (n, d) unit rows."""
     parts = (chunks[start : start + CHUNKS_AT_ONCE] for start in range(0, len(chunks), CHUNKS_AT_ONCE))
     cosines = [(questions @ part.T).astype("float64") for part in parts]
-    count = len(UNRELATED_QUESTIONS) * len(chunks)
-    mean = sum(float(block.sum()) for block in cosines) / count
-    deviation = (sum(float(((block - mean) ** 2).sum()) for block in cosines) / count) ** 0.5
     best = [max(float(row) for row in rows) for rows in zip(*(block.max(axis=1) for block in cosines), strict=True)]
+    total, squares = (sum(float((block**power).sum()) for block in cosines) for power in (1, 2))
+    return Cosines(best, total, squares, fingerprint, len(chunks))
+
+
+def add_cosines(parts: "Sequence[Cosines]") -> Background | None:
+    """The background of all of these, which are of one encoder."""
+    chunks = sum(part.chunks for part in parts)
+    if not chunks:
+        return None
+    mean, square = (
+        sum(values) / (len(UNRELATED_QUESTIONS) * chunks)
+        for values in ((part.total for part in parts), (part.squares for part in parts))
+    )
+    deviation = max(0.0, square - mean**2) ** 0.5
+    best = [max(rows) for rows in zip(*(part.best for part in parts if part.chunks), strict=True)]
     # Six digits: the same on machines that sum in another order.
     rounded = round(median(best), 6), round(deviation, 6)
-    return Background(*rounded, fingerprint, len(chunks)) if rounded[1] else None
+    return Background(*rounded, parts[0].fingerprint, chunks) if rounded[1] else None

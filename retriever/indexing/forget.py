@@ -19,9 +19,16 @@ from retriever.indexing.request import IndexRequest, locate_path
 from retriever.indexing.snapshot import remove_old_snapshots, renew_snapshot
 from retriever.indexing.summaries import remove_unread_summaries
 from retriever.store import queries, reading, writing
+from retriever.store.address import read_address
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, is_index, remove_aside, transaction, truncate_log, write_index
 from retriever.store.reading import StoredFolder
+
+KEPT_BY_SERVER = (
+    "no question finds it any more, but PostgreSQL keeps what was deleted in its log (WAL) until that is recycled, in"
+    " archives of the log, backups and copies of its disk from before now, and in freed pages of its files until they"
+    " are used again; VACUUM FULL by the owner empties the pages, the others go when its administrator removes them"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,7 @@ class ForgetReport:
     forgotten: tuple[str, ...]
     documents: int  # how many documents left the index; 0 for what had been forgotten before
     remaining: tuple[str, ...]  # files of the index that may still hold the text, because another process reads them
+    kept: str  # where else the text may be, which nothing here can reach; empty for an index in a folder
     seconds: float
 
 
@@ -63,7 +71,8 @@ def forget(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
                 number = renew_snapshot(connection, request.index)
         remaining = tuple(_purge(connection, request, number))
     names = tuple(target.name for target in targets)
-    return ForgetReport(str(request.index), names, removed, remaining, time.perf_counter() - started)
+    kept = KEPT_BY_SERVER if read_address(request.index) else ""
+    return ForgetReport(str(request.index), names, removed, remaining, kept, time.perf_counter() - started)
 
 
 def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
@@ -80,7 +89,7 @@ def take_back(request: IndexRequest, references: Sequence[str]) -> ForgetReport:
             rows = [(target.folder.key, target.path) for target in targets]
             connection.executemany("DELETE FROM forgotten WHERE folder_key = ? AND path = ?", rows)
     names = tuple(target.name for target in targets)
-    return ForgetReport(str(request.index), names, 0, (), time.perf_counter() - started)
+    return ForgetReport(str(request.index), names, 0, (), "", time.perf_counter() - started)
 
 
 def list_forgotten(connection: Connection) -> Iterator[tuple[str, str]]:
@@ -163,8 +172,7 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     remove_old_snapshots(request.index, number)
     with writing_to(request.index):
         remove_aside(request.index)
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("VACUUM")
+    connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which an administrator's autovacuum does too
     if not truncate_log(connection):
         yield f"{request.index / FILE_NAME}-wal"
     yield from (

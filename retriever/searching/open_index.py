@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pageindex.node import Node
 from pageindex.tree import nearest_siblings
-from retriever.errors import SnapshotError, StorageError, UsageError
+from retriever.errors import ChangedSnapshotError, IndexUnusableError, SnapshotError, UsageError
 from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from retriever.vectors.exact import ExactIndex, VectorSearch
     from retriever.vectors.manifest import VectorChoice
 
+
+State = tuple[int, bool, float, tuple[int, ...]]
+"""The first fields of a `View`."""
 
 CHANGED = "the index changed while it was asked"
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
@@ -213,6 +216,7 @@ class OpenIndex:
         Raises:
             SnapshotError: the snapshot cannot be opened, or fails in use; what the caller does not handle
                 closes it.
+            ChangedSnapshotError: it is another one than the view had kept parts of.
             IndexDamagedError: the rows contradict one another.
             NoIndexError: the index was moved away.
         """
@@ -234,11 +238,11 @@ class OpenIndex:
                     yield self._view
                 except Exception as error:
                     # What is known of an older state may contradict the rows, and nobody is to hear of that.
-                    if is_late and not isinstance(error, StorageError) and self._read_state(substitute) != state:
-                        raise SnapshotError(CHANGED) from error
+                    if is_late and not isinstance(error, IndexUnusableError) and self._read_state(substitute) != state:
+                        raise ChangedSnapshotError(CHANGED) from error
                     raise
                 if is_late and self._read_state(substitute) != state:
-                    raise SnapshotError(CHANGED)
+                    raise ChangedSnapshotError(CHANGED)
             except SnapshotError as error:
                 # What has failed once is opened anew for the next question, which may find it mended.
                 self._close_view()
@@ -246,9 +250,11 @@ class OpenIndex:
                     raise make_damage_error(self.path, error) from error
                 raise
 
-    def _read_state(self, substitute: bool) -> tuple[int, bool, float]:
-        """What is in force, and how much of it has vectors, which come to a snapshot that is in force."""
-        return reading.snapshot_number(self._connection), substitute, text_vectors.embedded_share(self._connection)
+    def _read_state(self, substitute: bool) -> State:
+        """What is in force, how much of it has vectors, which come to what is in force, and what may be seen."""
+        number, share = reading.snapshot_number(self._connection), text_vectors.embedded_share(self._connection)
+        seen = reading.folders(self._connection) if self._make_view.is_remote else ()
+        return number, substitute, share, tuple(folder.key for folder in seen)
 
     def number(self) -> int:
         """The snapshot in force; 0 before the first."""
@@ -295,6 +301,8 @@ class View:
     """Whether index.sqlite stands in for the snapshot."""
     embedded_share: float = 1.0
     """The share of the chunks' texts that have a vector, 0 to 1: below 1 while a first indexing goes on."""
+    folder_keys: tuple[int, ...] = ()
+    """The folders that may be seen, in an index where that is not the same for all; otherwise none."""
     whole: "View | None" = None
     """The whole index, where this is a part of it."""
     part: "Part | None" = None
@@ -305,9 +313,9 @@ class View:
     _parts: "dict[Scope, View]" = field(default_factory=dict)
 
     @property
-    def state(self) -> tuple[int, bool, float]:
+    def state(self) -> State:
         """What tells it from another state."""
-        return self.number, self.substitute, self.embedded_share
+        return self.number, self.substitute, self.embedded_share, self.folder_keys
 
     # Where each question to the store is a round trip, what will be asked is asked ahead.
 

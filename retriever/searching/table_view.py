@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from retriever.indexing.background import Background, read_folder_background
 from retriever.lexical.names import spell_name
 from retriever.lexical.tables import TableLexical, TableSpellings
 from retriever.lexical.tokens import tokenize
@@ -124,10 +125,21 @@ class TableView(View):
 
     @property
     def size_bytes(self) -> int:
-        """Of the tables, with their indexes."""
-        query = "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS bigint) FROM pg_class"
-        where = "relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)"
-        return int(self.connection.execute(f"{query} WHERE {where}").fetchone()[0])
+        """Of the tables, with their indexes; of the documents, for who may not see all."""
+        tables = (
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = CAST(current_schema() AS regnamespace)"
+        )
+        sees_all = "EXISTS (SELECT FROM meta WHERE key = 'background')"
+        query = (
+            f"SELECT CAST(CASE WHEN {sees_all} THEN ({tables}) ELSE (SELECT sum(size) FROM documents) END AS bigint)"
+        )
+        return int(self.connection.execute(query).fetchone()[0] or 0)
+
+    @cached_property
+    def background(self) -> Background | None:
+        """What unrelated questions find among all, or in the folders that may be seen."""
+        return super().background or read_folder_background(self.connection, self.fingerprint)
 
     @property
     def can_ask_chroma(self) -> bool:

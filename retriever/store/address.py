@@ -6,7 +6,7 @@ path, too, whose text is a URI as libpq reads it, without its password: that is 
 
 import re
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 _SCHEME = re.compile(r"postgres(?:ql)?:/+", re.IGNORECASE)
 SCHEMA = "hybrid_retrieve"
@@ -16,7 +16,7 @@ _passwords: dict[str, str] = {}  # that came in an address, by that address with
 
 
 class Address(type(Path())):  # type: ignore[misc]  # the class of paths of this system
-    """`postgresql://user@host/database?schema=team`: never a folder, and never with a password."""
+    """`postgresql://user@host/database?schema=team&role=sales`: never a folder, and never with a password."""
 
     def __str__(self) -> str:
         """As it was given, where a path would have one slash."""
@@ -36,8 +36,21 @@ class Address(type(Path())):  # type: ignore[misc]  # the class of paths of this
     def dsn(self) -> str:
         """What libpq is given."""
         place, _, query = str(self).partition("?")
-        kept = [item for item in parse_qsl(query) if item[0] != "schema"]
-        return f"{place}?{urlencode(kept)}" if kept else place
+        given = dict(parse_qsl(query))
+        kept = {name: value for name, value in given.items() if name not in ("schema", "role")}
+        if role := given.get("role"):
+            # As the connection begins: there is no moment without it, and RESET ROLE comes back to it.
+            escaped = re.sub(r"([\\\s])", r"\\\1", role)
+            kept["options"] = f"{kept.get('options', '')} -crole={escaped}".strip()
+        return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
+
+    def with_role(self, role: str) -> "Address":
+        """The same index as another role of the server sees it: `?role=ROLE`."""
+        place, _, query = str(self).partition("?")
+        address = Address(f"{place}?{urlencode(dict(parse_qsl(query)) | {'role': role}, quote_via=quote)}")
+        if self.password:
+            _passwords[str(address)] = self.password
+        return address
 
 
 def read_address(given: str | Path) -> Address | None:

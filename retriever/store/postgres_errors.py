@@ -42,7 +42,8 @@ def explain(error: Exception, address: Address) -> RetrieverError:  # noqa: C901
             return StorageError(f"{address} has no words for keyword: tsvector", hint=Command(init))
         case errors.UndefinedTable() | errors.UndefinedColumn() | errors.InvalidSchemaName():
             return IndexVersionError(
-                f"the tables of {address} are not those of this version: {said}", hint=suggest_init(address)
+                f"the tables of {address} are not those of this version, or this role may not use them: {said}",
+                hint=suggest_init(address),
             )
         case errors.DiskFull() | errors.OutOfMemory():
             return StorageError(f"{address} has no room left: {said}")
@@ -55,7 +56,7 @@ def explain(error: Exception, address: Address) -> RetrieverError:  # noqa: C901
             )
         case errors.OperationalError() | PoolTimeout():
             return StorageError(
-                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user and"
+                f"{address} cannot be reached: {said}; look whether the server runs, and at host, port, user, role and"
                 " password (PGPASSWORD, .pgpass, a service file)"
             )
     return StorageError(f"{address} answered with an error: {said}")

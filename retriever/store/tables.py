@@ -1,4 +1,4 @@
-"""The tables of an index in PostgreSQL: whether they are there, how they are made, and who may use them."""
+"""The tables of an index in PostgreSQL: whether they are there, and how they are made."""
 
 import contextlib
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from retriever.store.address import Address
 from retriever.store.connection import Connection
 from retriever.store.postgres import PostgresConnection, connect, verify
 from retriever.store.postgres_errors import suggest_init, translate_errors
+from retriever.store.rights import grant_tables
 
 if TYPE_CHECKING:
     import psycopg
-    from psycopg import sql
 
 OLDEST_SERVER = 140_000  # bit_count, which finds words by their letters
 OLDEST_PGVECTOR = (0, 8)  # iterative scans of HNSW
@@ -112,25 +112,9 @@ def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence
                     connection.execute(statements)  # of a file of ours
                     connection.execute("INSERT INTO migrations VALUES (%s, now())", (number,))
                     applied.append(number)
-            for role, is_writer in (*((role, True) for role in writers), *((role, False) for role in readers)):
-                _grant(connection, schema, role, is_writer=is_writer)
+            grant_tables(connection, address, writers, readers, found)
     verify.cache_clear()
     return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
-
-
-def _grant(connection: "psycopg.Connection", schema: "sql.Identifier", role: str, *, is_writer: bool) -> None:
-    from psycopg import sql
-
-    rights = ["USAGE ON SCHEMA {schema}", "SELECT ON ALL TABLES IN SCHEMA {schema}"]
-    if is_writer:
-        rights += [f"{may} ON ALL TABLES IN SCHEMA {{schema}}" for may in ("INSERT", "UPDATE", "DELETE")]
-        rights.append("USAGE ON ALL SEQUENCES IN SCHEMA {schema}")
-    for right in rights:
-        statement = sql.SQL(f"GRANT {right} TO {{role}}")
-        connection.execute(statement.format(schema=schema, role=sql.Identifier(role)))
-    if is_writer:
-        revoke = sql.SQL("REVOKE INSERT, UPDATE, DELETE ON {schema}.migrations FROM {role}")
-        connection.execute(revoke.format(schema=schema, role=sql.Identifier(role)))
 
 
 def make_tsvector(address: Address, language: str) -> None:

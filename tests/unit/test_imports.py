@@ -23,7 +23,12 @@ DOORS: dict[str, str | tuple[str, ...]] = {
     "openai": "retriever/http_client.py",
     "keyring": "retriever/http_client.py",
     "jinja2": "retriever/display/sanitize.py",
-    "psycopg": ("retriever/store/postgres.py", "retriever/store/postgres_errors.py", "retriever/store/tables.py"),
+    "psycopg": (
+        "retriever/store/postgres.py",
+        "retriever/store/postgres_errors.py",
+        "retriever/store/rights.py",
+        "retriever/store/tables.py",
+    ),
     "psycopg_pool": ("retriever/store/postgres.py", "retriever/store/postgres_errors.py"),
     "watchfiles": "retriever/watch.py",
     "langchain_core": "retriever/adapters/langchain.py",

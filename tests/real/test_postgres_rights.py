@@ -1,0 +1,392 @@
+"""Who may see what of an index in PostgreSQL: a role sees its folders, as if there were no others."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, LiteralString
+
+import httpx
+import psycopg  # noqa: TID253  # these tests are of it
+import pytest
+
+from retriever.api import (
+    grant_postgres_folders,
+    index_folders,
+    make_postgres_tables,
+    open_history,
+    open_retriever,
+    revoke_postgres_folders,
+)
+from retriever.errors import IndexVersionError, StorageError, UsageError
+from retriever.store import postgres as store
+from retriever.store import tables
+from retriever.store.address import Address, read_address
+from tests.postgres import Server
+from tests.program import PROJECT, Cli
+from tests.real.served import Served, served
+
+LARDER = PROJECT / "tests" / "eval_corpus" / "larder"
+HIDDEN = ("encryption.md", "restore.md")
+SECRET = """---
+tags: [confidential]
+---
+# Merger
+
+We buy Zyxworth in spring, as the [plan](plan.md) says. The snapshot of its accounts is kept.
+"""
+# Of what is in both, of what is hidden, and slips of words that are hidden, or are not.
+QUESTIONS = ("how long is a snapshot kept?", "rotate the master key", "Zyxwroth", "restroe one file", "retenton rules")
+ROLES = ("sales", "legal", "boss", "web", "clerk")
+VARYING = {
+    "milliseconds",
+    "path",
+    "index",
+    "size_bytes",
+    "seconds",
+    "stages",
+    "timings_ms",
+    "snapshot",
+}  # of what is printed as JSON
+
+
+@dataclass(frozen=True)
+class Shared:
+    index: str
+    """As its owner has it: two folders, `open` and `secret`, of which the role `sales` may read the first."""
+    alone: str
+    """An index of the first alone, as a role that reads all of it."""
+    docs: Path
+
+    def seen_by(self, role: str) -> str:
+        address = read_address(self.index)
+        assert address is not None
+        return str(address.with_role(role))
+
+
+def execute(address: str, *statements: LiteralString) -> None:
+    with closing(psycopg.connect(address, autocommit=True)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.fixture(scope="module")
+def shared(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shared]:
+    docs = tmp_path_factory.mktemp("docs")
+    shutil.copytree(LARDER, docs / "open")
+    (docs / "secret").mkdir()
+    for name in HIDDEN:
+        (docs / "open" / name).rename(docs / "secret" / name)
+    (docs / "secret" / "merger.md").write_text(SECRET, encoding="utf-8")
+    (docs / "open" / "tagged.md").write_text("---\ntags: [public]\n---\n# Tagged\n", encoding="utf-8")
+    shutil.copy(docs / "open" / "stores.md", docs / "secret")  # a text that both have
+    with postgres_server.new_database() as index:
+        execute(index, *(f"CREATE ROLE {role}" for role in ROLES))
+        alone = f"{index}?schema=alone"
+        make_postgres_tables(index, readers=["boss"])
+        make_postgres_tables(alone, readers=["boss"])
+        index_folders([docs / "open", docs / "secret"], index)
+        index_folders([docs / "open"], alone)
+        assert grant_postgres_folders(index, "sales", ["open"]) == (str(docs / "open"),)
+        assert grant_postgres_folders(index, "legal", [str(docs / "secret")]) == (str(docs / "secret"),)
+        yield Shared(index, f"{alone}&role=boss", docs)
+        store.close_pools()
+        execute(index, *(f"DROP OWNED BY {role}; DROP ROLE {role}" for role in ROLES))
+
+
+def strip(value: Any) -> Any:  # noqa: ANN401  # JSON
+    """Without what differs from run to run, and what names the database."""
+    if isinstance(value, dict):
+        return {key: strip(item) for key, item in value.items() if key not in VARYING}
+    return [strip(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("profile", ["balanced", "classic", "fast"])
+def test_answers_are_those_of_an_index_of_the_visible_folders_alone(shared: Shared, cli: Cli, profile: str) -> None:
+    for question in QUESTIONS:
+        found = [
+            strip(json.loads(cli("ask", question, "--index", place, "--profile", profile, "--json", "-k", "10").out))
+            for place in (shared.seen_by("sales"), shared.alone)
+        ]
+        assert found[0] == found[1], question
+
+
+def test_what_is_shown_without_a_question(shared: Shared, cli: Cli) -> None:
+    for command, code in (
+        (("tree", "--json"), 0),
+        (("status", "--json", "-v"), 0),
+        (("similar", "retention.md", "--json"), 0),
+        (("read", "encryption.md"), 2),
+        (("read", "Zyxworth"), 2),
+        (("ask", "keys in:secret"), 2),
+        (("ask", "keys", "--tag", "confidential"), 2),
+    ):
+        said = [cli(*command, "--index", place, code=code) for place in (shared.seen_by("sales"), shared.alone)]
+        if "--json" in command:
+            assert strip(json.loads(said[0].out)) == strip(json.loads(said[1].out)), command
+        else:
+            assert said[0] == said[1], command
+    assert "merger.md" in cli("tree", "--index", shared.seen_by("boss")).out
+    assert "15 files" in cli("status", "--index", shared.seen_by("boss")).out
+
+
+def test_no_table_has_a_row_of_a_hidden_folder(shared: Shared) -> None:
+    with closing(psycopg.connect(shared.index, autocommit=True)) as connection:
+        connection.execute("SET search_path TO hybrid_retrieve, public")
+        connection.execute(
+            "INSERT INTO queue (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
+            " SELECT folder_key, path || '/new.md', 1, 1, 1, 1, '', 'x', '[]' FROM folders"
+        )
+        connection.execute("INSERT INTO forgotten SELECT folder_key, path || '/old.md' FROM folders")
+        connection.execute("INSERT INTO skipped SELECT folder_key, path || '/bad.md', 1, 1, 1, 1, '?' FROM folders")
+        connection.execute("INSERT INTO pending (text_hash, text) SELECT DISTINCT text_hash, text FROM chunks")
+        connection.execute("INSERT INTO opened SELECT node_id, 1 FROM nodes")
+        connection.execute("INSERT INTO summaries SELECT '', text_hash, min(text) FROM chunks GROUP BY text_hash")
+        names = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'alone'")]
+        try:
+            whole = {name: _read(connection, name) for name in names}
+            connection.execute("SET ROLE sales")
+            seen = {name: _read(connection, name) for name in names}
+            # What a role makes itself stands before nothing that the policies name.
+            connection.execute("CREATE TEMP TABLE rights AS SELECT * FROM hybrid_retrieve.rights")
+            connection.execute("INSERT INTO rights SELECT role, folder_key + 1 FROM hybrid_retrieve.rights")
+            assert _read(connection, "documents") == seen["documents"]
+            for statement in ("DELETE FROM hybrid_retrieve.documents", "INSERT INTO hybrid_retrieve.rights SELECT"):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    connection.execute(statement)
+            connection.execute("SET ROLE boss")
+            alone = {name: len(_read(connection, name, "alone")) for name in names}
+            connection.execute("SET ROLE clerk")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                _read(connection, "documents")
+        finally:
+            connection.execute("RESET ROLE")
+            for table in ("queue", "forgotten", "skipped", "pending", "opened", "summaries"):
+                connection.execute(psycopg.sql.SQL("DELETE FROM {}").format(psycopg.sql.Identifier(table)))
+    assert all(len(whole[name]) > len(seen[name]) for name in names if name not in ("queries", "migrations"))
+    both = "folders", "documents", "nodes", "names", "links", "fields", "chunks", "vectors", "tokens", "parts"
+    for name in (*both, "postings", "words"):
+        assert len(seen[name]) == alone[name], name
+    assert [len(seen[name]) for name in ("queue", "forgotten", "skipped", "rights", "backgrounds")] == [1] * 5
+    assert len(seen["pending"]) == alone["vectors"]
+    assert seen["opened"] == seen["summaries"] == seen["queries"] == []
+    text = repr(seen).casefold()
+    assert not [word for word in ("zyxworth", "merger", str(shared.docs / "secret"), "background'") if word in text]
+
+
+def _read(connection: psycopg.Connection[Any], table: str, schema: str = "hybrid_retrieve") -> list[Any]:
+    query = psycopg.sql.SQL("SELECT * FROM {}").format(psycopg.sql.Identifier(schema, table))
+    return connection.execute(query).fetchall()
+
+
+def test_a_right_that_is_taken_back_ends_for_an_open_retriever_too(shared: Shared) -> None:
+    grant_postgres_folders(shared.index, "clerk", ["open", "secret"])
+    with open_retriever(index=shared.seen_by("clerk")) as retriever:
+        assert retriever.search("Zyxworth").hits[0].file == "merger.md"
+        assert revoke_postgres_folders(shared.index, "clerk", ["secret"]) == (str(shared.docs / "open"),)
+        assert "secret" not in repr(retriever.search("Zyxworth").hits)
+        revoke_postgres_folders(shared.index, "clerk")
+        with pytest.raises(IndexVersionError, match="this role may not use them"):
+            retriever.search("snapshot")
+
+
+def test_members_of_a_role_see_what_it_may(shared: Shared) -> None:
+    execute(shared.index, "ALTER ROLE web NOINHERIT LOGIN", "GRANT legal TO clerk", "GRANT legal TO web")
+    with open_retriever(index=shared.seen_by("clerk")) as retriever:
+        assert retriever.search("Zyxworth").hits[0].node_id == "secret:merger.md#merger"
+    web = shared.index.replace("owner@", "web@")
+    with open_retriever(index=f"{web}?role=legal") as retriever:
+        assert retriever.search("Zyxworth").hits
+    unknown = f"{web}?role=no", 'role "no" does not exist'
+    for address, said in ((web, "may not do that"), (f"{web}?role=boss", "permission denied to set role"), unknown):
+        with pytest.raises(StorageError, match=said), open_retriever(index=address) as retriever:
+            retriever.search("Zyxworth")
+    execute(shared.index, "REVOKE legal FROM clerk", "REVOKE legal FROM web")
+
+
+def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
+    for role, folder, said in (
+        ("sales", "nothing", "there is no folder 'nothing' in the index; there are: "),
+        ("boss", "open", "boss may read all folders already"),
+    ):
+        assert said in cli("postgres", "grant", role, folder, "--index", shared.index, code=2).err
+    assert (
+        'role "nobody" does not exist'
+        in cli("postgres", "grant", "nobody", "open", "--index", shared.index, code=1).err
+    )
+    assert (
+        "may not do that" in cli("postgres", "grant", "sales", "open", "--index", shared.seen_by("sales"), code=1).err
+    )
+    for words in (["grant", "sales"], ["revoke"], ["init", "sales"], ["grant", "sales", "open", "--hnsw"]):
+        cli("postgres", *words, "--index", shared.index, code=2)
+    with pytest.raises(UsageError, match="revoke that without a folder"):
+        revoke_postgres_folders(shared.index, "boss", ["open"])
+
+
+def test_who_could_read_before_there_were_rights_reads_all(
+    shared: Shared, postgres_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.md").write_text("# Keys\n\nRotate the keys.\n", encoding="utf-8")
+    with postgres_server.new_database() as index:
+        known = tables.list_migrations()
+        with monkeypatch.context() as patch:
+            patch.setattr(tables, "list_migrations", lambda: known[:1])
+            patch.setattr(tables, "grant_tables", lambda *_: None)
+            make_postgres_tables(index)
+        execute(
+            index,
+            "GRANT USAGE ON SCHEMA hybrid_retrieve TO boss, clerk",
+            "GRANT SELECT ON ALL TABLES IN SCHEMA hybrid_retrieve TO boss, clerk",
+            "GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA hybrid_retrieve TO clerk",
+        )
+        assert make_postgres_tables(index).applied == (2, 3)
+        clerk, boss = (str(Address(index).with_role(role)) for role in ("clerk", "boss"))
+        assert index_folders([tmp_path], clerk, settings={"encoder": {"kind": "none"}}).added == 1
+        with open_retriever(index=boss) as retriever:
+            assert retriever.search("keys").hits
+        store.close_pools()
+        execute(index, "DROP OWNED BY boss, clerk")
+
+
+def test_an_export_holds_what_the_role_sees(shared: Shared, cli: Cli, tmp_path: Path) -> None:
+    cli("export", tmp_path / "sales.zip", "--index", shared.seen_by("sales"))
+    cli("import", tmp_path / "sales.zip", "--index", tmp_path / "index")
+    found = [
+        json.loads(cli("ask", QUESTIONS[0], "--index", place, "--json").out)
+        for place in (tmp_path / "index", shared.alone)
+    ]
+    for key in ("verdict", "confidence"):
+        assert found[0][key] == found[1][key]
+    assert [hit["score"] for hit in found[0]["hits"]] == [hit["score"] for hit in found[1]["hits"]]
+    assert "confidential" not in cli("tree", "--index", tmp_path / "index").out
+
+
+def test_recorded_questions_are_of_who_asked_them(shared: Shared, cli: Cli) -> None:
+    for role in ("sales", "legal"):
+        said = cli("ask", f"the question of {role}", "--record", "--index", shared.seen_by(role))
+        assert "record" not in said.err
+    for role, other in (("sales", "legal"), ("legal", "sales")):
+        said = cli("history", "--index", shared.seen_by(role))
+        assert f"the question of {role}" in said.out
+        assert f"the question of {other}" not in said.out
+    (own,) = open_history(shared.seen_by("sales")).queries()
+    assert (
+        f"no question {own.key} is recorded"
+        in cli("history", str(own.key), "--index", shared.seen_by("legal"), code=2).err
+    )
+    assert open_history(shared.seen_by("legal")).delete_all() == 1
+    assert open_history(shared.index).delete_all() == 1
+
+
+def test_what_is_forgotten_leaves_the_queue_and_every_history(shared: Shared, cli: Cli) -> None:
+    (shared.docs / "open" / "gone.md").write_text("# Gone\n\nA dodo.\n", encoding="utf-8")
+    index_folders([shared.docs / "open"], shared.index)
+    cli("ask", "dodo", "--record", "--index", shared.seen_by("sales"))
+    execute(
+        shared.index,
+        "INSERT INTO hybrid_retrieve.queue"
+        " (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
+        " SELECT 1, name, 1, 1, 1, 1, '', 'dodo', '[]' FROM unnest(ARRAY['gone.md', 'new/a.md', 'stays.md']) AS name",
+    )
+    said = cli("forget", "gone.md", "new/", "--index", shared.index)
+    assert "PostgreSQL keeps what was deleted in its log (WAL) until that is recycled" in said.err
+    with closing(psycopg.connect(shared.index)) as connection:
+        waiting = connection.execute("SELECT path FROM hybrid_retrieve.queue").fetchall()
+        dump = [_read(connection, table) for table in ("nodes", "chunks", "queries", "words", "postings", "names")]
+    assert waiting == [("stays.md",)]
+    assert "dodo" not in repr(dump)
+    assert "backups" in json.loads(cli("forget", "gone.md", "--index", shared.index, "--json").out)["kept"]
+    execute(shared.index, "DELETE FROM hybrid_retrieve.queue", "DELETE FROM hybrid_retrieve.forgotten")
+
+
+# Over HTTP: who asks is a token, or what a trusted proxy says.
+
+TOKENS = {role: f"a long token of {role}" for role in ("sales", "legal")}
+
+
+@pytest.fixture(scope="module")
+def server(shared: Shared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    file = tmp_path_factory.mktemp("roles") / "roles.yaml"
+    lines = [f"  {role}: [{sha256(token.encode()).hexdigest()}]" for role, token in TOKENS.items()]
+    proxy = "proxy:\n  addresses: [127.0.0.1]\n  header: X-Role\n  roles: [legal]\n"
+    file.write_text("\n".join(["tokens:", *lines, proxy]), encoding="utf-8")
+    index = read_address(shared.index)
+    assert index is not None
+    with served(index, "--web", "--mcp", "--roles", str(file)) as running:
+        yield running
+
+
+def bear(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def test_a_token_is_a_role(server: Served, shared: Shared) -> None:
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/metrics").status_code == 401
+        found = {
+            role: client.get("/api/search", params={"question": "Zyxworth"}, headers=bear(token))
+            for role, token in TOKENS.items()
+        }
+        assert "merger.md" not in found["sales"].text
+        assert found["legal"].json()["hits"][0]["file"] == "merger.md"
+        assert "merger.md" not in client.get("/api/tree", headers=bear(TOKENS["sales"])).text
+        assert "merger.md" in client.get("/api/tree", headers=bear(TOKENS["legal"])).text
+        call = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {"name": "search", "arguments": {"question": "Zyxworth"}},
+        }
+        for role, token in TOKENS.items():
+            said = client.post(
+                "/mcp", json=call, headers=bear(token) | {"Accept": "application/json, text/event-stream"}
+            )
+            assert said.status_code == 200
+            assert ("merger.md" in said.text) == (role == "legal")
+
+
+@pytest.mark.parametrize(
+    ("headers", "client", "status"),
+    [
+        ({}, "127.0.0.1", 401),
+        (bear("a long token of nobody"), "127.0.0.1", 401),
+        ({"Authorization": f"Basic {TOKENS['legal']}"}, "127.0.0.1", 401),
+        ({"X-Role": "legal"}, "127.0.0.1", 200),
+        ({"X-Role": "legal"}, "127.0.0.2", 403),
+        ({"X-Role": "legal"} | bear(TOKENS["legal"]), "127.0.0.2", 403),
+        ({"X-Role": "sales"}, "127.0.0.1", 403),
+        ({"X-Role": ""}, "127.0.0.1", 403),
+        (bear(TOKENS["legal"]), "127.0.0.2", 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/tree", "/", "/static/page.css"])
+def test_who_is_refused(server: Served, headers: dict[str, str], client: str, status: int, path: str) -> None:
+    with httpx.Client(transport=httpx.HTTPTransport(local_address=client), base_url=server.url, timeout=60) as sender:
+        said = sender.get(path, headers=headers)
+    assert said.status_code == status
+    if status != 200:
+        assert said.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("tokens: {sales: [abc]}", "tokens.sales.0: String should match pattern"),
+        ("tokens: [", "not YAML"),
+        ("{}", "it names no token and no proxy"),
+        (f"tokens: {{sales: [{'a' * 64}], legal: [{'a' * 64}]}}", "one token has two roles"),
+        ("proxy: {header: X-Role, roles: [sales]}", "proxy.addresses: Field required"),
+        ("proxy: {header: X-Role, roles: [sales], addresses: [everywhere]}", "proxy.addresses.0: value is not a valid"),
+        ("users: {}", "users: Extra inputs are not permitted"),
+    ],
+)
+def test_a_file_of_roles_that_is_wrong(tmp_path: Path, cli: Cli, content: str, said: str) -> None:
+    (tmp_path / "roles.yaml").write_text(content, encoding="utf-8")
+    serve = "serve", "--web", "--port", "0", "--roles", tmp_path / "roles.yaml"
+    assert said in cli(*serve, "--index", "postgresql://127.0.0.1:1/db", code=2).err
+    assert "--roles is for one --index postgresql://" in cli(*serve, "--index", tmp_path, code=2).err
