@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from retriever.history import QuestionLog
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
+    from retriever.indexing.queue import Queue
+    from retriever.indexing.worker import WorkedUnit
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
     from retriever.store.address import Address
@@ -120,6 +122,81 @@ def index_folders(
     from retriever.indexing.summaries import summarize_index  # 400 ms: pydantic and the parser
 
     return summarize_index(request, report, progress or NoProgress())
+
+
+def enqueue_folders(
+    docs: Sequence[str | Path],
+    index: str | Path | None = None,
+    profile: str = DEFAULT_PROFILE,
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    *,
+    everything: bool = False,
+) -> int:
+    """Puts what changed in folders into the queue of an index in PostgreSQL, for `work_queue`.
+
+    Waits while 10,000 documents are queued. What failed is tried again.
+
+    Args:
+        docs: folders of Markdown, or addresses of git repositories (`https://...`, `file:///...`, `git@host:path`),
+            which are cloned into the user's cache folder, or brought up to date there.
+        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
+        profile: a name in configs/ or the path of a YAML file.
+        settings: settings over those of the profile, nested as in a profile file; the index remembers them.
+        progress: told how far it is.
+        everything: allow the user's home folder, or one that holds it.
+
+    Returns:
+        How many documents are new, changed or gone.
+
+    Raises:
+        UsageError: the index is a folder, or has other settings, which are changed by `index_folders` alone.
+        DocumentsError: a folder is missing, or holds no document; a repository cannot be cloned.
+        IndexUnusableError: the database cannot be reached or written.
+    """
+    from retriever.indexing.clone import is_repository, update_clone
+    from retriever.indexing.queue import enqueue
+
+    folders = [update_clone(str(place)) if is_repository(str(place)) else place for place in docs]
+    request = index_request(folders, index, profile, settings, None, everything=everything)
+    return enqueue(request, progress or NoProgress())
+
+
+def work_queue(index: str | Path | None = None, *, once: bool = False) -> "Iterator[WorkedUnit | None]":
+    """Indexes queued documents, beside any number of others who do, until the caller asks for no more.
+
+    Args:
+        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
+        once: end when nothing is left to do.
+
+    Yields:
+        Each document that was tried, with the reason if it failed; None, every second, where there is nothing to do
+        or the database is away.
+
+    Raises:
+        UsageError: the index is a folder, or this machine has another embedding model than it was made with.
+        IndexUnusableError: the database cannot be used; once it has answered, not before it failed for five minutes.
+    """
+    from retriever.indexing.worker import work
+
+    return work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once)
+
+
+def read_queue(index: str | Path | None = None) -> "Queue | None":
+    """How many documents are queued, being worked on, failed and done, and how fast it goes.
+
+    Args:
+        index: found as in `open_retriever`.
+
+    Returns:
+        None for an index in a folder, which has no queue.
+
+    Raises:
+        IndexUnusableError: the database cannot be read.
+    """
+    from retriever.indexing.queue import read_queue as read
+
+    return read(find_index((), index).index)
 
 
 def watch_folders(

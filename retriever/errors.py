@@ -8,7 +8,7 @@ RetrieverError                  what went wrong, and what to do about it; the co
 │   ├── ParametersError         one or more mistakes in a request over HTTP, all of them reported
 │   ├── UnknownReferenceError   a node id or a path names nothing in the index
 │   └── ClosedError             the retriever was closed
-├── DocumentsError              the folder of documents is missing, unreadable or holds no document
+├── DocumentsError              the folder of documents is missing, unreadable or holds none; or one cannot be kept
 ├── IndexUnusableError          the index cannot be used
 │   ├── NoIndexError            there is none yet
 │   │   └── NotIndexedError     there are documents here, and no index covers them
@@ -146,7 +146,7 @@ class ClosedError(UsageError):
 
 
 class DocumentsError(RetrieverError):
-    """The folder of documents is missing, unreadable or holds no document."""
+    """The folder of documents is missing, unreadable or holds no document; or a database cannot hold one of them."""
 
 
 class IndexUnusableError(RetrieverError):

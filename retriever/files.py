@@ -41,7 +41,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def find_cache_file(name: str) -> Path | None:
-    """The program's file of this name in the user's cache folder; None for a user without one."""
+    """The program's file or folder of this name in the user's cache folder; None for a user without one."""
     from platformdirs import user_cache_path
 
     try:

@@ -28,13 +28,14 @@ COMMANDS = {
     "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
     "serve": ("serve:serve", "Serve `ask`, agents (MCP over HTTP) or a web page, on this machine."),
     "postgres": ("postgres:postgres", "Make the tables of an index in PostgreSQL."),
+    "worker": ("worker:worker", "Index queued documents into PostgreSQL, beside other workers."),
     "completion": ("program:completion", "Print what makes a shell complete command lines."),
 }
 
 # What they are for, as --help shows them; each command is in one group.
 GROUPS = {
     "Ask and read": ("ask", "answer", "read", "similar", "tree", "explain", "history", "cache"),
-    "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor", "postgres"),
+    "Index": ("index", "indexes", "watch", "status", "forget", "export", "import", "doctor", "postgres", "worker"),
     "For programs and browsers": ("serve", "mcp", "completion"),
     "Choose and measure": ("profiles", "init", "questions", "eval"),
 }

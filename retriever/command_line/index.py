@@ -38,12 +38,29 @@ SIGNS = {"well": "ok", "note": "note", "problem": "PROBLEM"}  # of what `doctor`
 )
 @options.opening(options.folders, options.index, options.profile)
 @click.option("--yes", is_flag=True, help="DOCS may be your home folder, or one that holds it.")
+@click.option(
+    "--enqueue",
+    is_flag=True,
+    help="Leave the work to `worker`, in PostgreSQL. DOCS may be addresses of git repositories, too.",
+)
 @options.as_json
-def index(console: Console, opening: Opening, *, yes: bool, as_json: bool) -> ExitCode:
+def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_json: bool) -> ExitCode:
     """Index the folders DOCS, each a folder of Markdown; again, only what changed since.
 
     One index holds several folders. What has been read, embedded and summarised is kept when this is interrupted.
     """
+    if enqueue:
+        from retriever.api import enqueue_folders
+
+        with console.show_progress("looking at the documents") as progress:
+            queued = enqueue_folders(*opening.arguments, progress, everything=yes)
+        if as_json:
+            print_json({"queued": queued})
+        else:
+            print_line(
+                f"queued {pluralize(queued, 'document')}" + ("; `worker` indexes what is queued" if queued else "")
+            )
+        return ExitCode.OK
     with console.show_progress("looking at the documents") as progress:
         from retriever.api import index_folders  # half of the time until the first stage
 

@@ -1,6 +1,7 @@
 """`tree`, `read`, `similar` and `status`: what is in an index."""
 
 import sys
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,15 @@ from retriever.command_line.console import Console, print_json, print_line, shor
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.phrases import CITATION_STATES, format_refresh_command, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
+from retriever.errors import UsageError
 
 if TYPE_CHECKING:
     from retriever.expansion.cache import ExpansionMetrics
+    from retriever.indexing.queue import Queue
     from retriever.languages import TextSurvey
     from retriever.status import Status, StatusDetails
+
+WATCH_S = 2.0  # between two looks at a queue
 
 
 @options.command("tree --depth 2", "tree ranking.md", 'tree "ranking.md#how-sections-are-ranked"')
@@ -108,28 +113,67 @@ def similar(
 @options.opening(options.index)
 @options.as_json
 @click.option("--metrics", is_flag=True, help="Show how the expansion of your questions fared, too.")
-def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool) -> ExitCode:
+@click.option("--watch", is_flag=True, help="Show the queue of an index in PostgreSQL every two seconds, until Ctrl-C.")
+def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, watch: bool) -> ExitCode:
     """Show what is indexed, which files changed since, and which could not be read.
 
     With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
     """
+    from retriever.api import read_queue
     from retriever.command_line.serve import describe_resident, dump_resident, read_resident_state
 
+    if watch:
+        return watch_queue(opening.index, as_json=as_json)
     resident = read_resident_state()
     with opening.open(console) as retriever:
         state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
+    queue = read_queue(state.index.path)
     if as_json:
         from retriever.display.index_json import StatusJson
 
-        expansion = {"expansion": asdict(measured)} if measured else {}
-        print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | expansion)
+        more = {"expansion": asdict(measured)} if measured else {}
+        more |= {"queue": dump_queue(queue)} if queue else {}
+        print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | more)
         return ExitCode.OK
     print_status(state, opening.index)
     print_line(f"resident      {describe_resident(resident)}")
+    if queue:
+        print_queue(queue)
     if measured:
         print_metrics(measured)
     return ExitCode.OK
+
+
+def watch_queue(index: str | None, *, as_json: bool) -> ExitCode:
+    """Prints a queue again and again where a terminal shows it; once elsewhere, and as JSON."""
+    from retriever.api import read_queue
+
+    while True:
+        queue = read_queue(index)
+        if queue is None:
+            raise UsageError("an index in a folder has no queue to watch; name one in PostgreSQL with --index")
+        if as_json:
+            print_json({"queue": dump_queue(queue)})
+        else:
+            if sys.stdout.isatty():
+                click.clear()
+            print_queue(queue)
+        if as_json or not sys.stdout.isatty():
+            return ExitCode.OK
+        sys.stdout.flush()
+        time.sleep(WATCH_S)
+
+
+def dump_queue(queue: "Queue") -> dict[str, object]:
+    return asdict(queue) | {"failed": [{"file": path, "reason": reason} for path, reason in queue.failed]}
+
+
+def print_queue(queue: "Queue") -> None:
+    counts = f"{queue.queued:,} queued, {queue.running:,} running, {len(queue.failed):,} failed"
+    print_line(f"queue         {counts}; {queue.indexed:,} done, {queue.per_minute:,.0f} in the last minute")
+    for path, reason in queue.failed:
+        print_line(f"  failed      {sanitize_line(path)}: {sanitize_line(reason)}")
 
 
 def print_status(status: "Status", index: str | None) -> None:

@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -45,6 +46,11 @@ class StatDiff:
     unchanged: int  # how many files are known and look the same
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the folder could be looked at."""
+        return bool(self.listing.files or self.gone)
+
+    @property
     def paths(self) -> list[str]:
         """What has probably changed, sorted; the unsure are not among them."""
         return sorted(
@@ -69,6 +75,7 @@ class Changes:
     folder: StoredFolder
     unchanged: int
     is_absorbed: bool = False  # a folder around it is indexed from now on, with these documents in it
+    is_listed: bool = True  # whether it could be looked at
     # New files and their text, None once it was parsed; the document's key is 0.
     added: list[tuple[StoredDocument, DocumentText | None]] = field(default_factory=list)
     # Known files with another content: the document with its old key and what it looks like now.
@@ -157,9 +164,21 @@ def settle_unsure(diff: StatDiff, max_file_bytes: int, digests: Digests | None =
     return replace(diff, different=(*diff.different, *different), unsure=renewed, unchanged=unchanged)
 
 
-def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Changes:
-    """Reads the files that differ, and compares contents; the progress is told of those that are surely different."""
+Put = Callable[[StoredDocument, DocumentText], object]
+
+
+def read_changes(
+    diff: StatDiff,
+    max_file_bytes: int,
+    progress: Progress,
+    turn: Callable[[], AbstractContextManager[Put | None]] = nullcontext,
+) -> Changes:
+    """Reads the files that differ, and compares contents; the progress is told of those that are surely different.
+
+    Each file is read within a `turn`. What that gives, if anything, takes each text, changed or not, which is not kept.
+    """
     changes = Changes(diff.folder, diff.unchanged, removed=list(diff.gone), skipped=diff.listing.skipped)
+    changes.is_listed = diff.is_listed
     new = [(describe_file(0, file, ""), file) for file in diff.new]
     total = len(new) + len(diff.different)
     if total:
@@ -167,22 +186,23 @@ def read_changes(diff: StatDiff, max_file_bytes: int, progress: Progress) -> Cha
     for done, (old, file) in enumerate((*new, *diff.different, *diff.unsure), start=1):
         if done <= total:
             progress.advance("reading", done)
-        try:
-            text = read_document(file, max_file_bytes)
-        except UnreadableDocumentError as error:
-            changes.unreadable.append((describe_file(0, file, ""), error.reason))
-            changes.removed.extend([old] if old.key else [])
-            continue
-        seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
-        now = describe_file(old.key, seen, text.digest)
-        if not old.key:
-            changes.added.append((now, text))
-        elif old.digest != now.digest:
-            changes.changed.append((now, text))
-        elif old != now:
-            changes.touched.append(now)
-        else:
-            changes.unchanged += 1
+        with turn() as put:
+            try:
+                text = read_document(file, max_file_bytes)
+            except UnreadableDocumentError as error:
+                changes.unreadable.append((describe_file(0, file, ""), error.reason))
+                changes.removed.extend([old] if old.key else [])
+                continue
+            seen = file._replace(size=text.size, mtime_ns=text.mtime_ns, ctime_ns=text.ctime_ns, inode=text.inode)
+            now = describe_file(old.key, seen, text.digest)
+            if put:
+                put(now, text)
+            if old.digest != now.digest:
+                (changes.changed if old.key else changes.added).append((now, None if put else text))
+            elif old != now:
+                changes.touched.append(now)
+            else:
+                changes.unchanged += 1
     if total:
         progress.finish("reading")
     return changes

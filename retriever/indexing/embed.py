@@ -1,7 +1,7 @@
 """Sections become chunks, and the texts of chunks become stored vectors, some seconds of work at a time."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from pageindex.node import Node
@@ -13,7 +13,7 @@ from retriever.store import reading, text_vectors, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction
 from retriever.store.writing import text_hash
-from retriever.types import Chunk
+from retriever.types import Chunk, FloatMatrix, TokenBits
 
 TEXTS_AT_ONCE = 256  # vectors are stored after each batch: an interruption loses a few seconds of work at most
 LIKELY_AT_ONCE = 64  # who asks waits for a batch, and then for these
@@ -47,7 +47,7 @@ def hash_texts(chunks: Sequence[Chunk]) -> dict[bytes, str]:
 
 def find_missing(connection: Connection, fingerprint: str, texts: Mapping[bytes, str]) -> dict[bytes, str]:
     """Those of the texts that have no vector of the model yet."""
-    known = text_vectors.known_hashes(connection, fingerprint)
+    known = text_vectors.known_hashes(connection, fingerprint, texts)
     return {key: text for key, text in texts.items() if key not in known}
 
 
@@ -81,6 +81,23 @@ def embed_pending(connection: Connection, encoder: Encoder, progress: Progress, 
 
 def embed_batch(connection: Connection, encoder: Encoder, texts: Mapping[bytes, str]) -> None:
     """Stores the vectors of a few texts, by hash, in one transaction; these are pending no longer."""
+    batch = encode_texts(encoder, texts)
+    with transaction(connection):
+        if put_encoded(connection, encoder, batch):
+            renew_background(connection, encoder)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedTexts:
+    """What the encoder made of some texts, by their hashes."""
+
+    keys: list[bytes]
+    vectors: FloatMatrix
+    tokens: list[TokenBits] | None  # None for an encoder that gives none
+
+
+def encode_texts(encoder: Encoder, texts: Mapping[bytes, str]) -> EncodedTexts:
+    """The vectors of a few texts, and their tokens if any."""
     from retriever.embedding.tokens import checked_rows  # numpy: not where nothing is embedded
 
     keys, batch, tokens = list(texts), list(texts.values()), None
@@ -89,13 +106,24 @@ def embed_batch(connection: Connection, encoder: Encoder, texts: Mapping[bytes, 
         vectors, tokens = token_encoder.encode_documents_and_tokens(batch)
     else:
         vectors = encoder.encode_documents(batch)
-    vectors = checked_rows(vectors, len(keys), encoder.dimension)
-    with transaction(connection):
-        writing.put_vectors(connection, encoder.fingerprint, keys, vectors)
-        if tokens is not None:
-            writing.put_tokens(connection, encoder.fingerprint, keys, tokens)
-        if encoder.fingerprint != reading.meta(connection, "fingerprint"):  # of a model that is not in force yet
-            return
-        done = connection.executemany("DELETE FROM pending WHERE text_hash = ?", ((key,) for key in keys)).rowcount
-        if done:
-            renew_background(connection, encoder)
+    return EncodedTexts(keys, checked_rows(vectors, len(keys), encoder.dimension), tokens)
+
+
+def encode_missing(
+    connection: Connection, encoder: Encoder, texts: Mapping[bytes, str], known: Collection[bytes] = ()
+) -> list[EncodedTexts]:
+    """What the encoder makes of those texts that have no vector yet, and are not among the known ones; in batches."""
+    found = find_missing(connection, encoder.fingerprint, texts)
+    missing = [item for item in found.items() if item[0] not in known]
+    batches = (missing[start : start + TEXTS_AT_ONCE] for start in range(0, len(missing), TEXTS_AT_ONCE))
+    return [encode_texts(encoder, dict(batch)) for batch in batches]
+
+
+def put_encoded(connection: Connection, encoder: Encoder, batch: EncodedTexts) -> int:
+    """Stores them, inside a transaction; how many of the texts were pending."""
+    writing.put_vectors(connection, encoder.fingerprint, batch.keys, batch.vectors)
+    if batch.tokens is not None:
+        writing.put_tokens(connection, encoder.fingerprint, batch.keys, batch.tokens)
+    if encoder.fingerprint != reading.meta(connection, "fingerprint"):  # of a model that is not in force yet
+        return 0
+    return connection.executemany("DELETE FROM pending WHERE text_hash = ?", ((key,) for key in batch.keys)).rowcount

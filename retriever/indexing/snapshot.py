@@ -299,11 +299,18 @@ def build_parts(connection: Connection, fingerprint: str, difference: Difference
     keys = [stored for (stored,) in connection.execute(_RANKABLE)] if difference is None else difference.added
     _write_words(connection, keys, progress)
     merge_parts(connection)
-    # Never the number of another state, also after an import or in tables that were made anew: what other processes
-    # keep of a state, they keep by its number.
+    writing.set_meta(connection, "fingerprint", fingerprint)
+    return number_state(connection)
+
+
+def number_state(connection: Connection) -> int:
+    """Gives what a transaction in a database makes its number.
+
+    It is never that of another state, also after an import or in tables that were made anew: what other processes keep
+    of a state, they keep by its number.
+    """
     number = int(connection.execute("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)").fetchone()[0])
-    for key, value in (("snapshot", str(number)), ("fingerprint", fingerprint)):
-        writing.set_meta(connection, key, value)
+    writing.set_meta(connection, "snapshot", str(number))
     return number
 
 

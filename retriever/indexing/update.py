@@ -9,6 +9,7 @@ and BM25 first, then chunks, with their texts in the table `pending`, then the v
 """
 
 import gc
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,14 @@ from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import DocumentsError, EncoderError, SnapshotError
 from retriever.files import is_folder
 from retriever.indexing.background import renew_background
-from retriever.indexing.changes import Changes, detect_changes, list_documents, list_folders, read_changes
+from retriever.indexing.changes import (
+    Changes,
+    StatDiff,
+    detect_changes,
+    list_documents,
+    list_folders,
+    read_changes,
+)
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
 from retriever.indexing.embed import cut_chunks, embed_pending, embed_texts, find_missing, hash_texts
 from retriever.indexing.places import looks_moved
@@ -77,7 +85,8 @@ def update_index(
     started = time.perf_counter()
     listings = list_folders(request.docs, request.profile.documents)  # before the index is touched, or made
     with write_index(request.index, request.wait_s) as (connection, waited), verify_on_error(connection, request.index):
-        if waited:  # what was seen of the folders is old by now
+        # What was seen of the folders is old by now; workers' turns are too short to be waited for.
+        if waited or read_address(request.index):
             listings = list_folders(request.docs, request.profile.documents)
         if request.docs:
             name_folders(request.index, request.docs, request.settings.get("documents", {}))
@@ -102,6 +111,7 @@ def update_index(
         else:
             with transaction(connection):
                 note_files(connection, changes)
+                clear_queue(connection, changes)
                 remember_settings(connection, request)
         if text_vectors.pending_count(connection) and not request.leaves_pending:
             encoder = encoder or open_encoder(request.profile.encoder)
@@ -151,6 +161,14 @@ def find_changes(
     is_anew: bool,
 ) -> list[Changes]:
     """What changed in the folders of the index and the new ones, whose key is 0; everything, if it is made anew."""
+    found, diffs = compare_folders(connection, request, listings, is_anew=is_anew)
+    return [*found, *(read_changes(diff, request.profile.documents.max_file_bytes, progress) for diff in diffs)]
+
+
+def compare_folders(
+    connection: Connection, request: IndexRequest, listings: Mapping[str, Listing], *, is_anew: bool
+) -> tuple[list[Changes], list[StatDiff]]:
+    """As `find_changes`, without a look into files: folders that are read with another from now on, and the others."""
     stored = reading.folders(connection)
     # A folder that is now inside another one is read with that: two ids for one section would be found twice.
     inner = [folder for folder in stored if any(is_inside(folder.path, path) for path in listings)]
@@ -168,10 +186,11 @@ def find_changes(
     folders = [
         replace(folder, forgotten=(*folder.forgotten, *list_forgotten_inside(folder, inner))) for folder in folders
     ]
-    found = [
+    absorbed = [
         Changes(folder, 0, is_absorbed=True, removed=list(reading.documents(connection, folder.key).values()))
         for folder in inner
     ]
+    diffs = []
     for folder in folders:
         known = reading.documents(connection, folder.key)
         if is_anew:  # a digest that no content has: every document differs
@@ -187,11 +206,10 @@ def find_changes(
                 raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error
             # It may come back, so that what is known of it stays, and the report says so.
             reason = Skipped(".", f"the folder is kept as it was: {error}")
-            found.append(Changes(folder, unchanged=len(known), skipped=(reason,)))
+            diffs.append(StatDiff(folder, Listing((), (reason,)), (), (), (), (), unchanged=len(known)))
             continue
-        diff = detect_changes(folder, known, listing)
-        found.append(read_changes(diff, request.profile.documents.max_file_bytes, progress))
-    return found
+        diffs.append(detect_changes(folder, known, listing))
+    return absorbed, diffs
 
 
 def find_moved(connection: Connection, folders: Sequence[StoredFolder], path: str) -> StoredFolder | None:
@@ -375,6 +393,7 @@ def write_documents(
 
     writing.remove_documents(connection, [document.key for change in changes for document in change.replaced])
     folders, new = note_files(connection, changes), []
+    clear_queue(connection, changes)
     kept = [(change, documents) for change, documents in zip(changes, parsed, strict=True) if not change.is_absorbed]
     progress.start("writing", sum(len(change.rows) for change in changes), "files")
     for (change, documents), folder in zip(kept, folders, strict=True):
@@ -406,6 +425,13 @@ def note_files(connection: Connection, changes: Sequence[Changes]) -> list[Store
         writing.set_skipped(connection, folder.key, change.unreadable, change.skipped)
         folders.append(folder)
     return folders
+
+
+def clear_queue(connection: Connection, changes: Sequence[Changes]) -> None:
+    """Takes out what waits for workers, in the folders that were looked at: it was seen before."""
+    if not isinstance(connection, sqlite3.Connection):
+        looked = ((change.folder.key,) for change in changes if change.is_listed)
+        connection.executemany("DELETE FROM queue WHERE folder_key = ?", looked)
 
 
 def remember_settings(connection: Connection, request: IndexRequest, *, is_whole: bool = True) -> None:

@@ -19,10 +19,12 @@ from retriever.errors import IndexLockedError, IndexUnusableError, NotReadyError
 from retriever.files import Closing
 from retriever.settings.layers import DEFAULT_PROFILE, profile_names
 from retriever.settings.schema import merge
+from retriever.store.address import read_address
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from retriever.indexing.queue import Queue
     from retriever.indexing.request import IndexRequest
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
@@ -200,6 +202,20 @@ class ServedIndex(Closing):
         except RetrieverError as error:
             self._trouble = error
 
+    def read_queues(self) -> "dict[str, Queue]":
+        """What waits for workers, by the address of the index; nothing of an index in a folder.
+
+        Raises:
+            IndexUnusableError: the database cannot be read.
+        """
+        address = read_address(self._index or "")
+        if address is None:
+            return {}
+        from retriever.indexing.queue import read_queue
+
+        queue = read_queue(address)
+        return {str(address): queue} if queue else {}
+
     def check_ready(self) -> None:
         """Whether a question can be answered now: the index and its model are open, and its database answers.
 
@@ -313,6 +329,10 @@ class ServedIndexes(Closing):
         """As `ServedIndex.begin`, of all."""
         for index in self._indexes.values():
             index.begin()
+
+    def read_queues(self) -> "dict[str, Queue]":
+        """As `ServedIndex.read_queues`, of all."""
+        return {name: queue for name, index in self._indexes.items() for queue in index.read_queues().values()}
 
     def check_ready(self) -> None:
         """As `ServedIndex.check_ready`, of all."""

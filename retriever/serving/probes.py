@@ -7,7 +7,8 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from anyio import move_on_after, to_thread
@@ -27,6 +28,7 @@ from retriever.errors import (
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from retriever.indexing.queue import Queue
     from retriever.serving.pool import ServedIndex, ServedIndexes
 
 log = logging.getLogger(__name__)
@@ -107,6 +109,21 @@ class Meter:
         )
 
 
+def describe_queues(queues: "Mapping[str, Queue]") -> str:
+    """What waits for workers, by the name of the index; nothing where no index has a queue."""
+    if not queues:
+        return ""
+    waiting = [
+        (f'{{index="{name}",state="{state}"}}', count)
+        for name, queue in sorted(queues.items())
+        for state, count in (("queued", queue.queued), ("running", queue.running), ("failed", len(queue.failed)))
+    ]
+    done = [(f'{{index="{name}"}}', queue.indexed) for name, queue in sorted(queues.items())]
+    return describe_metric("queue_documents", "gauge", "Documents that workers have to do.", waiting) + describe_metric(
+        "queue_indexed_total", "counter", "Documents that workers have done.", done
+    )
+
+
 def describe_metric(name: str, kind: str, about: str, samples: Iterable[tuple[str, float]]) -> str:
     """One metric in Prometheus' text format; a sample is what follows the name, and its value."""
     whole = f"hybrid_retrieve_{name}"
@@ -138,7 +155,11 @@ def list_probes(index: "ServedIndex | ServedIndexes", meter: Meter) -> list[Rout
         return JSONResponse({"error": reason}, 503, NO_STORE | {"Retry-After": "1"})
 
     async def answer_metrics(_: Request) -> Response:
-        return PlainTextResponse(meter.describe(), headers=NO_STORE, media_type=METRICS_TYPE)
+        queues: dict[str, Queue] = {}
+        with move_on_after(READY_SECONDS), suppress(RetrieverError):  # what this process counted is told without it
+            queues = await to_thread.run_sync(index.read_queues, abandon_on_cancel=True)
+        text = meter.describe() + describe_queues(queues)
+        return PlainTextResponse(text, headers=NO_STORE, media_type=METRICS_TYPE)
 
     return [
         Route("/healthz", answer_health),

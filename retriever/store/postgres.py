@@ -384,19 +384,34 @@ verify = cache(check_address)  # once in a process: a question has no time to as
 @contextmanager
 def write_postgres(address: Address, wait_s: float) -> Iterator[tuple[PostgresConnection, bool]]:
     """The one writer's connection, and whether there was another one to wait for."""
+    with share_postgres(address) as connection:
+        lock = writer_key(address)
+        (is_free,) = connection.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone()
+        if not is_free:
+            connection.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
+            connection.execute(f"SELECT pg_advisory_lock({lock})")
+            connection.execute("RESET lock_timeout")
+        yield connection, not is_free
+
+
+def writer_key(address: Address) -> str:
+    """The advisory lock of whoever writes, as an expression."""
+    return f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
+
+
+@contextmanager
+def share_postgres(address: Address) -> Iterator[PostgresConnection]:
+    """A connection of its own, for one of several writers: each takes the writer's lock for its transactions."""
     from retriever.store.tables import check_schema
 
     verify(address)
     with translate_errors(address), contextlib.closing(connect(address)) as own:
         check_schema(own, address)  # again: `watch` may have run since before an update of the tables
         _configure(address)(own)
-        lock = f"hashtextextended('hybrid_retrieve ' || '{address.schema}', 0)"
-        (is_free,) = own.execute(f"SELECT pg_try_advisory_lock({lock})").fetchone() or (False,)
-        if not is_free:
-            own.execute(f"SET lock_timeout = {int(1000 * wait_s) or 1}")
-            own.execute(f"SELECT pg_advisory_lock({lock})")
-            own.execute("RESET lock_timeout")
-        yield PostgresConnection(address, own), not is_free
+        # A machine that vanishes lets its locks go after a minute; the system's own two hours are for idle terminals.
+        for setting, value in (("idle", 30), ("interval", 10), ("count", 3)):
+            own.execute(f"SET tcp_keepalives_{setting} = {value}")
+        yield PostgresConnection(address, own)
 
 
 def connect(address: Address) -> "psycopg.Connection":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from retriever.errors import Command, IndexLockedError, IndexUnusableError, IndexVersionError, StorageError
+from retriever.errors import Command, DocumentsError, IndexLockedError, IndexVersionError, RetrieverError, StorageError
 from retriever.store.address import Address
 
 
@@ -18,7 +18,7 @@ def translate_errors(address: Address) -> Iterator[None]:
         raise explain(error, address) from error
 
 
-def explain(error: Exception, address: Address) -> IndexUnusableError:
+def explain(error: Exception, address: Address) -> RetrieverError:  # noqa: C901  # a list of cases
     """What is said of an error of psycopg, and what to do."""
     from psycopg import errors
     from psycopg_pool import PoolTimeout
@@ -47,6 +47,8 @@ def explain(error: Exception, address: Address) -> IndexUnusableError:
             )
         case errors.DiskFull() | errors.OutOfMemory():
             return StorageError(f"{address} has no room left: {said}")
+        case errors.DataError() | errors.IntegrityError() | errors.ProgramLimitExceeded():
+            return DocumentsError(f"{address} cannot hold a document: {said}")
         case errors.FeatureNotSupported() | errors.UndefinedFile() if "vector" in said:
             return StorageError(
                 f"the server of {address} has no pgvector; install it there (Debian: postgresql-NN-pgvector; others:"

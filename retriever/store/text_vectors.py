@@ -54,9 +54,12 @@ def unpack_vectors(packed: Sequence[bytes]) -> FloatMatrix:
     return matrix
 
 
-def known_hashes(connection: Connection, fingerprint: str) -> set[bytes]:
-    rows = connection.execute("SELECT text_hash FROM vectors WHERE fingerprint = ?", (fingerprint,))
-    return {row[0] for row in rows}
+def known_hashes(connection: Connection, fingerprint: str, hashes: Iterable[bytes]) -> set[bytes]:
+    """At least those of the hashes whose texts have a vector; of a file it costs no more to read all that have one."""
+    query = "SELECT text_hash FROM vectors WHERE fingerprint = ?"
+    if not isinstance(connection, sqlite3.Connection):
+        return {row[0] for row in connection.execute(f"{query} AND text_hash = ANY(?)", (fingerprint, list(hashes)))}
+    return {row[0] for row in connection.execute(query, (fingerprint,))}
 
 
 def alike(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, list[int]]:

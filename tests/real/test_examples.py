@@ -20,7 +20,7 @@ from retriever.command_line.program import command_line
 from tests.shelf import write_pages
 
 PROJECT = Path(__file__).parents[2]
-LASTS = ("serve", "watch", "mcp")  # until it is ended
+LASTS = ("serve", "watch", "mcp", "worker")  # until it is ended
 ADDRESS = re.compile(r"postgresql://\w+@db\.example\.org/notes")
 NEEDS_MORE = ("doctor --llm", "similar")  # a language model, vectors
 
@@ -96,7 +96,7 @@ def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
 def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(line, comments=True)
     name = next((word for word in words if not word.startswith("-")), "")
-    if name in LASTS and "--stop" not in words:
+    if name in LASTS and not {"--stop", "--once"} & set(words):
         command = [sys.executable, str(PROJECT / "hybrid_retrieve.py"), *words]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if name != "mcp":  # which ends with its standard input

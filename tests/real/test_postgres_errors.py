@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever.api import index_folders, open_retriever
+from retriever.api import enqueue_folders, index_folders, open_retriever, read_queue, work_queue
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
 from retriever.store import postgres as store
 from retriever.store import tables
@@ -99,7 +99,16 @@ def test_a_role_that_may_only_read(reader: str, docs: Path) -> None:
     with pytest.raises(StorageError, match="this role may not do that"):
         index_folders([docs], reader, settings=PLAIN)
     assert count_documents(reader) == 1
-    assert index_folders([docs], reader.replace("reader@", "writer@"), settings=PLAIN).added == 1
+    writer = reader.replace("reader@", "writer@")
+    assert index_folders([docs], writer, settings=PLAIN).added == 1
+    (docs / "more.md").write_text("# Less\n\nFewer keys.\n", encoding="utf-8")
+    assert enqueue_folders([docs], writer, settings=PLAIN) == 1
+    assert [unit.path for unit in work_queue(writer, once=True) if unit] == ["more.md"]
+    queue = read_queue(reader)
+    assert queue is not None
+    assert queue.indexed == 1
+    with pytest.raises(StorageError, match="this role may not do that"):
+        list(work_queue(reader, once=True))
 
 
 def test_a_database_that_is_read_only(index: str, docs: Path) -> None:

@@ -17,13 +17,13 @@ import httpx
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever.api import index_folders
+from retriever.api import enqueue_folders, index_folders, read_queue
 from retriever.store.address import read_address
 from retriever.store.tables import make_tables
 from tests.postgres import Server
 from tests.program import Cli, command, environment
 from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
-from tests.real.served import PAGES, Served, indexed, served
+from tests.real.served import PAGES, Served, served
 from tests.real.test_mcp import check, play
 from tests.shelf import write_pages
 
@@ -90,9 +90,15 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 40.0) -> None:
 
 @contextmanager
 def start_team(index: str, folder: Path) -> Iterator[Team]:
-    """Two servers that are ready, and the proxy; a worker would be one more process in the same stack."""
-    indexed(folder, PAGES, index=index)
+    """Two servers that are ready, the proxy, and two workers who have made the index."""
+    docs = write_pages(folder / "docs", PAGES)
+    assert enqueue_folders([docs], index) == len(PAGES)
     with ExitStack() as stack:
+        for _ in range(2):
+            worker = subprocess.Popen(command("worker", "--index", index), env=environment(), stdout=subprocess.PIPE)
+            stack.callback(worker.communicate)
+            stack.callback(worker.terminate)
+        wait_for(lambda: (queue := read_queue(index)) is not None and queue.indexed == len(PAGES))
         ports: list[int] = []
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))
@@ -119,6 +125,8 @@ def test_what_a_server_has_done(team: Team) -> None:
     assert 'hybrid_retrieve_questions_total{path="/api/search",status="422"} 1\n' in text
     assert 'hybrid_retrieve_question_seconds_bucket{le="+Inf"} 2\n' in text
     assert "hybrid_retrieve_question_seconds_count 2\n" in text
+    assert f'hybrid_retrieve_queue_documents{{index="{team.index}",state="queued"}} 0\n' in text
+    assert f'hybrid_retrieve_queue_indexed_total{{index="{team.index}"}} {len(PAGES)}\n' in text
 
 
 def test_any_server_answers_anything(team: Team) -> None:

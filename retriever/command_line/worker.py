@@ -1,0 +1,62 @@
+"""`worker`: one of several processes that index what `index --enqueue` left to them."""
+
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from retriever.command_line import options
+from retriever.command_line.console import Console, print_json, print_line
+from retriever.command_line.options import ExitCode
+from retriever.display.phrases import pluralize
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+TELL_S = 30.0  # between two lines about how fast it goes
+
+
+@options.command(
+    "worker --index postgresql://indexer@db.example.org/notes",
+    "worker --index postgresql://indexer@db.example.org/notes --once",
+)
+@click.option("--once", is_flag=True, help="End when nothing is left to do.")
+@options.index
+@options.as_json
+def worker(console: Console, index: str | None, *, once: bool, as_json: bool) -> ExitCode:
+    """Index the documents in the queue of an index in PostgreSQL; any number of workers, on any machine.
+
+    `index --enqueue` fills the queue, `status` shows it. SIGTERM ends a worker after the document at hand, a second one
+    or Ctrl-C at once.
+    """
+    from retriever.api import work_queue
+
+    came: list[int] = []
+
+    def end(number: int, _: "FrameType | None") -> None:
+        came.append(number)
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    done = failed = told = 0
+    since = time.monotonic()
+    try:
+        console.note_dim("waiting for documents; Ctrl-C ends it")
+        for unit in work_queue(index, once=once):
+            done += unit is not None and not unit.reason
+            failed += unit is not None and bool(unit.reason)
+            if done > told and (seconds := time.monotonic() - since) > TELL_S:
+                rate = 60 * (done - told) / seconds
+                console.note(f"indexed {pluralize(done, 'document')}, {rate:,.0f} a minute by now")
+                told, since = done, time.monotonic()
+            if came:
+                break
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if as_json:
+        print_json({"indexed": done, "failed": failed})
+    else:
+        print_line(f"indexed {pluralize(done, 'document')}" + (f", {failed:,} attempts failed" if failed else ""))
+    return ExitCode.OK
