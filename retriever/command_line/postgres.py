@@ -13,8 +13,8 @@ from retriever.display.sanitize import sanitize_line
 @options.command(
     "postgres init --index postgresql://owner@db.example.org/notes",
     "postgres init --index postgresql://owner@db.example.org/notes --writer indexer --reader asker",
-    "postgres grant sales handbook offers --index postgresql://owner@db.example.org/notes",
-    "postgres revoke sales offers --index postgresql://owner@db.example.org/notes",
+    "postgres grant sales docs --index postgresql://owner@db.example.org/notes",
+    "postgres revoke sales docs --index postgresql://owner@db.example.org/notes",
 )
 @click.argument("action", type=click.Choice(["init", "grant", "revoke"]))
 @click.argument("names", nargs=-1, metavar="[ROLE [FOLDER]...]")

@@ -83,9 +83,11 @@ def database(request: pytest.FixtureRequest) -> Callable[[str], str]:
 
         address: str = request.getfixturevalue("postgres")
         with psycopg.connect(address, autocommit=True) as connection:
-            for role in ("indexer", "asker"):
+            for role in ("indexer", "asker", "sales"):
                 with contextlib.suppress(psycopg.errors.DuplicateObject):
                     connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+            if line.startswith("postgres grant"):
+                connection.execute("INSERT INTO hybrid_retrieve.folders (path, prefix) VALUES ('/docs', '')")
         return ADDRESS.sub(address, line)
 
     return place

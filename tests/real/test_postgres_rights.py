@@ -84,7 +84,7 @@ def shared(postgres_server: Server, tmp_path_factory: pytest.TempPathFactory) ->
     (docs / "open" / "tagged.md").write_text("---\ntags: [public]\n---\n# Tagged\n", encoding="utf-8")
     shutil.copy(docs / "open" / "stores.md", docs / "secret")  # a text that both have
     with postgres_server.new_database() as index:
-        execute(index, *(f"CREATE ROLE {role}" for role in ROLES))
+        execute(index, *(f"DROP ROLE IF EXISTS {role}; CREATE ROLE {role}" for role in ROLES))
         alone = f"{index}?schema=alone"
         make_postgres_tables(index, readers=["boss"])
         make_postgres_tables(alone, readers=["boss"])
