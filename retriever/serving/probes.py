@@ -4,6 +4,7 @@ None of it waits for a question that is being answered. The metrics are in Prome
 """
 
 import asyncio
+import json
 import logging
 import time
 from collections import Counter
@@ -114,11 +115,13 @@ def describe_queues(queues: "Mapping[str, Queue]") -> str:
     if not queues:
         return ""
     waiting = [
-        (f'{{index="{name}",state="{state}"}}', count)
+        (f'{{index={json.dumps(name, ensure_ascii=False)},state="{state}"}}', count)
         for name, queue in sorted(queues.items())
         for state, count in (("queued", queue.queued), ("running", queue.running), ("failed", len(queue.failed)))
     ]
-    done = [(f'{{index="{name}"}}', queue.indexed) for name, queue in sorted(queues.items())]
+    done = [
+        (f"{{index={json.dumps(name, ensure_ascii=False)}}}", queue.indexed) for name, queue in sorted(queues.items())
+    ]
     return describe_metric("queue_documents", "gauge", "Documents that workers have to do.", waiting) + describe_metric(
         "queue_indexed_total", "counter", "Documents that workers have done.", done
     )

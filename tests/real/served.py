@@ -58,13 +58,13 @@ class Served:
 
 
 @contextmanager
-def served(index: str | Path, *arguments: str) -> Iterator[Served]:
-    """`serve` at any free port, until the block ends."""
+def served(index: str | Path, *arguments: str, **variables: str) -> Iterator[Served]:
+    """`serve` at any free port, until the block ends; `variables` of its environment."""
     process = subprocess.Popen(
         command("serve", "--index", index, "--port", "0", *arguments),
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(**variables),
     )
     assert process.stderr is not None
     try:

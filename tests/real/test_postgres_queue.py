@@ -431,6 +431,11 @@ def test_a_git_repository(cli: Cli, postgres: str, docs: Path, monkeypatch: pyte
     said = cli("index", gone, "--enqueue", "--index", postgres, code=1).err
     assert "cannot be cloned or brought up to date" in said
     assert "secret" not in said
+    monkeypatch.chdir(docs)
+    for address in ("ext::sh -c 'touch pwned'", "file::ext::sh -c 'touch pwned'", "-oProxyCommand=touch pwned"):
+        cli("index", "--enqueue", "--index", postgres, "--", address, code=1)
+    cli("index", "--enqueue", "--index", postgres, "--", "ssh://-oProxyCommand=touch pwned/a", code=1)
+    assert not (docs / "pwned").exists()
     monkeypatch.setenv("PATH", str(docs))
     with pytest.raises(DocumentsError, match="needs git, which is not installed"):
         api.enqueue_folders([docs.as_uri()], postgres)

@@ -90,7 +90,10 @@ def wait_for(is_so: Callable[[], bool], seconds: float = 40.0) -> None:
 
 @contextmanager
 def start_team(index: str, folder: Path) -> Iterator[Team]:
-    """Two servers that are ready, the proxy, and two workers who have made the index."""
+    """Two servers that are ready, the proxy, and two workers who have made the index.
+
+    The second server knows nothing of the folder, as one on another machine.
+    """
     docs = write_pages(folder / "docs", PAGES)
     assert enqueue_folders([docs], index) == len(PAGES)
     with ExitStack() as stack:
@@ -103,7 +106,8 @@ def start_team(index: str, folder: Path) -> Iterator[Team]:
         handler = type("Proxy", (RoundRobin,), {"ports": ports, "turn": itertools.count()})
         proxy = stack.enter_context(serving(handler))
         options = ("--web", "--mcp", "--record", "--public-url", proxy.url)
-        servers = [stack.enter_context(served(index, *options)) for _ in range(2)]
+        homes: tuple[dict[str, str], ...] = ({}, {"XDG_DATA_HOME": str(folder / "elsewhere")})
+        servers = [stack.enter_context(served(index, *options, **home)) for home in homes]
         ports += [server.port for server in servers]
         team = Team(index, folder / "docs", servers, proxy)
         for server in servers:
