@@ -234,6 +234,13 @@ def test_a_role_of_any_name_is_taken_before_anything_is_asked(shared: Shared) ->
             connection.execute(psycopg.sql.SQL("DROP ROLE {}").format(role))
 
 
+def test_a_replica_shows_no_more_than_the_index(shared: Shared) -> None:
+    for replica in (shared.index, shared.seen_by("boss")):
+        settings = {"read_from": replica}
+        with open_retriever(index=shared.seen_by("sales"), settings=settings) as retriever:
+            assert "merger.md" not in repr(retriever.search("Zyxworth").hits)
+
+
 def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
     for role, folder, said in (
         ("sales", "nothing", "there is no folder 'nothing' in the index; there are: "),
