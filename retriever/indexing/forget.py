@@ -29,6 +29,10 @@ KEPT_BY_SERVER = (
     " archives of the log, backups and copies of its disk from before now, and in freed pages of its files until they"
     " are used again; VACUUM FULL by the owner empties the pages, the others go when its administrator removes them"
 )
+VACUUMED = (
+    "documents, nodes, names, links, fields, chunks, vectors, tokens, pending, postings, words, queries, opened,"
+    " summaries, skipped, queue"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,8 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     remove_old_snapshots(request.index, number)
     with writing_to(request.index):
         remove_aside(request.index)
-    connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which an administrator's autovacuum does too
+    # In PostgreSQL of our tables, and if this role owns them: otherwise its own autovacuum comes to that.
+    connection.execute("VACUUM" if isinstance(connection, sqlite3.Connection) else f"VACUUM {VACUUMED}")
     if not truncate_log(connection):
         yield f"{request.index / FILE_NAME}-wal"
     yield from (
