@@ -8,7 +8,7 @@ from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_documents, settle_unsure
 from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.request import IndexRequest, matches_config
-from retriever.indexing.snapshot import mark_unusable, update_chroma
+from retriever.indexing.snapshot import update_chroma
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
 from retriever.store.address import read_address
@@ -109,18 +109,3 @@ class Watch:
                 diff = detect_changes(folder, known, listing)
                 diffs.append(settle_unsure(diff, self._profile.documents.max_file_bytes, self._digests))
         return diffs, problems
-
-
-def rebuild_snapshot(index: OpenIndex, request: IndexRequest, number: int) -> bool:
-    """Makes a new snapshot in place of one that cannot be used, without embedding; whether that was possible."""
-    with index.view() as view:
-        if not matches_config(view.connection, request):
-            return False
-    from retriever.indexing.update import update_index
-
-    mark_unusable(index.path, number)
-    try:
-        update_index(request, NoProgress())
-    except RetrieverError:
-        return False
-    return True

@@ -16,9 +16,10 @@ from retriever.deadline import Deadline, StageTimes
 from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
 from retriever.expansion.expanded import ExpandedQuery, SearchRequest
 from retriever.files import Closing
-from retriever.freshness import Freshness, Watch, rebuild_snapshot
+from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import FolderAccess
-from retriever.indexing.request import IndexRequest
+from retriever.indexing.request import IndexRequest, matches_config
+from retriever.indexing.snapshot import mark_unusable
 from retriever.llm import open_generator
 from retriever.protocols import Likely, Progress
 from retriever.query import Expansion, Scope, Turn, as_turns
@@ -144,7 +145,16 @@ class Retriever(Closing):
         settle: Settle = partial(self._settle, read, scope or Scope())
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
         if conversation or expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
-            expanded = self._expand(settle, expansion, as_turns(conversation), tuple(focus), recorder)
+            plain = settle(None)
+            # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to ask.
+            with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
+                plain = settle(view)
+            ahead = partial(self._look_ahead, plain)
+            request = SearchRequest(plain.question, expansion, as_turns(conversation), tuple(focus), ahead)
+            # Other threads ask while the model writes.
+            written = self._expander.expand(request, self.view, recorder)
+            told = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections")}
+            expanded = replace(written, **told)
             settle = lambda _: expanded  # noqa: E731
         with self._use() as index:
             answer = self._answer(index, settle, fresh, recorder)
@@ -220,7 +230,14 @@ class Retriever(Closing):
         """
         from retriever.answering.write import AnswerWriter
 
-        writer = AnswerWriter(self.profile, partial(self._open_generator, ""))
+        budget_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
+        seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
+        writer = AnswerWriter(
+            replace(self.profile.answer, seconds=seconds),
+            partial(self._open_generator, ""),
+            is_asked_for=self.profile.use_llm,
+            budget_s=budget_s,
+        )
         plan = writer.prepare(question)
         given: dict[str, Any] = {"conversation": conversation, "focus": focus, "scope": scope}
         pieces: tuple[Piece, ...] = ()
@@ -390,24 +407,6 @@ class Retriever(Closing):
         text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
         return ExpandedQuery(text, asked=read.asked, scope=scope + within, notes=notes, corrections=corrections)
 
-    def _expand(
-        self,
-        settle: Settle,
-        expansion: Expansion | None,
-        conversation: tuple[Turn, ...],
-        focus: tuple[str, ...],
-        recorder: Recorder,
-    ) -> ExpandedQuery:
-        """The question with other words, of the caller or of the language model; other threads ask meanwhile."""
-        plain = settle(None)
-        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to ask.
-        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
-            plain = settle(view)
-        ahead = partial(self._look_ahead, plain)
-        request = SearchRequest(plain.question, expansion, conversation, focus, ahead)
-        told = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections")}
-        return replace(self._expander.expand(request, self.view, recorder), **told)
-
     def _answer(self, index: OpenIndex, settle: Settle, fresh: Freshness, recorder: Recorder) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
@@ -422,7 +421,7 @@ class Retriever(Closing):
             except SnapshotError as error:
                 if isinstance(error, ChangedSnapshotError) or index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
-                if is_rebuilt or not rebuild_snapshot(index, self._request, number):
+                if is_rebuilt or not self._rebuild(index, number):
                     self._unusable = Unusable(number, str(error), time.monotonic())
                     break
                 is_rebuilt = True
@@ -469,8 +468,23 @@ class Retriever(Closing):
     def _look_ahead(self, plain: ExpandedQuery) -> None:
         """The first search, while a language model writes: what it loads is there when the texts come."""
         with contextlib.suppress(RetrieverError), self.view() as view:  # the search itself meets them, and says so
-            if best := find_best(view, self._models, plain, self.profile):
+            best = find_best(view, self._models, plain, self.profile) if view.number else None
+            if best is not None:
                 progress.info("found so far: %s (%s)", best.title, best.id.partition("#")[0])
+
+    def _rebuild(self, index: OpenIndex, number: int) -> bool:
+        """Makes a new snapshot, for which nothing is embedded; whether that was possible."""
+        with index.view() as view:
+            if not matches_config(view.connection, self._request):
+                return False
+        from retriever.indexing.update import update_index
+
+        mark_unusable(index.path, number)
+        try:
+            update_index(self._request, NoProgress())
+        except RetrieverError:
+            return False
+        return True
 
     # What is opened when a question needs it.
 

@@ -79,7 +79,7 @@ def find_part(view: View, expanded: ExpandedQuery) -> tuple[View, SearchedScope 
 def find_best(view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile) -> Node | None:
     """The first section of a search that nobody is told about; None where nothing is found."""
     part, searched, _ = find_part(view, expanded)
-    if not view.number or (searched is not None and not searched.sections):
+    if searched is not None and not searched.sections:
         return None
     candidates, _ = find_candidates(part, models, expanded, profile, Recorder())
     return part.tree.node(candidates[0].node_id) if candidates else None

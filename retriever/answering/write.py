@@ -18,8 +18,7 @@ from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, NoGeneratorError, WrongAnswerError
 from retriever.llm.speed import BYTES_PER_TOKEN, USUAL
 from retriever.llm.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
-from retriever.settings.duration import parse_duration
-from retriever.settings.schema import LEAST_CONTEXT_TOKENS, Profile
+from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, Hit, ShortAnswer, Stage, StageName
 
@@ -163,15 +162,24 @@ class AnswerWriter:
     """Writes one short answer: `prepare` before the search, which is given room for what the model can read; `write`.
 
     Args:
-        profile: who writes, and how long; a server that is not there is a fault where a language model is asked for.
+        settings: who writes, and how long.
         open_generator: the language model.
+        is_asked_for: whether a server that is not there is a fault.
+        budget_s: the seconds for everything, the search included; infinite without a limit.
     """
 
-    def __init__(self, profile: Profile, open_generator: Callable[[], Generator]) -> None:
-        self._settings = replace(profile.answer, seconds=min(profile.answer.seconds, profile.llm.seconds))
+    def __init__(
+        self,
+        settings: AnswerSettings,
+        open_generator: Callable[[], Generator],
+        *,
+        is_asked_for: bool,
+        budget_s: float = math.inf,
+    ) -> None:
+        self._settings = settings
         self._open_generator = open_generator
-        self._is_asked_for = profile.use_llm or self._settings.kind == "llm"
-        self._budget_s = parse_duration(profile.budget) if profile.budget else math.inf  # the search included
+        self._is_asked_for = is_asked_for or settings.kind == "llm"
+        self._budget_s = budget_s
         self._begun = perf_counter()
         self._note = ""
         self._degraded: list[Degradation] = []

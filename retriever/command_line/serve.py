@@ -122,7 +122,7 @@ def serve(
     if opens and not web:
         raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
-        if opening != Opening(profile=opening.profile) or about or roles_file:
+        if opening != Opening(profile=opening.profile) or about:
             raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
         return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
 

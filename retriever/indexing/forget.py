@@ -29,10 +29,6 @@ KEPT_BY_SERVER = (
     " archives of the log, backups and copies of its disk from before now, and in freed pages of its files until they"
     " are used again; VACUUM FULL by the owner empties the pages, the others go when its administrator removes them"
 )
-VACUUMED = (
-    "documents, nodes, names, links, fields, chunks, vectors, tokens, pending, postings, words, queries, opened,"
-    " summaries, skipped, queue"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +141,7 @@ def _remove(connection: Connection, target: _Target) -> int:
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
     if not target.path:
-        connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder.key,))
+        writing.remove_folder(connection, folder.key)
         queries.remove_citing(connection, folder.path, lambda _: True)
         return len(documents)
     keys = [document.key for document in documents if folder.forgets(document.path)]
@@ -176,8 +172,7 @@ def _purge(connection: Connection, request: IndexRequest, number: int) -> Iterat
     remove_old_snapshots(request.index, number)
     with writing_to(request.index):
         remove_aside(request.index)
-    # In PostgreSQL of our tables, and if this role owns them: otherwise its own autovacuum comes to that.
-    connection.execute("VACUUM" if isinstance(connection, sqlite3.Connection) else f"VACUUM {VACUUMED}")
+    connection.execute("VACUUM")  # in PostgreSQL of what this role owns, which an administrator's autovacuum does too
     if not truncate_log(connection):
         yield f"{request.index / FILE_NAME}-wal"
     yield from (

@@ -77,10 +77,9 @@ def read_queue(index: str | Path) -> Queue | None:
             f"SELECT prefix || queue.path, attempts, reason, unit IN ({RUNNING}) FROM queue"
             " JOIN folders USING (folder_key) ORDER BY folder_key, queue.path"
         ).fetchall()
-        # Of one row, which is not there for who may not see all.
         indexed, recent = connection.execute(
-            "SELECT coalesce(max(indexed), 0), coalesce(max("
-            "recent * exp(greatest(-50.0, CAST(extract(epoch FROM at - now()) AS float8) / 60))), 0) FROM queue_state"
+            "SELECT indexed, recent * exp(greatest(-50.0, CAST(extract(epoch FROM at - now()) AS float8) / 60))"
+            " FROM queue_state"
         ).fetchone() or (0, 0.0)  # for who may not see all
     failed = [
         (path, reason or "the worker ended each time")

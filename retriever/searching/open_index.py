@@ -194,8 +194,6 @@ class OpenIndex:
         replica = read_address(read_from)
         if replica and replica.password and replica.password in read_from:  # settings are shown
             raise UsageError(f"the password in read_from would be shown: write {replica}, and it into .pgpass")
-        if replica and (index := read_address(path)) and index.role:  # a replica shows no more than the index does
-            replica = replica.with_role(index.role)
         self._source = replica or path
         self._connection = open_database(self._source)
         self._identity = identify_database(path)

@@ -5,10 +5,10 @@ for each text (`semantic_per_query`, `keyword_per_query`).
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from retriever.errors import SnapshotError
 from retriever.lexical.tokens import tokenize
@@ -31,9 +31,6 @@ from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
 from retriever.vectors.manifest import VectorChoice, uses_chroma
-
-if TYPE_CHECKING:
-    from retriever.lexical.bm25 import LexicalResult
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
@@ -229,52 +226,43 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         ]
         limit = settings.keyword_per_query
 
-    found = [rank_words(view, texts, words, limit, settings, share) for texts, share in searches]
-    rankings, results, coverages = zip(*found, strict=True)
+    rankings, results, coverages = [], [], []
+    for texts, share in searches:
+        weights = weigh_words([(words[query.text], query.keyword_weight) for query in texts])
+        result = view.lexical.search_weighted(weights, limit)
+        if settings.keyword == "tsvector":
+            found = view.search_tsvector([(query.text, query.keyword_weight) for query in texts], limit)
+            result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
+        # A score says which section is best; the coverage, how much of the question even the best one speaks of.
+        keys = [key for key, _ in result.ranking]
+        view.expect_sections(keys)
+        coverage = [0.0] * len(keys)
+        for query in texts:
+            covered = view.lexical.coverage(words[query.text], keys)
+            coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
+        evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(keys)
+        ids = reading.shown_ids(view.connection, keys)
+        items = first_of_each(
+            Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
+        )
+        ranked = penalize_boilerplate(view, items, settings.page_prior)
+        scale = "bm25" if settings.keyword == "bm25" else "ts_rank_cd"
+        rankings.append(Ranking(Source.KEYWORD, scale, settings.keyword_weight * share, ranked, result.ceiling))
+        results.append(result)
+        coverages.append(coverage)
 
     # What the verdict needs to know of the words, while the sections are at hand.
     asked = choose_telling(typed)
     first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
     view.tree.load_nodes(first)
     return KeywordResult(
-        rankings=rankings,
+        rankings=tuple(rankings),
         words=tuple(dict.fromkeys(words[question])),
         coverage=max(coverages[0], default=0.0),
         known=measure_known(asked, {term.term: term for term in results[0].terms}, view.lexical),
         together=measure_together(asked, map(view.tree.node, first), languages),
         form=read_form(typed),
     )
-
-
-def rank_words(
-    view: View,
-    texts: Sequence[Query],
-    words: Mapping[str, Sequence[str]],
-    limit: int,
-    settings: KeywordSettings,
-    share: float,
-) -> "tuple[Ranking, LexicalResult, list[float]]":
-    """One list of sections for the words of these texts; what the index says of these, and what each section covers."""
-    weights = weigh_words([(words[query.text], query.keyword_weight) for query in texts])
-    result, scale = view.lexical.search_weighted(weights, limit), "bm25"
-    if settings.keyword == "tsvector":
-        found = view.search_tsvector([(query.text, query.keyword_weight) for query in texts], limit)
-        result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
-        scale = "ts_rank_cd"
-    # A score says which section is best; the coverage, how much of the question even the best one speaks of.
-    keys = [key for key, _ in result.ranking]
-    view.expect_sections(keys)
-    coverage = [0.0] * len(keys)
-    for query in texts:
-        covered = view.lexical.coverage(words[query.text], keys)
-        coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-    evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(keys)
-    ids = reading.shown_ids(view.connection, keys)
-    items = first_of_each(
-        Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
-    )
-    ranked = penalize_boilerplate(view, items, settings.page_prior)
-    return Ranking(Source.KEYWORD, scale, settings.keyword_weight * share, ranked, result.ceiling), result, coverage
 
 
 # By tokens

@@ -33,19 +33,14 @@ class Address(type(Path())):  # type: ignore[misc]  # the class of paths of this
         return dict(parse_qsl(str(self).partition("?")[2])).get("schema", SCHEMA)
 
     @property
-    def role(self) -> str:
-        """The role of the server that asks, if another one than the user who connects; otherwise empty."""
-        return dict(parse_qsl(str(self).partition("?")[2])).get("role", "")
-
-    @property
     def dsn(self) -> str:
         """What libpq is given."""
         place, _, query = str(self).partition("?")
         given = dict(parse_qsl(query))
         kept = {name: value for name, value in given.items() if name not in ("schema", "role")}
-        if self.role:
+        if role := given.get("role"):
             # As the connection begins: there is no moment without it, and RESET ROLE comes back to it.
-            escaped = re.sub(r"([\\\s])", r"\\\1", self.role)
+            escaped = re.sub(r"([\\\s])", r"\\\1", role)
             kept["options"] = f"{kept.get('options', '')} -crole={escaped}".strip()
         return f"{place}?{urlencode(kept, quote_via=quote)}" if kept else place
 

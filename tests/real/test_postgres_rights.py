@@ -208,39 +208,6 @@ def test_members_of_a_role_see_what_it_may(shared: Shared) -> None:
     execute(shared.index, "REVOKE legal FROM clerk", "REVOKE legal FROM web")
 
 
-def test_a_role_of_any_name_is_taken_before_anything_is_asked(shared: Shared) -> None:
-    name = "odd \\ 'role' \"é\" & 100%"
-    given = read_address(shared.index.replace("owner@", "owner:secret@") + "?options=-cstatement_timeout%3D9000")
-    assert given is not None
-    address = given.with_role(name)
-    assert address.password == "secret"
-    assert "secret" not in f"{address}{address.dsn}"
-    with closing(psycopg.connect(shared.index, autocommit=True)) as connection:
-        connection.execute(psycopg.sql.SQL("CREATE ROLE {}").format(psycopg.sql.Identifier(name)))
-        try:
-            grant_postgres_folders(shared.index, name, ["secret"])
-            with closing(store.connect(address)) as taken:
-                assert taken.execute("SELECT current_user, current_setting('statement_timeout')").fetchone() == (
-                    name,
-                    "9s",
-                )
-            with open_retriever(index=address) as retriever:
-                assert retriever.search("Zyxworth").hits[0].file == "merger.md"
-            assert revoke_postgres_folders(shared.index, name) == ()
-        finally:
-            store.close_pools()
-            role = psycopg.sql.Identifier(name)
-            connection.execute(psycopg.sql.SQL("DROP OWNED BY {}").format(role))
-            connection.execute(psycopg.sql.SQL("DROP ROLE {}").format(role))
-
-
-def test_a_replica_shows_no_more_than_the_index(shared: Shared) -> None:
-    for replica in (shared.index, shared.seen_by("boss")):
-        settings = {"read_from": replica}
-        with open_retriever(index=shared.seen_by("sales"), settings=settings) as retriever:
-            assert "merger.md" not in repr(retriever.search("Zyxworth").hits)
-
-
 def test_rights_that_cannot_be_given(shared: Shared, cli: Cli) -> None:
     for role, folder, said in (
         ("sales", "nothing", "there is no folder 'nothing' in the index; there are: "),
@@ -325,9 +292,7 @@ def test_what_is_forgotten_leaves_the_queue_and_every_history(shared: Shared, cl
         " (folder_key, path, size, mtime_ns, ctime_ns, inode, digest, content, warnings)"
         " SELECT 1, name, 1, 1, 1, 1, '', 'dodo', '[]' FROM unnest(ARRAY['gone.md', 'new/a.md', 'stays.md']) AS name",
     )
-    make_postgres_tables(shared.index, writers=["clerk"])  # who did not ask, and does not own the tables
-    said = cli("forget", "gone.md", "new/", "--index", shared.seen_by("clerk"))
-    revoke_postgres_folders(shared.index, "clerk")
+    said = cli("forget", "gone.md", "new/", "--index", shared.index)
     assert "PostgreSQL keeps what was deleted in its log (WAL) until that is recycled" in said.err
     with closing(psycopg.connect(shared.index)) as connection:
         waiting = connection.execute("SELECT path FROM hybrid_retrieve.queue").fetchall()
