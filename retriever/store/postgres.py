@@ -38,6 +38,7 @@ _DIALECT = (
     ("%", "%%"),
     ("IN (SELECT value FROM json_each(?))", "= ANY(?)"),
     ("CROSS JOIN", "JOIN"),
+    ("WITH wanted AS (", "WITH wanted AS MATERIALIZED ("),  # SQLite reads it as a part of the whole
     ("CAST(? AS text)", 'CAST(? AS text) COLLATE "C"'),  # as the columns, which it is compared with
     ("ORDER BY rowid", "ORDER BY place"),
     ("BEGIN IMMEDIATE", "BEGIN"),

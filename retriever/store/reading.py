@@ -101,12 +101,12 @@ _NODES = (
 # Each begins with the few rows that it is about: what Citus keeps by section and what it keeps by text it joins
 # no other way. %s: the condition on them.
 _CHUNKS = (
-    "WITH wanted AS MATERIALIZED (SELECT * FROM chunks WHERE %s)"
+    "WITH wanted AS (SELECT * FROM chunks WHERE %s)"
     " SELECT chunk_key, node_id, document_key, wanted.first_line, wanted.last_line, wanted.text"
     " FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
 _LINK_TARGETS = (
-    "WITH wanted AS MATERIALIZED (SELECT node_id, node_key, position, target_id FROM nodes"
+    "WITH wanted AS (SELECT node_id, node_key, position, target_id FROM nodes"
     " JOIN links ON source_key = node_key WHERE %s)"
     " SELECT wanted.node_id, target.node_id, target.document_key FROM wanted"
     " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"

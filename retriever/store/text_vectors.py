@@ -14,7 +14,7 @@ from retriever.types import FloatMatrix, TokenBits
 LARGEST = 127
 CHECKSUM = 4  # bytes
 
-WANTED = f"WITH wanted AS MATERIALIZED (SELECT node_key, node_id FROM nodes WHERE node_id {GIVEN})"
+WANTED = f"WITH wanted AS (SELECT node_key, node_id FROM nodes WHERE node_id {GIVEN})"
 
 
 class PackedVector(bytes):
@@ -180,7 +180,7 @@ def tokens_of_nodes(
 
     # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
     query = (
-        "WITH wanted AS MATERIALIZED (SELECT node_key, node_id, CAST(? AS text) AS fingerprint FROM nodes"
+        "WITH wanted AS (SELECT node_key, node_id, CAST(? AS text) AS fingerprint FROM nodes"
         f" WHERE node_id {GIVEN}) SELECT chunk_key, node_id, bits FROM wanted CROSS JOIN chunks USING (node_key)"
         " CROSS JOIN tokens ON tokens.text_hash = chunks.text_hash AND tokens.fingerprint = wanted.fingerprint"
     )
@@ -193,7 +193,7 @@ def tokens_of_nodes(
 
 # As in `reading`: some rows first.
 _VECTORS = (
-    "WITH wanted AS MATERIALIZED (SELECT chunk_key, node_key, vector FROM chunks"
+    "WITH wanted AS (SELECT chunk_key, node_key, vector FROM chunks"
     " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE %s)"
     " SELECT chunk_key, node_id, vector FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
