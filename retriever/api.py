@@ -291,6 +291,7 @@ def make_postgres_tables(
     *,
     hnsw: bool = False,
     tsvector: str = "",
+    citus: bool = False,
 ) -> "Tables":
     """Makes the tables of an index in PostgreSQL, or brings them up to this version; by the role that owns them.
 
@@ -300,6 +301,7 @@ def make_postgres_tables(
         readers: roles that may ask from now on, and see all folders; `grant_postgres_folders` gives some.
         hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
         tsvector: also keep the words that `keyword: tsvector` asks, cut by this text search configuration (`english`).
+        citus: also spread the tables over the nodes of a Citus cluster.
 
     Returns:
         What the tables are now.
@@ -308,10 +310,12 @@ def make_postgres_tables(
         UsageError: the index is a folder; the extra `postgres` is not installed.
         IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
     """
-    from retriever.store.tables import make_tables, make_tsvector
+    from retriever.store.tables import distribute_tables, make_tables, make_tsvector
 
     address = _require_address(index)
     made = make_tables(address, writers, readers)
+    if citus:
+        distribute_tables(address)
     if tsvector:
         make_tsvector(address, tsvector)
     if hnsw:

@@ -174,18 +174,30 @@ class Cluster:
         yield self.coordinator.address(name)
 
 
+def find_citus() -> Path:
+    """The programs of a PostgreSQL of this machine that has Citus and pgvector, as Debian places them."""
+    for binaries in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        config = binaries / "pg_config"
+        if config.is_file():  # of the package for building extensions
+            shared = Path(
+                subprocess.run([config, "--sharedir"], capture_output=True, text=True, check=True).stdout.strip()
+            )
+            if all((shared / "extension" / f"{name}.control").is_file() for name in ("citus", "vector")):
+                return binaries
+    raise NoServerError(
+        "no PostgreSQL here has Citus and pgvector; benchmarks/citus.py --build makes and installs them"
+    )
+
+
 @contextlib.contextmanager
-def running_cluster(binaries: Path, workers: int = 2) -> Iterator[Cluster]:
+def running_cluster(binaries: Path | None = None, workers: int = 2) -> Iterator[Cluster]:
     """A cluster of Citus on loopback, until the end.
 
     Raises:
-        NoServerError: it cannot be started here; that PostgreSQL has no Citus, or no pgvector.
+        NoServerError: it cannot be started here.
     """
-    shared = subprocess.run([binaries / "pg_config", "--sharedir"], capture_output=True, text=True).stdout.strip()
-    for extension in ("citus", "vector"):
-        if not (Path(shared) / "extension" / f"{extension}.control").is_file():
-            raise NoServerError(f"the PostgreSQL of {binaries} has no {extension}")
     options = " -c shared_preload_libraries=citus -c citus.node_conninfo=sslmode=prefer -c wal_level=logical"
+    binaries = binaries or find_citus()
     with contextlib.ExitStack() as stack:
         coordinator, *others = [stack.enter_context(running_server(binaries, options)) for _ in range(workers + 1)]
         yield Cluster(coordinator, others)

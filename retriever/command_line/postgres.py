@@ -30,6 +30,7 @@ from retriever.display.sanitize import sanitize_line
 @click.option(
     "--tsvector", metavar="LANGUAGE", default="", help="Also keep words for keyword: tsvector, as of english."
 )
+@click.option("--citus", is_flag=True, help="Also spread the tables over the nodes of a Citus cluster.")
 @options.index
 @options.as_json
 def postgres(
@@ -42,6 +43,7 @@ def postgres(
     *,
     hnsw: bool,
     tsvector: str,
+    citus: bool,
     as_json: bool,
 ) -> ExitCode:
     """Make the tables of an index in a PostgreSQL database, or bring them up to this version (init).
@@ -60,7 +62,7 @@ def postgres(
         raise click.UsageError("init takes roles by --writer and --reader")
     from retriever.api import make_postgres_tables
 
-    made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector)
+    made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector, citus=citus)
     if as_json:
         print_json({"index": made.index, "schema": made.schema, "version": made.version, "applied": list(made.applied)})
         return ExitCode.OK

@@ -139,9 +139,9 @@ def renew_folder_backgrounds(connection: Connection) -> None:
     """The same for each folder alone, in PostgreSQL, where not all may see all of them."""
     fingerprint = reading.meta(connection, "fingerprint") or ""
     questions = read_unrelated(connection, fingerprint)
-    query = (
-        "SELECT folder_key, array_agg(chunk_key), content FROM chunks JOIN nodes USING (node_key)"
-        " JOIN documents USING (document_key) LEFT JOIN backgrounds USING (folder_key) GROUP BY folder_key, content"
+    query = (  # the key of a chunk begins with that of its document: see 001.sql
+        "SELECT folder_key, array_agg(chunk_key), content FROM chunks JOIN documents ON document_key = chunk_key >> 24"
+        " LEFT JOIN backgrounds USING (folder_key) GROUP BY folder_key, content"
     )
     found = connection.execute(query).fetchall() if questions is not None else []
     connection.execute("DELETE FROM backgrounds WHERE folder_key <> ALL(?)", ([row[0] for row in found],))

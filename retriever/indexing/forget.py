@@ -145,7 +145,7 @@ def _remove(connection: Connection, target: _Target) -> int:
     folder = replace(target.folder, forgotten=(target.path,))
     documents = reading.documents(connection, folder.key).values()
     if not target.path:
-        connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder.key,))
+        writing.remove_folder(connection, folder.key)
         queries.remove_citing(connection, folder.path, lambda _: True)
         return len(documents)
     keys = [document.key for document in documents if folder.forgets(document.path)]

@@ -107,8 +107,10 @@ def merge_parts(connection: Connection) -> None:
         ("words", "folder_key, word, letters", ("sections",)),
         ("parts", "folder_key", ("sections", "length")),
     ):
-        connection.execute(
-            f"WITH gone AS (DELETE FROM {table} RETURNING *) INSERT INTO {table} ({keys_}, part, {', '.join(sums)})"
-            f" SELECT {keys_}, max(part), {', '.join(f'sum({name})' for name in sums)} FROM gone GROUP BY {keys_}"
-            " HAVING sum(sections) <> 0"
-        )
+        added = ", ".join(f"CAST(sum({name}) AS bigint)" for name in sums)
+        grouped = f"SELECT {keys_}, max(part), {added} FROM {table} GROUP BY {keys_} HAVING sum(sections) <> 0"
+        rows = connection.execute(grouped).fetchall()
+        connection.execute(f"DELETE FROM {table}")
+        columns = [*keys_.split(", "), "part", *sums]
+        query = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+        connection.executemany(query, rows)

@@ -415,7 +415,7 @@ def note_files(connection: Connection, changes: Sequence[Changes]) -> list[Store
     """Keeps what was looked at and is no new content: folders, sizes and times, what cannot be read."""
     for change in changes:
         if change.is_absorbed:
-            connection.execute("DELETE FROM folders WHERE folder_key = ?", (change.folder.key,))
+            writing.remove_folder(connection, change.folder.key)
     changes, folders = [change for change in changes if not change.is_absorbed], []
     for change in changes:
         folder = change.folder if change.folder.key else writing.add_folder(connection, change.folder)

@@ -42,16 +42,15 @@ COUNT_SECTIONS = (
     "SELECT term, CAST(sum(sections) AS bigint) FROM postings WHERE term = ANY(?)"
     " GROUP BY term HAVING sum(sections) > 0"
 )
-READ_NEAR = (
+READ_NEAR = (  # a beginning of a term has its first letter, too
     "SELECT asked.term, near.term FROM (SELECT * FROM unnest(CAST(? AS bytea[]), CAST(? AS bytea[]),"
     " CAST(? AS bigint[])) AS given(term, after, edits)"
     # OFFSET 0: of most words it is known at once that some section holds them, and nothing like them is looked for.
-    " WHERE coalesce((SELECT sum(sections) FROM postings WHERE postings.term = given.term), 0) = 0 OFFSET 0) AS asked,"
-    " LATERAL (SELECT term, sections FROM postings"
-    " WHERE term >= substring(asked.term FROM 1 FOR 1) AND term < asked.after"
-    " AND length(term) BETWEEN length(asked.term) - edits AND length(asked.term) + edits"
-    f" UNION ALL SELECT term, sections FROM generate_series({SHORTEST_FORM}, length(asked.term) - 1) AS size"
-    " JOIN postings ON term = substring(asked.term FROM 1 FOR size)) AS near"
+    " WHERE term NOT IN (SELECT term FROM postings WHERE term = ANY(?) GROUP BY term HAVING sum(sections) > 0)"
+    " OFFSET 0) AS asked JOIN postings AS near"
+    " ON near.term >= substring(asked.term FROM 1 FOR 1) AND near.term < asked.after"
+    " AND (length(near.term) BETWEEN length(asked.term) - edits AND length(asked.term) + edits"
+    f" OR length(near.term) >= {SHORTEST_FORM} AND near.term = substring(asked.term FROM 1 FOR length(near.term)))"
     " GROUP BY asked.term, near.term HAVING sum(near.sections) > 0"
 )
 READ_SIZE = "SELECT CAST(coalesce(sum(sections), 0) AS bigint), CAST(coalesce(sum(length), 0) AS bigint) FROM parts"
@@ -148,7 +147,7 @@ class TableLexical(LexicalIndex):
         """Of those terms that no section holds: others that are a beginning of one, or of its length and initial."""
         encoded = [term.encode() for term in terms]
         after = [bytes([term[0] + 1]) for term in encoded]
-        return self._connection.execute(READ_NEAR, (encoded, after, [_count_edits(term) for term in terms]))
+        return self._connection.execute(READ_NEAR, (encoded, after, [_count_edits(term) for term in terms], encoded))
 
     @staticmethod
     def _sort_near(terms: Sequence[str], rows: Rows) -> dict[str, list[bytes]]:

@@ -21,7 +21,7 @@ from retriever.searching.names import MOST_ASKED
 from retriever.searching.open_index import View
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection, Rows
-from retriever.store.postgres import PostgresConnection
+from retriever.store.postgres import PostgresConnection, is_cluster
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, VectorSearch
 from retriever.vectors.manifest import VectorChoice, uses_chroma
@@ -178,8 +178,8 @@ class TableView(View):
         candidates = f"SELECT * FROM vectors WHERE fingerprint = ? AND {among}"
         parameters = [query, self.fingerprint, *of_part]
         if not is_exact:
-            for name, value in (("ef_search", str(EF_SEARCH)), ("iterative_scan", "relaxed_order")):
-                self.postgres.execute("SELECT set_config(?, ?, true)", (f"hnsw.{name}", value))
+            for name, value in (("ef_search", EF_SEARCH), ("iterative_scan", "relaxed_order")):
+                self.postgres.execute(f"SET LOCAL hnsw.{name} = {value}")
             # The planner takes the graph of an encoder where it reads its name, not where that is a parameter.
             name, kind = self.fingerprint.replace("'", "''"), f"halfvec({self.dimension})"
             candidates = (
@@ -188,9 +188,10 @@ class TableView(View):
             )
             parameters = [query, *of_part, query, CANDIDATES_FACTOR * limit]
         near = (
-            "SELECT (SELECT min(chunk_key) FROM chunks WHERE chunks.text_hash = near.text_hash) AS key,"
-            " 1 - distance AS similarity FROM (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance"
+            "SELECT min(chunk_key) AS key, 1 - distance AS similarity"
+            " FROM (SELECT text_hash, CAST(vector AS vector) <=> ? AS distance"
             f" FROM ({candidates}) AS candidates ORDER BY distance LIMIT ?) AS near"
+            " JOIN chunks USING (text_hash) GROUP BY text_hash, distance"
         )
         both = "coalesce(array_agg(key), '{}') AS keys, coalesce(array_agg(similarity), '{}') AS similarities"
         found = self.postgres.execute(
@@ -198,6 +199,8 @@ class TableView(View):
             f" FROM (SELECT {both} FROM ({near}) AS near) AS found",
             (*parameters, limit),
         )
+        if is_cluster(self.postgres.address):
+            return found
         ask, chunks = self.postgres.foresee, f"CAST(current_setting('{NEAR}_chunks') AS bigint[])"
         ask(partial(text_vectors.chunk_vectors, fingerprint=self.fingerprint, chunk_keys=[]), 0, f"SELECT {chunks}")
         ask(partial(text_vectors.alike, chunk_keys=[]), 0, f"SELECT {chunks}")

@@ -38,6 +38,7 @@ _DIALECT = (
     ("%", "%%"),
     ("IN (SELECT value FROM json_each(?))", "= ANY(?)"),
     ("CROSS JOIN", "JOIN"),
+    ("CAST(? AS text)", 'CAST(? AS text) COLLATE "C"'),  # as the columns, which it is compared with
     ("ORDER BY rowid", "ORDER BY place"),
     ("BEGIN IMMEDIATE", "BEGIN"),
     ("BEGIN DEFERRED", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
@@ -115,6 +116,8 @@ class PostgresConnection:
         Returns:
             The keys as an expression, for statements in the same transaction.
         """
+        if is_cluster(self.address):  # a worker does not see what a statement leaves: each is asked when it is needed
+            return "NULL"
         noted = _Noted()
         ask(noted)
         ((query, (*before, _)),) = noted.asked
@@ -353,6 +356,7 @@ def close_pools() -> None:
         _pools.pop().close()
     open_pool.cache_clear()
     verify.cache_clear()
+    is_cluster.cache_clear()
 
 
 def open_postgres(address: Address) -> PostgresConnection:
@@ -379,6 +383,13 @@ def check_address(address: Address) -> None:
 
 
 verify = cache(check_address)  # once in a process: a question has no time to ask again what hardly ever changes
+
+
+@cache
+def is_cluster(address: Address) -> bool:
+    """Whether the database is that of a Citus cluster, over whose nodes `citus.sql` distributes the tables."""
+    with translate_errors(address), open_pool(address).connection() as connection:
+        return connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,)
 
 
 @contextmanager

@@ -98,15 +98,19 @@ _NODES = (
     " last_line, text, front_matter_lines, anchor, summary, holder_id, boilerplate FROM nodes"
     " JOIN documents USING (document_key)"
 )
+# Each begins with the few rows that it is about: what Citus keeps by section and what it keeps by text it joins
+# no other way. %s: the condition on them.
 _CHUNKS = (
-    "SELECT chunk_key, node_id, document_key, chunks.first_line, chunks.last_line, chunks.text"
-    " FROM chunks JOIN nodes USING (node_key)"
+    "WITH wanted AS MATERIALIZED (SELECT * FROM chunks WHERE %s)"
+    " SELECT chunk_key, node_id, document_key, wanted.first_line, wanted.last_line, wanted.text"
+    " FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
 _LINK_TARGETS = (
-    "SELECT source.node_id, target.node_id, target.document_key FROM nodes AS source"
-    " JOIN links ON links.source_key = source.node_key JOIN nodes AS target ON target.node_id = links.target_id"
+    "WITH wanted AS MATERIALIZED (SELECT node_id, node_key, position, target_id FROM nodes"
+    " JOIN links ON source_key = node_key WHERE %s)"
+    " SELECT wanted.node_id, target.node_id, target.document_key FROM wanted"
+    " JOIN nodes AS target ON target.node_id = wanted.target_id ORDER BY wanted.node_key, wanted.position"
 )
-_LINK_ORDER = "ORDER BY source.node_key, links.position"
 
 
 def select(connection: Connection, query: str, values: Iterable[int | str], *before: object) -> Rows:
@@ -327,22 +331,25 @@ def documents_of_keys(connection: Connection, node_keys: Iterable[int]) -> list[
 
 def link_targets(connection: Connection, document_key: int) -> list[tuple[str, str, int]]:
     """(source id, target id, the target's document key) of each working link of a document, in its order."""
-    return list(connection.execute(f"{_LINK_TARGETS} WHERE source.document_key = ? {_LINK_ORDER}", (document_key,)))
+    return list(connection.execute(_LINK_TARGETS % "document_key = ?", (document_key,)))
 
 
 def link_targets_of_nodes(connection: Connection, node_ids: Iterable[str]) -> list[tuple[str, str, int]]:
     """As `link_targets`, of the links of these nodes."""
-    return list(select(connection, f"{_LINK_TARGETS} WHERE source.node_id {GIVEN} {_LINK_ORDER}", node_ids))
+    return list(select(connection, _LINK_TARGETS % f"node_id {GIVEN}", node_ids))
 
 
 def chunks(connection: Connection, chunk_keys: Iterable[int]) -> dict[int, StoredChunk]:
-    rows = select(connection, f"{_CHUNKS} WHERE chunk_key {GIVEN} ORDER BY chunk_key", chunk_keys)
+    rows = select(connection, _CHUNKS % f"chunk_key {GIVEN}", chunk_keys)
     return {row[0]: _read_chunk(row) for row in rows}
 
 
 def chunks_of_nodes(connection: Connection, node_ids: Iterable[str]) -> Iterator[StoredChunk]:
     """All chunks of these nodes, in the order of the text."""
-    return map(_read_chunk, select(connection, f"{_CHUNKS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids))
+    return map(
+        _read_chunk,
+        select(connection, _CHUNKS % f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})", node_ids),
+    )
 
 
 def _read_node(row: tuple[Any, ...]) -> StoredNode:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from retriever.errors import UsageError
 from retriever.store.address import Address
-from retriever.store.postgres import connect, verify
+from retriever.store.postgres import connect, is_cluster, verify
 from retriever.store.postgres_errors import translate_errors
 
 if TYPE_CHECKING:
@@ -65,6 +65,11 @@ def grant(connection: "psycopg.Connection", address: Address, role: str, *, is_w
 
 def grant_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[str, ...]:
     """Lets a role read some folders; see `api.grant_postgres_folders`."""
+    if is_cluster(address):
+        raise UsageError(
+            "in a Citus cluster a role sees all folders or none",
+            hint=f"let it see all: hybrid_retrieve.py postgres init --reader {role} --index '{address}'",
+        )
     with _owning(address) as connection:
         if role in list_policy_roles(connection, READ_ALL) | list_policy_roles(connection, WRITE_ALL):
             raise UsageError(

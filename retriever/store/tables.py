@@ -7,7 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retriever.errors import IndexVersionError, NoIndexError
+from retriever.errors import IndexVersionError, NoIndexError, StorageError
 from retriever.store.address import Address
 from retriever.store.connection import Connection
 from retriever.store.postgres import PostgresConnection, connect, verify
@@ -115,6 +115,33 @@ def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence
             grant_tables(connection, address, writers, readers, found)
     verify.cache_clear()
     return Tables(str(address), address.schema, list_migrations()[-1][0], tuple(applied))
+
+
+def distribute_tables(address: Address) -> None:
+    """Spreads the tables, and what is in them, over the nodes of a Citus cluster; nothing where that was done.
+
+    Raises:
+        StorageError: the database has no Citus.
+    """
+    from psycopg import sql
+
+    with translate_errors(address), contextlib.closing(connect(address)) as connection, connection.transaction():
+        connection.execute(sql.SQL("SET LOCAL search_path TO {}, public").format(sql.Identifier(address.schema)))
+        if connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() == (None,):
+            raise StorageError(
+                f"{address} is no database of a Citus cluster",
+                hint="run CREATE EXTENSION citus on each node, and name the workers with citus_add_node: docs/scale.md",
+            )
+        done = "SELECT 1 FROM pg_dist_partition WHERE logicalrelid = CAST('nodes' AS regclass)"
+        if connection.execute(done).fetchone() is None:
+            statements = Path(__file__).with_name("citus.sql").read_text(encoding="utf-8")
+            for statement in statements.split(";\n"):  # Citus takes one at a time
+                connection.execute(statement)
+            database = sql.Identifier(connection.info.dbname)
+            # What a transaction sets, such as that of HNSW, its workers are told; and rows of reference tables
+            # may change in it after those of others.
+            for setting in ("citus.propagate_set_commands = 'local'", "citus.multi_shard_modify_mode = 'sequential'"):
+                connection.execute(sql.SQL(f"ALTER DATABASE {{}} SET {setting}").format(database))
 
 
 def make_tsvector(address: Address, language: str) -> None:

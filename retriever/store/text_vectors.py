@@ -14,6 +14,8 @@ from retriever.types import FloatMatrix, TokenBits
 LARGEST = 127
 CHECKSUM = 4  # bytes
 
+WANTED = f"WITH wanted AS MATERIALIZED (SELECT node_key, node_id FROM nodes WHERE node_id {GIVEN})"
+
 
 class PackedVector(bytes):
     """A vector as `pack_vectors` writes it."""
@@ -90,8 +92,8 @@ def pending_texts(connection: Connection, limit: int, node_ids: Iterable[str] | 
         rows = connection.execute("SELECT text_hash, text FROM pending ORDER BY rowid LIMIT ?", (limit,))
         return dict(rows)
     query = (
-        "SELECT node_id, pending.text_hash, pending.text FROM nodes CROSS JOIN chunks USING (node_key)"
-        f" CROSS JOIN pending ON pending.text_hash = chunks.text_hash WHERE node_id {GIVEN} ORDER BY chunk_key"
+        f"{WANTED} SELECT node_id, pending.text_hash, pending.text FROM wanted CROSS JOIN chunks USING (node_key)"
+        " CROSS JOIN pending ON pending.text_hash = chunks.text_hash ORDER BY chunk_key"
     )
     places = {node_id: place for place, node_id in enumerate(node_ids)}
     found = sorted(select(connection, query, places), key=lambda row: places[row[0]])
@@ -101,8 +103,8 @@ def pending_texts(connection: Connection, limit: int, node_ids: Iterable[str] | 
 def count_pending(connection: Connection, node_ids: Iterable[str]) -> tuple[int, int]:
     """How many chunks these nodes have, and how many of these are still to be embedded."""
     query = (
-        "SELECT count(*), count(pending.text_hash) FROM nodes JOIN chunks USING (node_key)"
-        f" LEFT JOIN pending ON pending.text_hash = chunks.text_hash WHERE node_id {GIVEN}"
+        f"{WANTED} SELECT count(*), count(pending.text_hash) FROM wanted JOIN chunks USING (node_key)"
+        " LEFT JOIN pending ON pending.text_hash = chunks.text_hash"
     )
     chunks, pending = select(connection, query, node_ids).fetchone()
     return int(chunks), int(pending)
@@ -135,16 +137,16 @@ def chunk_vectors(
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """Keys, node ids and unit vectors (n, d) of the chunks whose vector is there, by key; of all when None."""
     if chunk_keys is None:
-        return _as_matrix(connection.execute(f"{_VECTORS} ORDER BY chunk_key", (fingerprint,)))
-    query = f"{_VECTORS} WHERE chunk_key {GIVEN} ORDER BY chunk_key"
-    return _as_matrix(select(connection, query, chunk_keys, fingerprint))
+        return _as_matrix(connection.execute(_VECTORS % "true", (fingerprint,)))
+    return _as_matrix(select(connection, _VECTORS % f"chunk_key {GIVEN}", chunk_keys, fingerprint))
 
 
 def vectors_of_nodes(
     connection: Connection, fingerprint: str, node_ids: Iterable[str]
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """As `chunk_vectors`, of the chunks of these nodes."""
-    return _as_matrix(select(connection, f"{_VECTORS} WHERE node_id {GIVEN} ORDER BY chunk_key", node_ids, fingerprint))
+    of_nodes = f"node_key IN (SELECT node_key FROM nodes WHERE node_id {GIVEN})"
+    return _as_matrix(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 
 
 def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
@@ -163,9 +165,7 @@ def distinct_vectors(
     connection: Connection, fingerprint: str, node_keys: Iterable[int] | None = None
 ) -> tuple[list[int], list[str], FloatMatrix]:
     """As `chunk_vectors`, of the first chunk of each text; of the texts of these nodes, or of all when None."""
-    query = (
-        f"{_VECTORS} WHERE chunk_key IN (SELECT min(chunk_key) FROM chunks %s GROUP BY text_hash) ORDER BY chunk_key"
-    )
+    query = _VECTORS % "chunk_key IN (SELECT min(chunk_key) FROM chunks %s GROUP BY text_hash)"
     if node_keys is None:
         return _as_matrix(connection.execute(query % "", (fingerprint,)))
     of_nodes = f"WHERE text_hash IN (SELECT text_hash FROM chunks WHERE node_key {GIVEN})"
@@ -180,9 +180,9 @@ def tokens_of_nodes(
 
     # CROSS JOIN is SQLite's word for "in this order": it would begin with the tokens of all texts, 250 ms for 60,000.
     query = (
-        "SELECT chunk_key, node_id, bits FROM nodes CROSS JOIN chunks USING (node_key)"
-        " CROSS JOIN tokens ON tokens.text_hash = chunks.text_hash AND fingerprint = ?"
-        f" WHERE node_id {GIVEN}"
+        "WITH wanted AS MATERIALIZED (SELECT node_key, node_id, CAST(? AS text) AS fingerprint FROM nodes"
+        f" WHERE node_id {GIVEN}) SELECT chunk_key, node_id, bits FROM wanted CROSS JOIN chunks USING (node_key)"
+        " CROSS JOIN tokens ON tokens.text_hash = chunks.text_hash AND tokens.fingerprint = wanted.fingerprint"
     )
     rows = select(connection, query, node_ids, fingerprint)
     found: dict[str, list[TokenBits]] = {}
@@ -191,9 +191,11 @@ def tokens_of_nodes(
     return found
 
 
+# As in `reading`: some rows first.
 _VECTORS = (
-    "SELECT chunk_key, node_id, vector FROM chunks JOIN nodes USING (node_key)"
-    " JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
+    "WITH wanted AS MATERIALIZED (SELECT chunk_key, node_key, vector FROM chunks"
+    " CROSS JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ? WHERE %s)"
+    " SELECT chunk_key, node_id, vector FROM wanted JOIN nodes USING (node_key) ORDER BY chunk_key"
 )
 
 

@@ -123,7 +123,17 @@ def put_chunks(connection: Connection, chunks: Sequence[Chunk]) -> None:
 
 def remove_documents(connection: Connection, document_keys: Sequence[int]) -> None:
     """The documents with their nodes, links and chunks; vectors stay, for the text may come back."""
-    connection.executemany("DELETE FROM documents WHERE document_key = ?", ((key,) for key in document_keys))
+    # A cluster has chunks by text, where they do not go with their nodes.
+    chunks = "DELETE FROM chunks WHERE node_key IN (SELECT node_key FROM nodes WHERE document_key = ?)"
+    for statement in (chunks, "DELETE FROM documents WHERE document_key = ?"):
+        connection.executemany(statement, ((key,) for key in document_keys))
+
+
+def remove_folder(connection: Connection, folder_key: int) -> None:
+    """A folder that is no longer in the index, with its documents."""
+    rows = connection.execute("SELECT document_key FROM documents WHERE folder_key = ?", (folder_key,)).fetchall()
+    remove_documents(connection, [key for (key,) in rows])
+    connection.execute("DELETE FROM folders WHERE folder_key = ?", (folder_key,))
 
 
 def set_stat(connection: Connection, stats: Iterable[StoredDocument]) -> None:

@@ -500,6 +500,8 @@ READS: dict[str, Callable[[sqlite3.Connection], object]] = {
 }
 WALKS = ("SCAN", "(fingerprint=?)")
 """Each row of a table; each text of an encoder."""
+FEW = ("SCAN json_each", "SCAN wanted")
+"""The keys that are given, and the rows that were found by them."""
 
 
 @pytest.fixture(scope="module")
@@ -516,4 +518,4 @@ def test_a_search_walks_through_no_table(connection: sqlite3.Connection, name: s
     connection.set_trace_callback(None)
     plans = [row[3] for text in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]
     assert plans
-    assert not [step for step in plans if any(walk in step for walk in WALKS) and "SCAN json_each" not in step]
+    assert not [step for step in plans if any(walk in step for walk in WALKS) and not step.startswith(FEW)]

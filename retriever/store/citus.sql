@@ -1,0 +1,60 @@
+-- The tables of migrations/ over the nodes of a Citus cluster. One statement at a time: see `distribute_tables`.
+-- A table that is not named here stays on the coordinator: what no section is joined with, such as the queue.
+-- A unique constraint of a distributed table has to contain the column that it is distributed by.
+SET LOCAL citus.multi_shard_modify_mode TO 'sequential';
+
+-- Citus has no policy that asks another table: a role sees all folders, as `read_all` says, or none.
+DROP POLICY by_folder ON folders;
+DROP POLICY by_folder ON documents;
+DROP POLICY by_folder ON fields;
+DROP POLICY by_folder ON parts;
+DROP POLICY by_folder ON skipped;
+DROP POLICY by_folder ON forgotten;
+DROP POLICY by_folder ON words;
+DROP POLICY by_folder ON nodes;
+DROP POLICY by_folder ON names;
+DROP POLICY by_folder ON links;
+DROP POLICY by_folder ON chunks;
+DROP POLICY by_folder ON vectors;
+DROP POLICY by_folder ON tokens;
+DROP POLICY by_folder ON pending;
+DROP POLICY by_folder ON postings;
+DROP POLICY by_folder ON queue;
+DROP POLICY by_folder ON backgrounds;
+
+-- On every node, whole: what is small, or what everything is joined with.
+SELECT create_reference_table('folders');
+SELECT create_reference_table('documents');
+SELECT create_reference_table('fields');
+SELECT create_reference_table('parts');
+SELECT create_reference_table('skipped');
+SELECT create_reference_table('forgotten');
+SELECT create_reference_table('meta');
+SELECT create_reference_table('opened');
+SELECT create_reference_table('backgrounds');
+SELECT create_reference_table('words');
+
+-- By section. No node checks that an id is used once: it is a folder's prefix, a path and a place, made with its document.
+ALTER TABLE nodes DROP CONSTRAINT nodes_node_id_key;
+CREATE INDEX nodes_of_id ON nodes (node_id);
+ALTER TABLE chunks DROP CONSTRAINT chunks_node_key_fkey;
+ALTER TABLE chunks DROP CONSTRAINT chunks_pkey;
+ALTER TABLE chunks ADD CONSTRAINT chunks_pkey PRIMARY KEY (text_hash, chunk_key);
+CREATE INDEX chunks_of_key ON chunks (chunk_key);
+ALTER TABLE names DROP CONSTRAINT names_node_key_fkey;
+ALTER TABLE links DROP CONSTRAINT links_source_key_fkey;
+SELECT create_distributed_table('nodes', 'node_key');
+SELECT create_distributed_table('names', 'node_key', colocate_with => 'nodes');
+SELECT create_distributed_table('links', 'source_key', colocate_with => 'nodes');
+ALTER TABLE names ADD CONSTRAINT names_node_key_fkey FOREIGN KEY (node_key) REFERENCES nodes ON DELETE CASCADE;
+ALTER TABLE links ADD CONSTRAINT links_source_key_fkey FOREIGN KEY (source_key) REFERENCES nodes ON DELETE CASCADE;
+
+-- By text: a vector is compared, and its chunks are named, where it stands.
+SELECT create_distributed_table('vectors', 'text_hash');
+SELECT create_distributed_table('tokens', 'text_hash', colocate_with => 'vectors');
+SELECT create_distributed_table('chunks', 'text_hash', colocate_with => 'vectors');
+SELECT create_distributed_table('pending', 'text_hash', colocate_with => 'vectors');
+SELECT create_distributed_table('summaries', 'text_hash', colocate_with => 'vectors');
+
+-- By word: a question asks for the rows of its own.
+SELECT create_distributed_table('postings', 'term');
