@@ -109,7 +109,7 @@ def main(folder: Path, questions: Path, editions: str, write: Path | None) -> No
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     costs = UnitCosts(machine, sizes[0].sections, embedding.cpu, tuple(sizes))
     if write:
-        write.write_text(json.dumps(asdict(costs), indent=1) + "\n", encoding="utf-8")
+        write.write_text(json.dumps(asdict(costs)) + "\n", encoding="utf-8")
     print("\n".join(describe(costs)))
 
 
