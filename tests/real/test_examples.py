@@ -102,7 +102,7 @@ def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
         if name != "mcp":  # which ends with its standard input
             assert process.stderr is not None
             assert process.stderr.readline(), line  # it says what it serves, or what it has indexed
-            process.send_signal(signal.SIGINT)
+            interrupt(process)
         process.communicate(timeout=30)
         assert process.returncode in (0, 130), line
         return
@@ -116,6 +116,15 @@ def run_as_it_stands(line: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert code == 0, f"{line}\n{err}"
     if target:
         Path(target).write_text(out, encoding="utf-8")
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Presses Ctrl-C, and again after some seconds: Python drops one that comes in a callback of its own."""
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=10)
+            return
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
