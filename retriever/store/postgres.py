@@ -15,9 +15,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from retriever.errors import (
-    UsageError,
-)
+from retriever.errors import StorageError, UsageError
 from retriever.store.address import Address
 from retriever.store.connection import Connection, Rows
 from retriever.store.postgres_errors import translate_errors
@@ -83,7 +81,7 @@ class PostgresConnection:
             if self._held is not None:
                 return _Rows(self, self._held.cursor(binary=True).execute(translate(query), parameters))
             # Outside of a transaction a statement has a connection for itself, and keeps none.
-            with open_pool(self.address).connection() as connection:
+            with _borrow(self.address) as connection:
                 return _Rows(self, connection.cursor(binary=True).execute(translate(query), parameters))
 
     def executemany(self, query: str, parameters: Iterable[Sequence[Any]], /) -> Rows:
@@ -318,9 +316,21 @@ def _take(address: Address) -> "psycopg.Connection":
 
     try:
         return open_pool(address).getconn()
-    except PoolTimeout:
+    except PoolTimeout as error:
         connect(address).close()  # a server that is gone says so itself
-        raise
+        raise StorageError(
+            f"all {MOST_CONNECTIONS} connections of this process to {address} were in use for {CONNECT_S} s; ask fewer"
+            " questions at once, or start a second server"
+        ) from error
+
+
+@contextmanager
+def _borrow(address: Address) -> "Iterator[psycopg.Connection]":
+    connection = _take(address)
+    try:
+        yield connection
+    finally:
+        open_pool(address).putconn(connection)
 
 
 @cache
@@ -379,8 +389,7 @@ def check_address(address: Address) -> None:
     with translate_errors(address), contextlib.closing(connect(address)) as connection:
         check_server(connection, address)
         check_schema(connection, address)
-        with open_pool(address).connection():
-            pass
+        is_cluster(address)  # now: a question that holds a connection is not to wait for a second one
 
 
 verify = cache(check_address)  # once in a process: a question has no time to ask again what hardly ever changes
@@ -389,7 +398,7 @@ verify = cache(check_address)  # once in a process: a question has no time to as
 @cache
 def is_cluster(address: Address) -> bool:
     """Whether the database is that of a Citus cluster, over whose nodes `citus.sql` distributes the tables."""
-    with translate_errors(address), open_pool(address).connection() as connection:
+    with translate_errors(address), _borrow(address) as connection:
         return connection.execute("SELECT to_regclass('pg_catalog.pg_dist_partition')").fetchone() != (None,)
 
 

@@ -198,6 +198,17 @@ def test_a_statement_that_takes_too_long(index: str) -> None:
     assert "took too long" in said
 
 
+def test_more_questions_at_once_than_connections(index: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(store, "CONNECT_S", 1)
+    store.close_pools()
+    with open_retriever(index=index) as first, open_retriever(index=index) as second:
+        with first.view(), pytest.raises(StorageError, match="start a second server"):
+            second.search("keys")
+        assert second.search("keys").hits
+    store.close_pools()
+
+
 def test_a_second_writer(index: str, docs: Path) -> None:
     place = Path(index)
     with write_index(place, 0.0), pytest.raises(IndexLockedError, match="try again"), write_index(place, 0.1):
