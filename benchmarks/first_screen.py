@@ -63,8 +63,7 @@ def score(retriever: Retriever, asked: Sequence[tuple[str, tuple[str, ...]]]) ->
         first += right[:1] == [True]
         five += any(right)
         with retriever.view() as view:
-            view.tree.load_nodes(hit.node_id for hit in hits)
-            silent += sum(not view.tree.node(hit.node_id).has_text for hit in hits)
+            silent += sum(not node.has_text for node in view.tree.read(hit.node_id for hit in hits).values())
         shown += len(hits)
     return f"{len(asked)} | {first} | {five} | {silent} of {shown}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations  # nx.DiGraph takes a type argument for mypy 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pageindex.node import Node, NodeKind, folder_id
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 MAX_SHOWN_TITLE = 200
 _CONTAINS = "contains"
 _LINKS = "links"
+Member = TypeVar("Member")  # of a family
 
 
 class UnknownNodeError(KeyError):
@@ -217,7 +218,7 @@ class DocumentTree:
         return UnknownNodeError(f"no node {printable(node_id)}{suggestion}")
 
 
-def nearest_siblings(family: Sequence[Node], place: int, count: int | None) -> tuple[Node, ...]:
+def nearest_siblings(family: Sequence[Member], place: int, count: int | None) -> tuple[Member, ...]:
     """The others of a family, from a place in it: nearest first, the earlier one of two, at most `count`. Pure."""
     near = (at for distance in range(1, len(family)) for at in (place - distance, place + distance))
     return tuple(islice((family[at] for at in near if 0 <= at < len(family)), count))

@@ -14,7 +14,7 @@ from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.connection import Connection
-from retriever.store.reading import StoredNode
+from retriever.store.reading import OutlineNode, StoredNode
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
 
@@ -136,28 +136,29 @@ def find_relations(view: View, reference: str) -> Relations:
     prefix = reading.prefixes(view.connection)[key]
     tree = view.tree
     tree.load_nodes([node_id])
-    node = tree.node(node_id)
-    above = node.path.rpartition("/")[0]
     links, backlinks = tree.links(node_id), tree.backlinks(node_id)
-    if node.kind is NodeKind.FILE:  # its links stand in its sections
+    is_file = tree.node(node_id).kind is NodeKind.FILE
+    if is_file:  # its links stand in its sections
         of_file = [node_id, *(section.id for section in tree.sections(key) if section.id != node_id)]
-        links = _outside(view, key, (other for own in of_file for other in tree.links(own)))
-        backlinks = _outside(view, key, (other for own in of_file for other in tree.backlinks(own)))
+        links = [node for own in of_file for node in tree.links(own) if node.document_key != key]
+        backlinks = [node for own in of_file for node in tree.backlinks(own) if node.document_key != key]
+    above, children, siblings = tree.parent(node_id), tree.children(node_id), tree.siblings(node_id)
+    beside = [*([above] if above else []), *children, *siblings, *links, *backlinks]
+    nodes = tree.read([node_id, *(node.id for node in beside)])
+
+    def read(found: Iterable[OutlineNode]) -> list[Node]:
+        return [nodes[own] for own in dict.fromkeys(node.id for node in found)]
+
+    node = nodes[node_id]
     return Relations(
         node=node,
-        parent=tree.parent(node_id),
-        folder=folder_id(prefix, above) if node.kind is NodeKind.FILE else "",
-        children=tree.children(node_id),
-        siblings=tree.siblings(node_id),
-        links=links,
-        backlinks=backlinks,
+        parent=nodes[above.id] if above else None,
+        folder=folder_id(prefix, node.path.rpartition("/")[0]) if is_file else "",
+        children=read(children),
+        siblings=read(siblings),
+        links=read(links),
+        backlinks=read(backlinks),
     )
-
-
-def _outside(view: View, document_key: int, nodes: Iterable[Node]) -> list[Node]:
-    """The nodes that are in other documents than this one, each once."""
-    distinct = {node.id: node for node in nodes}
-    return [node for node_id, node in distinct.items() if view.tree.document_key(node_id) != document_key]
 
 
 def locate_relations(view: View, found: Relations, access: FolderAccess) -> Callable[[Node], Anchor | None]:

@@ -82,7 +82,8 @@ def find_best(view: View, models: OpenModels, expanded: ExpandedQuery, profile: 
     if searched is not None and not searched.sections:
         return None
     candidates, _ = find_candidates(part, models, expanded, profile, Recorder())
-    return part.tree.node(candidates[0].node_id) if candidates else None
+    best = [candidate.node_id for candidate in candidates[:1]]
+    return part.tree.read(best)[best[0]] if best else None
 
 
 def find_candidates(

@@ -53,7 +53,7 @@ def find_similar(
     key, node_id = find_in_documents(view.connection, reference)
     tree = view.tree
     tree.load([key])
-    asked = tree.node(node_id)
+    asked = tree.read([node_id])[node_id]
     own = [node_id, *_below(view, node_id)]
     if not view.fingerprint:
         raise UsageError(
@@ -68,7 +68,8 @@ def find_similar(
     scores = _score(view, mean, nodes)
     ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     tree.load_nodes(scores)
-    best = [item for item in ordered if tree.node(item[0]).has_text][:count]
+    found = tree.read(scores)
+    best = [item for item in ordered if found[item[0]].has_text][:count]
     title = asked.title or asked.path if asked.kind is NodeKind.FILE else asked.title
     sections = cite_similar(view, best, key, access)
     return SimilarSections(node_id=node_id, file=asked.path, title=title, sections=sections)
@@ -80,10 +81,11 @@ def cite_similar(
     """The sections with their similarities, best first, each with the lines where its text stands now."""
     tree = view.tree
     keys = {node_id: tree.document_key(node_id) for node_id, _ in best}
+    nodes = tree.read(keys)
     anchors = open_anchors(view.connection, set(keys.values()), access)
     sections = []
     for rank, (node_id, similarity) in enumerate(best, start=1):
-        node = tree.node(node_id)
+        node = nodes[node_id]
         assert node.span is not None, "only nodes with lines have chunks"
         anchor = anchors.anchor(keys[node_id], node.span, node.text)
         sections.append(

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import compress
-from typing import Protocol
 
 from pageindex.node import Node, Span
 from retriever.context.budget import Context, build_context, load_token_counter
@@ -14,6 +13,7 @@ from retriever.errors import IndexLockedError
 from retriever.indexing.consent import FolderAccess
 from retriever.searching.citations import open_anchors
 from retriever.searching.hits import find_matched_chunk, read_chunks
+from retriever.searching.neighbors import Tree
 from retriever.searching.open_index import StoredTree, View
 from retriever.types import Answer
 
@@ -52,12 +52,13 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
     if answer.scope is not None:
         family = tuple(compress(family, view.within(answer.scope.scope).are_allowed(family)))
     ids = [*hits, *family]
+    nodes = tree.read(ids)
     anchors = open_anchors(view.connection, {tree.document_key(node_id) for node_id in ids}, access)
     chunks = read_chunks(view.connection, hits)
 
     sections = []
     for node_id in ids:
-        node, key, hit = tree.node(node_id), tree.document_key(node_id), hits.get(node_id)
+        node, key, hit = nodes[node_id], tree.document_key(node_id), hits.get(node_id)
         if not node.body and node.front_matter_lines:
             continue  # there is nothing to quote
         assert node.body_span is not None, "only nodes with lines are found, or complete a family"
@@ -88,28 +89,15 @@ def gather_sections(view: View, answer: Answer, access: FolderAccess) -> tuple[S
 
 def _top_heading(node: Node, tree: StoredTree) -> str:
     """The outermost heading above a node; its file where that has one such heading at most."""
-    outermost, above = node, tree.parent(node.id)
+    outermost, above = node.id, tree.parent(node.id)
     if above is None:
         return node.id
     while (higher := tree.parent(above.id)) is not None:
-        outermost, above = above, higher
-    return outermost.id if len(tree.children(above.id)) > 1 else above.id
+        outermost, above = above.id, higher
+    return outermost if len(tree.children(above.id)) > 1 else above.id
 
 
-class NodeTree(Protocol):
-    """The part of a tree that families are found with."""
-
-    def node(self, node_id: str) -> Node:
-        """A node."""
-
-    def parent(self, node_id: str) -> Node | None:
-        """The node that contains it."""
-
-    def children(self, node_id: str) -> Sequence[Node]:
-        """The nodes that it contains, in document order."""
-
-
-def complete_families(found: Sequence[str], tree: NodeTree) -> tuple[str, ...]:
+def complete_families(found: Sequence[str], tree: Tree) -> tuple[str, ...]:
     """The parents of which most children were found (best first), and their children that were not. Pure."""
 
     # A parent takes the place of its children: its own text and theirs are quoted as one. A completed family counts as

@@ -22,10 +22,9 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from pageindex.files import read_file
-from pageindex.node import Node
 from retriever.errors import SnapshotError
 from retriever.files import sync, writing_to
 from retriever.protocols import Progress
@@ -55,6 +54,7 @@ SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles 
 REBUILD_SHARE = 0.3
 SECTIONS_AT_ONCE = 100  # are read between two words on the progress
 NO_PROGRESS = NoProgress()
+Stored = TypeVar("Stored", reading.StoredNode, reading.OutlineNode)
 
 log = logging.getLogger(__name__)
 
@@ -186,17 +186,17 @@ def read_texts(connection: Connection, node_keys: Sequence[int] | None = None) -
             "\n".join(f"{stored.node.title}\n{stored.node.body[:READ]}" for stored in document[:READ])
         )
         names = [value for key, value in fields.get(document_key, ()) if key in SEARCHED_FIELDS]
-        reader = find_reader([stored.node for stored in document])
+        reader = find_reader(document)
         for stored in document if wanted is None else (stored for stored in document if stored.key in wanted):
             node = stored.node
-            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if node is reader else ()))
+            read = (node.title, *node.breadcrumb, node.summary, node.body, *(names if stored is reader else ()))
             texts[stored.key] = SearchedText("\n".join(read), language)
     return texts
 
 
-def find_reader(nodes: Sequence[Node]) -> Node:
+def find_reader(nodes: Sequence[Stored]) -> Stored:
     """The node of a document that is searched by its other names and tags: the first with text, else the first."""
-    return next((node for node in nodes if node.has_text), nodes[0])
+    return next((node for node in nodes if node.holder_id is None), nodes[0])
 
 
 def tokenize_texts(texts: Mapping[int, SearchedText], progress: Progress = NO_PROGRESS) -> dict[int, list[str]]:

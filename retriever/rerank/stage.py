@@ -125,10 +125,11 @@ def rerank(
             return candidates
 
         scores = []
+        is_boosted = bool(request.entities and settings.entity_boost)
+        nodes = view.tree.read([candidate.node_id for candidate in pool]) if is_boosted else {}
         for candidate, score in zip(pool, output.scores, strict=True):
             boost, remark = 0.0, ""
-            if request.entities and settings.entity_boost:
-                node = view.tree.node(candidate.node_id)
+            if node := nodes.get(candidate.node_id):
                 named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.body)))
                 boost = named * settings.entity_boost
                 remark = f"{named} of {len(request.entities)} entities" if named else ""
@@ -171,17 +172,20 @@ def build_inputs(
     """Each candidate as the reranker reads it; a cross-encoder also reads sentences around short sections."""
     ids = [candidate.node_id for candidate in candidates]
     view.tree.load_nodes(ids)
+    nodes = view.tree.read(ids)
     chunks = read_chunks(view.connection, ids)
     inputs = []
     for candidate in candidates:
-        node = view.tree.node(candidate.node_id)
+        node = nodes[candidate.node_id]
         matched = find_matched_chunk(candidate, chunks[node.id], words)
         is_cross_encoder = settings.rerank.kind != "llm"
         max_chars = settings.final_text_chars if is_cross_encoder else settings.rerank.passage_chars
         text = cut_passage(node, matched, max_chars)
         if is_cross_encoder and len(node.body) < settings.rerank.short_chars:
-            sections = view.tree.sections(view.tree.document_key(node.id))
-            text = add_context(text, sections, sections.index(node), settings.rerank.context_sentences)
+            around = [section.id for section in view.tree.sections(view.tree.document_key(node.id))]
+            read = view.tree.read(around)
+            sections = [read[node_id] for node_id in around]
+            text = add_context(text, sections, around.index(node.id), settings.rerank.context_sentences)
         titles = " > ".join(filter(None, (*node.breadcrumb, node.title)))
         inputs.append(RerankInput(titles, text))
     return inputs

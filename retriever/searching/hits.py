@@ -62,6 +62,7 @@ def build_hits(
     # A hit that the tree brought in says from where, by that section's title.
     beside = {item.via.node_id for candidate in candidates for item in candidate.evidence if item.via}
     view.tree.load_nodes([*ids, *beside])
+    nodes = view.tree.read(ids)
     titles = {node_id: view.tree.node(node_id).title for node_id in beside}
     chunks = read_chunks(view.connection, ids)
     keys = {node_id: view.tree.document_key(node_id) for node_id in ids}
@@ -72,7 +73,7 @@ def build_hits(
     terms = TermFinder(words, languages)
     hits = []
     for rank, candidate in enumerate(candidates, start=1):
-        node = view.tree.node(candidate.node_id)
+        node = nodes[candidate.node_id]
         assert node.body_span is not None, "only nodes with lines are ranked"
         # The file may have changed since it was indexed: what is cited is where the text stands now.
         anchor = anchors.anchor(keys[node.id], node.body_span, node.body or node.text)
@@ -113,12 +114,12 @@ def find_matched_fields(
 ) -> tuple[tuple[str, str], ...]:
     """What of a document's front matter the scope names, or the question where the section is searched by it."""
     is_named = view.part.names_field if view.part is not None else None
-    reader = find_reader(view.tree.sections(view.tree.document_key(node.id))) if fields else None
+    is_reader = bool(fields) and find_reader(view.tree.sections(view.tree.document_key(node.id))).id == node.id
     terms = TermFinder(words)
     return tuple(
         (key, value)
         for key, value in fields
-        if (is_named and is_named(key, value)) or (reader is node and key in SEARCHED_FIELDS and terms.find(value))
+        if (is_named and is_named(key, value)) or (is_reader and key in SEARCHED_FIELDS and terms.find(value))
     )
 
 
@@ -155,11 +156,10 @@ def read_chunks(connection: Connection, node_ids: Iterable[str]) -> dict[str, li
         from retriever.indexing.embed import cut_chunks
 
         keys = reading.keys_of_nodes(connection, chunks)
-        stored = {item.node.id: item for item in reading.rankable_nodes(connection, keys.values())}
-        cut = cut_chunks([item.node for item in stored.values()], None, ChunkSettings(), NoProgress())
-        for made in chain.from_iterable(cut):
-            key = stored[made.node_id].document_key
-            chunks[made.node_id].append(StoredChunk(0, made.node_id, key, made.span, made.text))
+        nodes = [stored.node for stored in reading.rankable_nodes(connection, keys.values())]
+        for made in chain.from_iterable(cut_chunks(nodes, None, ChunkSettings(), NoProgress())):
+            own = made.node_id
+            chunks[own].append(StoredChunk(0, keys[own], 0, own, own, made.span, made.text))
     return chunks
 
 

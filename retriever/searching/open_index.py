@@ -17,7 +17,6 @@ from retriever.indexing.background import Background, read_background
 from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
 from retriever.query import Scope
 from retriever.store import reading, text_vectors
-from retriever.store import reading as priors
 from retriever.store.address import read_address
 from retriever.store.connection import Connection
 from retriever.store.database import (
@@ -28,7 +27,7 @@ from retriever.store.database import (
     translate_sqlite_errors,
     verify_on_error,
 )
-from retriever.store.reading import link_sources
+from retriever.store.reading import OutlineNode
 from retriever.types import FloatMatrix, Ranked
 
 if TYPE_CHECKING:
@@ -57,62 +56,63 @@ class StoredTree:
 
     What its methods say of a node never depends on what else has been loaded: a document comes with all its nodes,
     links bring in the documents that they lead to, and folders, which would have to know all documents, are left out.
-    Belongs to one snapshot; every method must be called in a snapshot of that. Its relatives come in the order of
-    `DocumentTree`, without the 165 ms that networkx takes to import.
+    Texts are those of `read` alone. Belongs to one snapshot; every method must be called in a snapshot of that. Its
+    relatives come in the order of `DocumentTree`, without the 165 ms that networkx takes to import.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._nodes: dict[str, Node] = {}
-        self._parents: dict[str, str] = {}
-        self._families: dict[str, list[Node]] = {}  # the children of each node
+        self._nodes: dict[str, OutlineNode] = {}
+        self._families: dict[str, list[OutlineNode]] = {}  # the children of each node that has any
         self._places: dict[str, int] = {}  # of each node among the children of its parent
-        # What each node leads to, its children first, and whether by a link.
-        self._targets: dict[str, dict[str, bool]] = {}
-        self._sections: dict[int, list[Node]] = {}
-        self._document_keys: dict[str, int] = {}
+        self._sections: dict[int, list[OutlineNode]] = {}
+        self._links: dict[str, list[str]] = {}  # of each node whose links are loaded
         self._keys: dict[str, int] = {}
-        self._linked: set[str] = set()
         self._boilerplate: dict[str, float] = {}
-        self._holders: dict[str, str] = {}
 
     def load(self, document_keys: Iterable[int]) -> None:
         """Reads the documents that are not there yet."""
         # A whole document at a time: its sections' places in the tree depend on one another, and on no other file.
         new = sorted(set(document_keys) - self._sections.keys())
-        for stored in reading.nodes_of_documents(self._connection, new):
-            self._add(stored.node, stored.parent_id)
-            self._document_keys[stored.node.id] = stored.document_key
-            self._keys[stored.node.id] = stored.key
-            self._boilerplate[stored.node.id] = stored.boilerplate
-            if stored.holder_id:
-                self._holders[stored.node.id] = stored.holder_id
-            self._sections.setdefault(stored.document_key, [])
-            if stored.node.span:
-                self._sections[stored.document_key].append(stored.node)
+        for node in reading.outlines(self._connection, new):
+            if node.id in self._nodes:
+                raise ValueError(f"two nodes with one id: {node.id}")
+            self._nodes[node.id] = node
+            self._keys[node.id], self._boilerplate[node.id] = node.key, node.boilerplate
+            sections = self._sections.setdefault(node.document_key, [])
+            if node.span:
+                sections.append(node)
+            if node.parent_id is not None:
+                family = self._families.setdefault(self._nodes[node.parent_id].id, [])
+                self._places[node.id] = len(family)
+                family.append(node)
 
     def load_nodes(self, node_ids: Iterable[str]) -> None:
         """Reads the documents of these nodes."""
-        new = [node_id for node_id in node_ids if node_id not in self._document_keys]
+        new = [node_id for node_id in node_ids if node_id not in self._nodes]
         if new:
             self.load(reading.documents_of_nodes(self._connection, new))
 
     def load_links(self, node_ids: Iterable[str]) -> None:
         """Reads the documents that these loaded nodes link to: one look for all costs less than one for each."""
-        new = [node_id for node_id in node_ids if node_id not in self._linked]
+        new = [node_id for node_id in node_ids if node_id not in self._links]
         if not new:
             return
-        self._linked.update(new)
         links = reading.link_targets_of_nodes(self._connection, new)
         self.load(target for _, _, target in links)
+        self._links |= {node_id: [] for node_id in new}
         for source_id, target_id, _ in links:
-            self._targets[source_id][self._nodes[target_id].id] = True
+            self._links[source_id].append(target_id)
+
+    def read(self, node_ids: Iterable[str]) -> dict[str, Node]:
+        """The nodes with their texts, by their ids; they need not be loaded, and are not kept."""
+        return reading.nodes(self._connection, node_ids)
 
     def boilerplate(self, node_ids: Iterable[str]) -> Mapping[str, float]:
         """How much of a list of links or a log the document of each is, 0 to 1; they need not be loaded."""
         new = [node_id for node_id in node_ids if node_id not in self._boilerplate]
         if new:
-            self._boilerplate.update(priors.boilerplate(self._connection, new))
+            self._boilerplate.update(reading.boilerplate(self._connection, new))
         return self._boilerplate
 
     @property
@@ -120,13 +120,13 @@ class StoredTree:
         """The documents that are loaded."""
         return list(self._sections)
 
-    def sections(self, document_key: int) -> Sequence[Node]:
+    def sections(self, document_key: int) -> Sequence[OutlineNode]:
         """The nodes of a loaded document that have lines, in document order."""
         return self._sections[document_key]
 
     def document_key(self, node_id: str) -> int:
         """The document that a loaded node belongs to."""
-        return self._document_keys[node_id]
+        return self._nodes[node_id].document_key
 
     def keys(self, node_ids: Sequence[str]) -> list[int]:
         """The keys of the nodes, which need not be loaded."""
@@ -135,50 +135,42 @@ class StoredTree:
             self._keys.update(reading.keys_of_nodes(self._connection, new))
         return [self._keys[node_id] for node_id in node_ids]
 
-    def node(self, node_id: str) -> Node:
+    def node(self, node_id: str) -> OutlineNode:
         """A loaded node."""
         return self._nodes[node_id]
 
     def holder(self, node_id: str) -> str:
         """The node that is shown for a loaded one: itself, where it has text of its own."""
-        return self._holders.get(node_id, node_id)
+        return self._nodes[node_id].holder_id or node_id
 
-    def parent(self, node_id: str) -> Node | None:
+    def parent(self, node_id: str) -> OutlineNode | None:
         """The node that contains it; None for a file."""
-        parent_id = self._parents.get(node_id)
+        parent_id = self._nodes[node_id].parent_id
         return None if parent_id is None else self._nodes[parent_id]
 
-    def children(self, node_id: str) -> Sequence[Node]:
+    def children(self, node_id: str) -> Sequence[OutlineNode]:
         """The nodes that it contains, in document order."""
-        return self._families[node_id]
+        return self._families.get(node_id, ())
 
-    def siblings(self, node_id: str, count: int | None = None) -> Sequence[Node]:
+    def siblings(self, node_id: str, count: int | None = None) -> Sequence[OutlineNode]:
         """The other children of its parent, nearest first, at most `count`; a file has none."""
-        parent_id = self._parents.get(node_id)
+        parent_id = self._nodes[node_id].parent_id
         if parent_id is None:
             return ()
         return nearest_siblings(self._families[parent_id], self._places[node_id], count)
 
-    def links(self, node_id: str) -> Sequence[Node]:
+    def links(self, node_id: str) -> Sequence[OutlineNode]:
         """The nodes that it links to, those that it contains first, then in the order of the links."""
         self.load_links([node_id])
-        return [self._nodes[target] for target, is_linked in self._targets[node_id].items() if is_linked]
+        linked = dict.fromkeys(self._links[node_id])
+        below = [child.id for child in self.children(node_id) if child.id in linked]
+        return [self._nodes[target] for target in dict.fromkeys([*below, *linked])]
 
-    def backlinks(self, node_id: str) -> Sequence[Node]:
+    def backlinks(self, node_id: str) -> Sequence[OutlineNode]:
         """The nodes that link to it, each once, by document and place."""
-        sources = link_sources(self._connection, node_id)
+        sources = reading.link_sources(self._connection, node_id)
         self.load(key for _, key in sources)
         return [self.node(source_id) for source_id, _ in sources]
-
-    def _add(self, node: Node, parent_id: str | None) -> None:
-        if node.id in self._nodes:
-            raise ValueError(f"two nodes with one id: {node.id}")
-        if parent_id is not None:
-            family = self._families[parent_id]
-            self._parents[node.id], self._places[node.id] = parent_id, len(family)
-            family.append(node)
-            self._targets[parent_id][node.id] = False
-        self._nodes[node.id], self._families[node.id], self._targets[node.id] = node, [], {}
 
 
 class OpenIndex:

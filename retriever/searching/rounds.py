@@ -13,12 +13,12 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from pageindex.node import Node
 from retriever.deadline import Deadline
 from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.searching.open_index import View
+from retriever.store.reading import OutlineNode
 from retriever.text import cut
 from retriever.types import Candidate, Evidence, Source, StageName
 
@@ -144,8 +144,9 @@ def build_task(
     searches = MAX_SEARCHES - sum(action.action == "search" for action in done)
     nonce, max_tokens = new_nonce(), 60 * MAX_ACTIONS + 60
     instructions = _INSTRUCTIONS.format(left=MAX_ACTIONS - len(done), searches=searches, nonce=nonce)
-    view.tree.load_nodes(shown)
-    nodes = [view.tree.node(node_id) for node_id in shown]
+    view.tree.load_nodes(shown)  # to go on from
+    read = view.tree.read(shown)
+    nodes = [read[node_id] for node_id in shown]
     room = generator.room(instructions, max_tokens, seconds)
     for chars in (SHOWN_CHARS, SHOWN_CHARS // 2, 0):
         lines = [json_line({"question": question})]
@@ -160,7 +161,7 @@ def build_task(
     return task, list(shown[: len(lines) - 1])
 
 
-def walk(view: View, start: Node, kind: str, question: str) -> tuple[Candidate, ...]:
+def walk(view: View, start: OutlineNode, kind: str, question: str) -> tuple[Candidate, ...]:
     """The sections below a section, around it, or of its document: those first that have most of the question."""
     tree = view.tree
     if kind == "children":

@@ -15,14 +15,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
 from retriever.searching.late_interaction import max_similarities
-from retriever.searching.mapping import (
-    ChunkHit,
-    find_node,
-    first_of_each,
-    rank_by_best_chunk,
-    rank_by_distance_and_rank,
-    sort_ranked,
-)
+from retriever.searching.mapping import first_of_each, rank_by_best_chunk, rank_by_distance_and_rank, sort_ranked
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
@@ -139,29 +132,24 @@ def find_nearest_chunks(view: View, vector: FloatMatrix, limit: int, how: Vector
     return sorted(exact.items(), key=lambda item: (-item[1], item[0]))
 
 
-def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) -> list[tuple[str, ChunkHit]]:
-    """(the first chunk of a text, cosine) -> (node id, chunk hit) of the `limit` nearest chunks of any node.
+def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) -> list[Ranked]:
+    """(the first chunk of a text, cosine) -> the nodes that are shown for the `limit` nearest chunks of any node.
 
     Best first, ties by node id and then in the order of the text.
     """
     # Sections with the same text share one vector, which stands for all of them.
     alike = text_vectors.alike(view.connection, [key for key, _ in nearest])
     stored = reading.chunks(view.connection, [key for keys in alike.values() for key in keys])
-    view.tree.load(chunk.document_key for chunk in stored.values())
     found = [(similarity, stored[key]) for first, similarity in nearest for key in alike[first]]
     if view.part is not None:
-        found = list(compress(found, view.are_allowed([chunk.node_id for _, chunk in found])))
+        found = list(compress(found, view.part.holds([chunk.node_key for _, chunk in found])))
     # Ties by name, so that one index gives one answer, however its rows came about.
     found.sort(key=lambda item: (-item[0], item[1].node_id, item[1].key))
-    hits = []
-    for similarity, chunk in found[:limit]:
-        hit = ChunkHit(chunk.span, (), similarity)
-        node = find_node(hit, view.tree.sections(chunk.document_key))
-        if node is not None:
-            holder = view.tree.holder(node.id)
-            # Where another section is shown, no line of it is what matched.
-            hits.append((holder, hit if holder == node.id else ChunkHit(None, (), similarity)))
-    return hits
+    return [
+        # Where another section is shown, no line of it is what matched.
+        Ranked(chunk.shown_id, similarity, matched=chunk.span if chunk.shown_id == chunk.node_id else None)
+        for similarity, chunk in found[:limit]
+    ]
 
 
 # By words
@@ -254,13 +242,13 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
     # What the verdict needs to know of the words, while the sections are at hand.
     asked = choose_telling(typed)
     first = [item.node_id for item in rankings[0].items[:TOGETHER_IN]]
-    view.tree.load_nodes(first)
+    read = view.tree.read(first)
     return KeywordResult(
         rankings=tuple(rankings),
         words=tuple(dict.fromkeys(words[question])),
         coverage=max(coverages[0], default=0.0),
         known=measure_known(asked, {term.term: term for term in results[0].terms}, view.lexical),
-        together=measure_together(asked, map(view.tree.node, first), languages),
+        together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=read_form(typed),
     )
 

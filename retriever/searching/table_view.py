@@ -71,6 +71,7 @@ class TableView(View):
         ask(partial(reading.shown_ids, node_keys=[]), 0, "SELECT CAST(? AS bigint[])", list(node_keys))
         shown = "SELECT coalesce(holder_id, node_id) FROM nodes WHERE node_key = ANY(CAST(? AS bigint[]))"
         ids = ask(partial(reading.boilerplate, node_ids=[]), 0, f"ARRAY({shown})", list(node_keys), kind="text")
+        ask(partial(reading.nodes, node_ids=[]), 3, f"SELECT {ids}", kind="text")
         near = f"SELECT unnest(CAST(nullif(current_setting('{NEAR}', true), '') AS text[]))"
         direct = f"ARRAY(SELECT unnest({ids}) UNION {near})"
         direct = ask(partial(reading.documents_of_nodes, node_ids=[]), 0, direct, kind="text")
@@ -84,8 +85,9 @@ class TableView(View):
         )
 
     def expect_hits(self, node_ids: Sequence[str]) -> None:
-        """The chunks and the documents of the sections."""
+        """The texts, the chunks and the documents of the sections."""
         ask, ids = self.postgres.foresee, list(node_ids)
+        ask(partial(reading.nodes, node_ids=[]), 3, "SELECT CAST(? AS text[])", ids, kind="text")
         ask(partial(reading.chunks_of_nodes, node_ids=[]), 1, "SELECT CAST(? AS text[])", ids, kind="text")
         self.tree.load_nodes(ids)
         documents = sorted({self.tree.document_key(node_id) for node_id in ids})
@@ -95,7 +97,7 @@ class TableView(View):
     def _expect_documents(self, keys: str) -> None:
         loaded = list(self.tree.document_keys)
         more = f"{keys} AND document_key <> ALL(CAST(? AS bigint[]))"
-        self.postgres.foresee(partial(reading.nodes_of_documents, document_keys=[]), 1, more, loaded)
+        self.postgres.foresee(partial(reading.outlines, document_keys=[]), 1, more, loaded)
 
     @property
     def postgres(self) -> PostgresConnection:
@@ -212,7 +214,8 @@ class TableView(View):
         of_chunks = f"FROM chunks JOIN nodes USING (node_key) WHERE chunk_key = ANY({every})"
         ids = f"CAST(ARRAY(SELECT coalesce(holder_id, node_id) {of_chunks}) AS text)"
         self.postgres.execute(f"SELECT set_config('{NEAR}', {ids}, true)")
-        self._expect_documents(f"SELECT array_agg(DISTINCT document_key) {of_chunks}")
+        near = f"SELECT CAST(current_setting('{NEAR}') AS text[])"
+        ask(partial(reading.boilerplate, node_ids=[]), 0, near, kind="text")
         return found
 
 

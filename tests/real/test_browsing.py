@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from retriever import Retriever, open_retriever
 from retriever.browse import load_tree
 from retriever.errors import ClosedError, Command, UnknownReferenceError, UsageError
 from retriever.overview import suggest_questions
+from retriever.searching.neighbors import PlacedNode
 from tests.shelf import CountingEncoder, Shelf
 
 GUIDE = """\
@@ -323,6 +324,10 @@ def test_questions_are_suggested_by_titles_and_first_sentences(tmp_path: Path) -
     assert suggested == ("Where does light go?", "what is Lens?", "how to clean a mirror", "Why not?")
 
 
+def ids_of(nodes: Iterable[PlacedNode]) -> list[str]:
+    return [node.id for node in nodes]
+
+
 def test_what_a_search_loads_has_the_relatives_of_the_whole_tree(tmp_path: Path) -> None:
     contents = (
         "# Guide\n\n[B](#b), [faq](faq.md), [A](#a), [B again](#b)\n\n## A\n\n[top](#guide)\n\n## B\n\n## C\n\n## D\n"
@@ -334,12 +339,13 @@ def test_what_a_search_loads_has_the_relatives_of_the_whole_tree(tmp_path: Path)
         ids = [node.id for node in whole.walk() if node.span]
         view.tree.load_nodes(ids)
         for node_id in ids:
-            assert tuple(view.tree.links(node_id)) == whole.links(node_id)
-            assert {node.id for node in view.tree.backlinks(node_id)} == {node.id for node in whole.backlinks(node_id)}
-            assert tuple(view.tree.children(node_id)) == whole.children(node_id)
+            assert ids_of(view.tree.links(node_id)) == ids_of(whole.links(node_id))
+            assert set(ids_of(view.tree.backlinks(node_id))) == set(ids_of(whole.backlinks(node_id)))
+            assert ids_of(view.tree.children(node_id)) == ids_of(whole.children(node_id))
             # Folders are no part of what a search loads.
-            parent = view.tree.parent(node_id)
-            assert parent is None or parent == whole.parent(node_id)
+            parent, above = view.tree.parent(node_id), whole.parent(node_id)
+            assert parent is None or (above is not None and parent.id == above.id)
             for count in (2, None) if parent else ():
-                assert view.tree.siblings(node_id, count) == whole.siblings(node_id, count)
+                assert ids_of(view.tree.siblings(node_id, count)) == ids_of(whole.siblings(node_id, count))
+        assert view.tree.read(ids) == {node_id: whole.node(node_id) for node_id in ids}
         assert [node.title for node in view.tree.links("guide.md#guide")] == ["A", "B", "FAQ"]

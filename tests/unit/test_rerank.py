@@ -195,7 +195,7 @@ NODE = Node(
 
 
 def chunk(text: str, first: int, last: int) -> StoredChunk:
-    return StoredChunk(1, NODE.id, 1, Span(first, last), text)
+    return StoredChunk(1, 1, 1, NODE.id, NODE.id, Span(first, last), text)
 
 
 def test_the_passage_lies_around_the_chunk_that_matched() -> None:

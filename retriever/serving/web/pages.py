@@ -14,7 +14,6 @@ from pydantic import BeforeValidator, Field
 
 from pageindex.front_matter import read_front_matter
 from pageindex.node import Node, NodeKind, Span
-from pageindex.tree import UnknownNodeError
 from retriever.browse import Excerpt
 from retriever.display import phrases
 from retriever.display.sanitize import open_templates, sanitize_line
@@ -410,9 +409,8 @@ def _cut(excerpt: Excerpt, passage: Span | None) -> Excerpt:
 def _load_links(view: View, node_id: str, visit: Visit, access: FolderAccess) -> RenderOptions:
     """Where the links and pictures of a node's document lead; nowhere for one that is not in the index."""
     view.tree.load_nodes([node_id])
-    try:
-        node = view.tree.node(node_id)
-    except UnknownNodeError:
+    node = view.tree.read([node_id]).get(node_id)
+    if node is None:
         return RenderOptions()
     key = view.tree.document_key(node.id)
     targets: Mapping[tuple[str, str, str], str] = link_ids(view.connection, key)
