@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from retriever.errors import StorageError, UsageError
 from retriever.store.address import Address
@@ -120,7 +121,8 @@ class PostgresConnection:
         noted = _Noted()
         ask(noted)
         ((query, (*before, _)),) = noted.asked
-        name = f"hybrid_retrieve.keys_{len(self._prefetched)}"
+        # One name for one statement, so that the server parses and plans it once in a connection.
+        name = f"hybrid_retrieve.keys_{crc32(f'{query} {keys}'.encode()):08x}"
         setting = f"CAST(nullif(current_setting('{name}', true), '') AS {kind}[])"
         # A setting of the transaction is what a statement can leave to those after it, on a replica too.
         found = self.execute(
@@ -463,9 +465,11 @@ def _configure(address: Address) -> "Callable[[psycopg.Connection], None]":
         from psycopg import sql
         from psycopg.types import TypeInfo
 
-        # To compile a statement takes longer than any of ours does.
-        settings = sql.SQL("SET search_path TO {}, public; SET jit TO off").format(sql.Identifier(address.schema))
-        connection.execute(settings)
+        connection.execute(sql.SQL("SET search_path TO {}, public").format(sql.Identifier(address.schema)))
+        # To compile a statement takes longer than any of ours does. Each reads a few rows, which are in memory or on a
+        # disk without a head: by the default costs, or for any number of keys, the planner reads whole tables to join
+        # hundreds of rows.
+        connection.execute("SET jit TO off; SET random_page_cost TO 1.1; SET plan_cache_mode TO force_custom_plan")
         for name in ("halfvec", "vector"):
             info = TypeInfo.fetch(connection, name)
             if info is not None:

@@ -287,9 +287,7 @@ def outlines(connection: Connection, document_keys: Iterable[int]) -> Iterator[O
         f" boilerplate FROM nodes JOIN documents USING (document_key) WHERE document_key {GIVEN}"
         " ORDER BY document_key, node_key"
     )
-    for key, document, parent, node_id, kind, title, first, last, *rest in select(connection, query, document_keys):
-        span = None if first is None else Span(first, last)
-        yield OutlineNode(key, document, parent, node_id, NodeKind(kind), title, span, *rest)
+    return map(_read_outline, select(connection, query, document_keys))
 
 
 def nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, Node]:
@@ -391,6 +389,12 @@ def _read_node(row: tuple[Any, ...]) -> StoredNode:
     span = None if first is None else Span(first, last)
     node = Node(node_id, NodeKind(kind), path, title, level, _read_titles(breadcrumb), span, *rest)
     return StoredNode(key, document_key, parent_id, node, holder, prior)
+
+
+def _read_outline(row: tuple[Any, ...]) -> OutlineNode:
+    key, document_key, parent_id, node_id, kind, title, first, last, *rest = row
+    span = None if first is None else Span(first, last)
+    return OutlineNode(key, document_key, parent_id, node_id, NodeKind(kind), title, span, *rest)
 
 
 @lru_cache(maxsize=1024)  # siblings have one breadcrumb, and to read it is a third of the work on a row
