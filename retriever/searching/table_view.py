@@ -68,14 +68,14 @@ class TableView(View):
     def expect_sections(self, node_keys: Sequence[int]) -> None:
         """What is shown for the sections, their documents, their links and those of the nearest chunks."""
         ask = self.postgres.foresee
-        ask(partial(reading.shown_ids, node_keys=[]), 0, "SELECT CAST(? AS bigint[])", list(node_keys))
+        ask(partial(reading.shown_ids, node_keys=[]), "node_key", "SELECT CAST(? AS bigint[])", list(node_keys))
         shown = "SELECT coalesce(holder_id, node_id) FROM nodes WHERE node_key = ANY(CAST(? AS bigint[]))"
-        ids = ask(partial(reading.boilerplate, node_ids=[]), 0, f"ARRAY({shown})", list(node_keys), kind="text")
-        ask(partial(reading.nodes, node_ids=[]), 3, f"SELECT {ids}", kind="text")
+        ids = ask(partial(reading.boilerplate, node_ids=[]), "node_id", f"ARRAY({shown})", list(node_keys), kind="text")
+        ask(partial(reading.nodes, node_ids=[]), "node_id", f"SELECT {ids}", kind="text")
         near = f"SELECT unnest(CAST(nullif(current_setting('{NEAR}', true), '') AS text[]))"
         direct = f"ARRAY(SELECT unnest({ids}) UNION {near})"
-        direct = ask(partial(reading.documents_of_nodes, node_ids=[]), 0, direct, kind="text")
-        ask(partial(reading.link_targets_of_nodes, node_ids=[]), 0, f"SELECT {direct}", kind="text")
+        direct = ask(partial(reading.documents_of_nodes, node_ids=[]), "node_id", direct, kind="text")
+        ask(partial(reading.link_targets_of_nodes, node_ids=[]), "node_id", f"SELECT {direct}", kind="text")
         linked = (
             f"SELECT unnest({direct}) UNION SELECT target_id FROM links JOIN nodes AS source"
             f" ON source.node_key = source_key WHERE source.node_id = ANY({direct})"
@@ -87,17 +87,17 @@ class TableView(View):
     def expect_hits(self, node_ids: Sequence[str]) -> None:
         """The texts, the chunks and the documents of the sections."""
         ask, ids = self.postgres.foresee, list(node_ids)
-        ask(partial(reading.nodes, node_ids=[]), 3, "SELECT CAST(? AS text[])", ids, kind="text")
-        ask(partial(reading.chunks_of_nodes, node_ids=[]), 1, "SELECT CAST(? AS text[])", ids, kind="text")
+        ask(partial(reading.nodes, node_ids=[]), "node_id", "SELECT CAST(? AS text[])", ids, kind="text")
+        ask(partial(reading.chunks_of_nodes, node_ids=[]), "node_id", "SELECT CAST(? AS text[])", ids, kind="text")
         self.tree.load_nodes(ids)
         documents = sorted({self.tree.document_key(node_id) for node_id in ids})
         for read in (reading.folder_of, reading.documents_by_key, reading.fields):
-            ask(partial(read, document_keys=[]), 0, "SELECT CAST(? AS bigint[])", documents)
+            ask(partial(read, document_keys=[]), "document_key", "SELECT CAST(? AS bigint[])", documents)
 
     def _expect_documents(self, keys: str) -> None:
         loaded = list(self.tree.document_keys)
         more = f"{keys} AND document_key <> ALL(CAST(? AS bigint[]))"
-        self.postgres.foresee(partial(reading.outlines, document_keys=[]), 1, more, loaded)
+        self.postgres.foresee(partial(reading.outlines, document_keys=[]), "document_key", more, loaded)
 
     @property
     def postgres(self) -> PostgresConnection:
@@ -204,18 +204,22 @@ class TableView(View):
         if is_cluster(self.postgres.address):
             return found
         ask, chunks = self.postgres.foresee, f"CAST(current_setting('{NEAR}_chunks') AS bigint[])"
-        ask(partial(text_vectors.chunk_vectors, fingerprint=self.fingerprint, chunk_keys=[]), 0, f"SELECT {chunks}")
-        ask(partial(text_vectors.alike, chunk_keys=[]), 0, f"SELECT {chunks}")
+        ask(
+            partial(text_vectors.chunk_vectors, fingerprint=self.fingerprint, chunk_keys=[]),
+            "chunk_key",
+            f"SELECT {chunks}",
+        )
+        ask(partial(text_vectors.alike, chunk_keys=[]), "chunk_key", f"SELECT {chunks}")
         alike = (
             "SELECT array_agg(other.chunk_key) FROM chunks AS named JOIN chunks AS other USING (text_hash)"
             f" WHERE named.chunk_key = ANY({chunks})"
         )
-        every = ask(partial(reading.chunks, chunk_keys=[]), 0, alike)
+        every = ask(partial(reading.chunks, chunk_keys=[]), "chunk_key", alike)
         of_chunks = f"FROM chunks JOIN nodes USING (node_key) WHERE chunk_key = ANY({every})"
         ids = f"CAST(ARRAY(SELECT coalesce(holder_id, node_id) {of_chunks}) AS text)"
         self.postgres.execute(f"SELECT set_config('{NEAR}', {ids}, true)")
         near = f"SELECT CAST(current_setting('{NEAR}') AS text[])"
-        ask(partial(reading.boilerplate, node_ids=[]), 0, near, kind="text")
+        ask(partial(reading.boilerplate, node_ids=[]), "node_id", near, kind="text")
         return found
 
 

@@ -102,13 +102,13 @@ class PostgresConnection:
                 self._prefetched[query, repr(tuple(parameters))] = _Foreseen(self.execute(query, parameters))
 
     def foresee(
-        self, ask: Callable[[Connection], object], column: int, keys: str, *parameters: object, kind: str = "bigint"
+        self, ask: Callable[[Connection], object], column: str, keys: str, *parameters: object, kind: str = "bigint"
     ) -> str:
         """Ask now what a function will ask for some keys, which the server finds first: one round trip for both.
 
         Args:
             ask: one statement that ends with GIVEN, for any keys.
-            column: of its rows, that has the key.
+            column: of its rows, that has the key, by its name.
             keys: a statement that gives an array of at least the keys that will be asked for.
             parameters: of that statement.
             kind: the type of the keys.
@@ -200,6 +200,11 @@ class _Rows:
         return self._cursor.rowcount
 
     @property
+    def columns(self) -> list[str]:
+        """Their names, once there are rows."""
+        return [column.name for column in self._cursor.description or ()]
+
+    @property
     def is_on_its_way(self) -> bool:
         """Whether who looks at the rows has to wait for the server."""
         return self._cursor.pgresult is None
@@ -256,7 +261,7 @@ class _Noted:
 class _Foreseen:
     """What was asked ahead: rows, or the rows of many keys, of which some will be asked for."""
 
-    def __init__(self, rows: Rows, keys: Rows | None = None, column: int = 0) -> None:
+    def __init__(self, rows: Rows, keys: Rows | None = None, column: str = "") -> None:
         self._rows, self._keys, self._column = rows, keys, column
 
     def read(self) -> Rows | None:
@@ -265,8 +270,10 @@ class _Foreseen:
     def choose(self, wanted: Iterable[object]) -> Rows | None:
         if self._keys is None or not isinstance(wanted, list) or not self._there.issuperset(wanted):
             return None
-        chosen = set(wanted)
-        return _Read(row for row in self._all if row[self._column] in chosen)
+        assert isinstance(self._rows, _Rows)
+        rows, chosen = self._all, set(wanted)
+        place = self._rows.columns.index(self._column)
+        return _Read(row for row in rows if row[place] in chosen)
 
     @cached_property
     def _all(self) -> list[Any]:

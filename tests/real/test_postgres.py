@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,25 @@ from retriever.store.postgres import _Rows
 from tests.program import PROJECT, Cli
 
 LARDER = PROJECT / "tests" / "eval_corpus"
-QUESTIONS = ("how long is a snapshot kept?", "lock", "restore one file", "encyrption of the store", "who may read?")
+QUESTIONS = (
+    "how long is a snapshot kept?",
+    "lock",
+    "restore one file",
+    "encyrption of the store",
+    "who may read?",
+    "who pays, the griffin?",
+    "ledger",
+)
 
 
-def ask(cli: Cli, index: str | Path, question: str, *more: str) -> list[tuple[str, float]]:
-    answer = json.loads(cli("ask", question, "--index", index, "--json", "-k", "10", *more).out)
-    return [(hit["node_id"], hit["score"]) for hit in answer["hits"]]
+def ask(cli: Cli, index: str | Path, question: str, *more: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(cli("ask", question, "--index", index, "--json", "-k", "10", *more).out)
+    del answer["index"], answer["timings_ms"]
+    return answer
+
+
+def find(cli: Cli, index: str | Path, question: str, *more: str) -> list[str]:
+    return [hit["node_id"] for hit in ask(cli, index, question, *more)["hits"]]
 
 
 @pytest.mark.timeout(180)
@@ -26,6 +40,8 @@ def test_the_same_questions_have_the_same_answers(cli: Cli, postgres: str, tmp_p
     places: Sequence[str | Path] = (postgres, tmp_path / "index")
     docs = tmp_path / "larder"
     shutil.copytree(LARDER / "larder", docs)
+    pages = "\n\n".join(f"Page {number} of the ledger says nothing else than this. " * 6 for number in range(12))
+    (docs / "ledger.md").write_text(f"---\ntags: [ledger]\n---\n# Ledger\n\n{pages}\n\nThe griffin pays.\n", "utf-8")
     for place in places:
         cli("index", docs, "--index", place)
     for question in QUESTIONS:
@@ -51,7 +67,7 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     docs = tmp_path / "larder"
     shutil.copytree(LARDER / "larder", docs)
     cli("index", docs, "--index", postgres)
-    before = ask(cli, postgres, QUESTIONS[0])
+    before = find(cli, postgres, QUESTIONS[0])
     assert "12 files" in cli("status", "--index", postgres).out
     assert "problem" not in cli("doctor", "--index", postgres).out
     assert "Restoring" in cli("tree", "--index", postgres).out
@@ -63,15 +79,15 @@ def test_every_command_takes_the_address(cli: Cli, postgres: str, tmp_path: Path
     # There and back again.
     cli("export", tmp_path / "larder.zip", "--index", postgres)
     cli("import", tmp_path / "larder.zip", "--index", tmp_path / "folder")
-    assert ask(cli, tmp_path / "folder", QUESTIONS[0]) == before
+    assert find(cli, tmp_path / "folder", QUESTIONS[0]) == before
     assert "--force" in cli("import", tmp_path / "larder.zip", "--index", postgres, code=2).err
     cli("import", tmp_path / "larder.zip", "--index", postgres, "--force", "--docs", docs)
-    assert ask(cli, postgres, QUESTIONS[0]) == before
+    assert find(cli, postgres, QUESTIONS[0]) == before
     cli("postgres", "init", "--hnsw", "--index", postgres)
-    assert ask(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
-    assert ask(cli, postgres, QUESTIONS[0], "--read-from", f"{postgres}?application_name=replica") == before
+    assert find(cli, postgres, QUESTIONS[0], "--vector-search", "hnsw") == before
+    assert find(cli, postgres, QUESTIONS[0], "--read-from", f"{postgres}?application_name=replica") == before
     cli("forget", "restore.md", "--index", postgres)
-    assert not [node for node, _ in ask(cli, postgres, "restore one file") if node.startswith("restore.md")]
+    assert not [node for node in find(cli, postgres, "restore one file") if node.startswith("restore.md")]
     cli("indexes", "--drop", postgres, "--yes", code=2)
 
 
@@ -124,15 +140,15 @@ def test_words_by_the_full_text_search_of_the_server(cli: Cli, postgres: str, tm
     assert "postgres init --tsvector english" in cli("ask", "restore one file", *given, code=1).err
     assert "does not exist" in cli("postgres", "init", "--tsvector", "klingon", "--index", postgres, code=1).err
     cli("postgres", "init", "--tsvector", "english", "--index", postgres)
-    assert ask(cli, postgres, "restoring of a single file", "--profile", str(profile))[0][0].startswith("restore.md")
-    within = ask(cli, postgres, "how long is a snapshot kept? in:retention.md", "--profile", str(profile))
+    assert find(cli, postgres, "restoring of a single file", "--profile", str(profile))[0].startswith("restore.md")
+    within = find(cli, postgres, "how long is a snapshot kept? in:retention.md", "--profile", str(profile))
     assert within
-    assert all(node.startswith("retention.md") for node, _ in within)
+    assert all(node.startswith("retention.md") for node in within)
     # What is written later is found as well, and a folder has none of it.
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "zebra.md").write_text("# Zebra\n\nZebras are striped.\n", encoding="utf-8")
     cli("index", tmp_path / "more", *given)
-    assert ask(cli, postgres, "a striped zebra", "--profile", str(profile))[0][0].endswith("zebra.md#zebra")
+    assert find(cli, postgres, "a striped zebra", "--profile", str(profile))[0].endswith("zebra.md#zebra")
     cli("index", tmp_path / "more", "--index", tmp_path / "folder", "--profile", profile)
     assert "bm25" in cli("ask", "zebra", "--index", tmp_path / "folder", "--profile", profile, code=2).err
 
