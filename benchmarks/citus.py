@@ -20,9 +20,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.postgres import ask, compare
 from benchmarks.speed import read_questions
-from retriever.api import export_index, import_index, index_folders, make_postgres_tables, open_retriever
+from retriever.api import export_index, import_index, index_folders, open_retriever
 from retriever.errors import IndexUnusableError
-from retriever.store.postgres import close_pools
+from retriever.sharing import make_postgres_tables
+from retriever.store.postgres_pool import close_pools
 from tests.postgres import running_cluster, running_server
 
 OPTIONS = "--without-libcurl", "--without-lz4", "--without-zstd"  # that an index does not use

@@ -18,8 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from retriever.api import export_index, import_index, index_folders, make_postgres_tables, open_retriever
+from retriever.api import export_index, import_index, index_folders, open_retriever
+from retriever.sharing import make_postgres_tables
 from retriever.store import postgres
+from retriever.store.postgres_pool import close_pools
 from retriever.types import Answer
 from tests.postgres import running_server
 
@@ -104,7 +106,7 @@ def main() -> None:
                 trips = statistics.mean(map(len, waits))
                 costs = f"{statistics.median(before):.1f} | {statistics.median(times):.1f} | {trips:.1f}"
                 print(f"| {profile} | {how} | {same} of {len(questions)} | {shared:.4f} | {costs} |")
-        postgres.close_pools()
+        close_pools()
 
 
 if __name__ == "__main__":

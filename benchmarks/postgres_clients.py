@@ -30,12 +30,14 @@ from benchmarks.growth import embed
 from benchmarks.speed import read_questions
 from benchmarks.unit_costs import read_server_cpu
 from retriever import Retriever, open_retriever
-from retriever.api import index_folders, make_postgres_tables
+from retriever.api import index_folders
 from retriever.embedding.onnx import OnnxEncoder
 from retriever.lexical.tables import pack_block, unpack_blocks
+from retriever.sharing import make_postgres_tables
 from retriever.store.address import Address, read_address
 from retriever.store.database import transaction, write_index
-from retriever.store.postgres import FOR_DOCUMENT, PostgresConnection, close_pools
+from retriever.store.postgres import FOR_DOCUMENT, PostgresConnection
+from retriever.store.postgres_pool import close_pools
 from retriever.store.reading import snapshot_number
 from retriever.store.text_vectors import CHECKSUM, PackedVector, add_checksum
 from retriever.store.writing import set_meta

@@ -17,15 +17,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.postgres import TOP, compare, noting_waits
-from retriever.api import (
-    export_index,
-    grant_postgres_folders,
-    import_index,
-    index_folders,
-    make_postgres_tables,
-    open_retriever,
-)
-from retriever.store import postgres
+from retriever.api import export_index, import_index, index_folders, open_retriever
+from retriever.sharing import grant_postgres_folders, make_postgres_tables
+from retriever.store.postgres_pool import close_pools
 from tests.postgres import running_server
 
 
@@ -80,7 +74,7 @@ def main() -> None:
                 same, _ = compare(answers[name][1:], answers["that folder alone, its owner"][1:])
                 costs = " | ".join(f"{statistics.median(spent[name]):.0f}" for spent in (times, waited))
                 print(f"| {how} | {name} | {costs} | {same} of {len(questions)} |")
-        postgres.close_pools()
+        close_pools()
 
 
 if __name__ == "__main__":

@@ -32,10 +32,11 @@ from benchmarks.editions import fill_vectors, texts_of, write_editions
 from benchmarks.growth import embed
 from benchmarks.postgres import ask
 from benchmarks.speed import read_questions
-from retriever.api import index_folders, make_postgres_tables
+from retriever.api import index_folders
 from retriever.embedding.onnx import OnnxEncoder
+from retriever.sharing import make_postgres_tables
 from retriever.store.address import Address, read_address
-from retriever.store.postgres import close_pools, connect
+from retriever.store.postgres_pool import close_pools, connect
 from tests.postgres import Server, running_server
 
 MEASURED = Path(__file__).with_name("unit_costs.json")

@@ -92,6 +92,11 @@ class Node:
         return pieces[-1] if len(pieces) > self.front_matter_lines else ""
 
     @property
+    def titled_body(self) -> str:
+        """The body below all titles above it and its own: a section is read below its headings."""
+        return "\n".join((*self.breadcrumb, self.title, self.body))
+
+    @property
     def body_span(self) -> Span | None:
         """The lines of `body`; those of `text` where that is front matter alone."""
         if self.span is None or not self.front_matter_lines or not self.body:

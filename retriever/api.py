@@ -9,7 +9,6 @@
 Every function raises a RetrieverError (retriever/errors.py) that says what to do.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from retriever.errors import IndexUnusableError, NoIndexError, RetrieverError, UsageError
 from retriever.indexing.consent import check_documents, check_folders, check_server, drop_widening_settings
 from retriever.indexing.places import choose_new_place, find_holder, find_index, find_several
-from retriever.indexing.request import INDEX_VARIABLE, WAIT_FOR_WRITER_S, IndexRequest, absolute, remember
+from retriever.indexing.request import IndexRequest, absolute, remember
 from retriever.protocols import Encoder, Progress
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
 from retriever.store import reading
-from retriever.store.database import is_index, make_damage_error, read_index, write_index
+from retriever.store.database import is_index, make_damage_error, read_index
 from retriever.trace import NoProgress
 from retriever.types import IndexReport
 
@@ -33,12 +32,8 @@ if TYPE_CHECKING:
     from retriever.history import QuestionLog
     from retriever.indexes import ListedIndex
     from retriever.indexing.forget import ForgetReport
-    from retriever.indexing.queue import Queue
-    from retriever.indexing.worker import WorkedUnit
     from retriever.retriever import Retriever
     from retriever.several import SeveralRetrievers
-    from retriever.store.address import Address
-    from retriever.store.tables import Tables
     from retriever.watch import WatchEvent
 
 
@@ -124,81 +119,6 @@ def index_folders(
     return summarize_index(request, report, progress or NoProgress())
 
 
-def enqueue_folders(
-    docs: Sequence[str | Path],
-    index: str | Path | None = None,
-    profile: str = DEFAULT_PROFILE,
-    settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
-    *,
-    everything: bool = False,
-) -> int:
-    """Puts what changed in folders into the queue of an index in PostgreSQL, for `work_queue`.
-
-    Waits while 10,000 documents are queued. What failed is tried again.
-
-    Args:
-        docs: folders of Markdown, or addresses of git repositories (`https://...`, `file:///...`, `git@host:path`),
-            which are cloned into the user's cache folder, or brought up to date there.
-        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
-        profile: a name in configs/ or the path of a YAML file.
-        settings: settings over those of the profile, nested as in a profile file; the index remembers them.
-        progress: told how far it is.
-        everything: allow the user's home folder, or one that holds it.
-
-    Returns:
-        How many documents are new, changed or gone.
-
-    Raises:
-        UsageError: the index is a folder, or has other settings, which are changed by `index_folders` alone.
-        DocumentsError: a folder is missing, or holds no document; a repository cannot be cloned.
-        IndexUnusableError: the database cannot be reached or written.
-    """
-    from retriever.indexing.clone import is_repository, update_clone
-    from retriever.indexing.queue import enqueue
-
-    folders = [update_clone(str(place)) if is_repository(str(place)) else place for place in docs]
-    request = index_request(folders, index, profile, settings, None, everything=everything)
-    return enqueue(request, progress or NoProgress())
-
-
-def work_queue(index: str | Path | None = None, *, once: bool = False) -> "Iterator[WorkedUnit | None]":
-    """Indexes queued documents, beside any number of others who do, until the caller asks for no more.
-
-    Args:
-        index: `postgresql://USER@HOST/DATABASE`; None for HYBRID_RETRIEVE_INDEX.
-        once: end when nothing is left to do.
-
-    Yields:
-        Each document that was tried, with the reason if it failed; None, every second, where there is nothing to do
-        or the database is away.
-
-    Raises:
-        UsageError: the index is a folder, or this machine has another embedding model than it was made with.
-        IndexUnusableError: the database cannot be used; once it has answered, not before it failed for five minutes.
-    """
-    from retriever.indexing.worker import work
-
-    return work(lambda: index_request((), index, DEFAULT_PROFILE, None), once=once)
-
-
-def read_queue(index: str | Path | None = None) -> "Queue | None":
-    """How many documents are queued, being worked on, failed and done, and how fast it goes.
-
-    Args:
-        index: found as in `open_retriever`.
-
-    Returns:
-        None for an index in a folder, which has no queue.
-
-    Raises:
-        IndexUnusableError: the database cannot be read.
-    """
-    from retriever.indexing.queue import read_queue as read
-
-    return read(find_index((), index).index)
-
-
 def watch_folders(
     docs: Sequence[str | Path],
     index: str | Path | None = None,
@@ -282,84 +202,6 @@ def import_index(
         import_archive(archive, ImportOptions(place, folders, replace, encoder_url))
     remember(place)
     return place
-
-
-def make_postgres_tables(
-    index: str | Path | None = None,
-    writers: Sequence[str] = (),
-    readers: Sequence[str] = (),
-    *,
-    hnsw: bool = False,
-    tsvector: str = "",
-    citus: bool = False,
-) -> "Tables":
-    """Makes the tables of an index in PostgreSQL, or brings them up to this version; by the role that owns them.
-
-    Args:
-        index: `postgresql://USER@HOST/DATABASE`, with `?schema=NAME`; None for HYBRID_RETRIEVE_INDEX.
-        writers: roles that may index from now on.
-        readers: roles that may ask from now on, and see all folders; `grant_postgres_folders` gives some.
-        hnsw: also make the index of near vectors that `vector_search: hnsw` asks, of what is indexed by now.
-        tsvector: also keep the words that `keyword: tsvector` asks, cut by this text search configuration (`english`).
-        citus: also spread the tables over the nodes of a Citus cluster.
-
-    Returns:
-        What the tables are now.
-
-    Raises:
-        UsageError: the index is a folder; the extra `postgres` is not installed.
-        IndexUnusableError: the server cannot be reached, is too old, has no pgvector, or this role may not do that.
-    """
-    from retriever.store.tables import distribute_tables, make_tables, make_tsvector
-
-    address = _require_address(index)
-    made = make_tables(address, writers, readers)
-    if citus:
-        distribute_tables(address)
-    if tsvector:
-        make_tsvector(address, tsvector)
-    if hnsw:
-        from retriever.indexing.snapshot import make_graph
-
-        with write_index(address, WAIT_FOR_WRITER_S) as (connection, _):
-            make_graph(connection)
-    return made
-
-
-def grant_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Lets a role of PostgreSQL read some folders of an index, and nothing of any other; by the owner of the tables.
-
-    Args:
-        index: as in `make_postgres_tables`.
-        role: one that is there. Who is a member of it may read the same.
-        folders: paths of indexed folders, or the ends of them.
-
-    Returns:
-        The folders that the role may read now.
-
-    Raises:
-        UsageError: there is no such folder, or the role may read all already; nothing was changed.
-        IndexUnusableError: as in `make_postgres_tables`.
-    """
-    from retriever.store.rights import grant_folders
-
-    return grant_folders(_require_address(index), role, folders)
-
-
-def revoke_postgres_folders(index: str | Path | None, role: str, folders: Sequence[str] = ()) -> tuple[str, ...]:
-    """Takes from a role the right to some folders, or all its rights; otherwise as `grant_postgres_folders`."""
-    from retriever.store.rights import revoke_folders
-
-    return revoke_folders(_require_address(index), role, folders)
-
-
-def _require_address(index: str | Path | None) -> "Address":
-    from retriever.store.address import read_address
-
-    address = read_address(index or os.environ.get(INDEX_VARIABLE) or "")
-    if address is None:
-        raise UsageError("name a database: --index postgresql://USER@HOST/DATABASE")
-    return address
 
 
 def forget_documents(

@@ -137,10 +137,9 @@ class Retriever(Closing):
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
         read = read_question(clean_question(question, recorder))
-        with self._use() as index:
-            with recorder.stage(StageName.REFRESH) as note:
-                fresh = self._watch.refresh(index)
-                note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
+        with self._use() as index, recorder.stage(StageName.REFRESH) as note:
+            fresh = self._watch.refresh(index)
+            note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
         settle: Settle = partial(self._settle, read, scope or Scope())
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
@@ -291,7 +290,7 @@ class Retriever(Closing):
             IndexUnusableError: it does not answer, or its tables are of another version.
         """
         if address := read_address(self.profile.read_from or self.path):
-            from retriever.store.postgres import check_address
+            from retriever.store.postgres_pool import check_address
 
             check_address(address)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin
 
-from retriever import api, errors, protocols, types
+from retriever import api, errors, protocols, sharing, types
 from retriever.retriever import Retriever
 from retriever.settings.schema import Bounds, list_settings
 
@@ -33,6 +33,8 @@ def reference() -> str:
     parts = [HEAD]
     parts += ["## Functions", "In `retriever.api`; `open_retriever` also in `retriever`."]
     parts += [describe(function) for function in public(api, inspect.isfunction)]
+    parts += ["## An index that is shared", "In `retriever.sharing`: for an index in PostgreSQL."]
+    parts += [describe(function) for function in public(sharing, inspect.isfunction)]
     parts += ["## Retriever", doc(Retriever)]
     parts += [describe(member) for name, member in vars(Retriever).items() if is_public(name, member)]
     parts += ["## Values", "In `retriever.types`, in the order of the flow."]

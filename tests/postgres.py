@@ -61,7 +61,7 @@ class Server:
     def new_index(self) -> Iterator[str]:
         """The address of a database of its own, with the tables of an index."""
         from retriever.store.address import read_address
-        from retriever.store.postgres import close_pools
+        from retriever.store.postgres_pool import close_pools
         from retriever.store.tables import make_tables
 
         with self.new_database() as address:

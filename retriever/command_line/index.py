@@ -50,7 +50,7 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
     One index holds several folders. What has been read, embedded and summarised is kept when this is interrupted.
     """
     if enqueue:
-        from retriever.api import enqueue_folders
+        from retriever.sharing import enqueue_folders
 
         with console.show_progress("looking at the documents") as progress:
             queued = enqueue_folders(*opening.arguments, progress, everything=yes)

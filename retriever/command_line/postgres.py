@@ -60,7 +60,7 @@ def postgres(
         return change_rights(index, action, names, as_json=as_json)
     if names:
         raise click.UsageError("init takes roles by --writer and --reader")
-    from retriever.api import make_postgres_tables
+    from retriever.sharing import make_postgres_tables
 
     made = make_postgres_tables(index, writers, readers, hnsw=hnsw, tsvector=tsvector, citus=citus)
     if as_json:
@@ -75,7 +75,7 @@ def postgres(
 
 def change_rights(index: str | None, action: str, names: Sequence[str], *, as_json: bool) -> ExitCode:
     """Runs `grant` and `revoke`, and prints what the role may read now."""
-    from retriever.api import grant_postgres_folders, revoke_postgres_folders
+    from retriever.sharing import grant_postgres_folders, revoke_postgres_folders
 
     if len(names) < (2 if action == "grant" else 1):
         raise click.UsageError(f"{action} needs a role" + (" and its folders" if action == "grant" else ""))

@@ -139,13 +139,7 @@ def serve(
     opening = opening.with_offer(console)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(http.listen(host, port))
-        if roles_file:
-            app = open_roles(opening, about, roles_file, token_file, stack, mcp=mcp, web=web)
-        else:
-            served = open_served(opening, about)
-            stack.enter_context(served)
-            served.begin()
-            app = http.make_application(served, mcp=mcp, web=web)
+        app = open_app(opening, about, roles_file, token_file, stack, mcp=mcp, web=web)
         address = ServerAddress(host, listener.getsockname()[1], token, public_url)
         if mcp:
             console.note(f"MCP       {address.url}/mcp")
@@ -194,22 +188,27 @@ def open_served(opening: Opening, about: str) -> "ServedIndex | ServedIndexes":
     return ServedIndexes(given, about)
 
 
-def open_roles(
+def open_app(
     opening: Opening,
     about: str,
-    roles_file: str,
+    roles_file: str | None,
     token_file: str | None,
     stack: contextlib.ExitStack,
     *,
     mcp: bool,
     web: bool,
 ) -> "ASGIApp":
-    """The application for the roles of a file: each has an index, connections and caches of its own."""
+    """The application for one index; or for the roles of a file, each of which has its own index and connections."""
     from retriever.indexing.request import INDEX_VARIABLE
     from retriever.serving.http import make_application
     from retriever.serving.roles import read_roles, route_roles
     from retriever.store.address import read_address
 
+    if not roles_file:
+        served = open_served(opening, about)
+        stack.enter_context(served)
+        served.begin()
+        return make_application(served, mcp=mcp, web=web)
     index = read_address(opening.index or os.environ.get(INDEX_VARIABLE) or "")
     if index is None or opening.several or opening.docs or token_file:
         raise click.UsageError("--roles is for one --index postgresql://..., without --docs and --token-file")

@@ -119,8 +119,8 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, 
 
     With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
     """
-    from retriever.api import read_queue
     from retriever.command_line.serve import describe_resident, dump_resident, read_resident_state
+    from retriever.sharing import read_queue
 
     if watch:
         return watch_queue(opening.index, as_json=as_json)
@@ -147,7 +147,7 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, 
 
 def watch_queue(index: str | None, *, as_json: bool) -> ExitCode:
     """Prints a queue again and again where a terminal shows it; once elsewhere, and as JSON."""
-    from retriever.api import read_queue
+    from retriever.sharing import read_queue
 
     while True:
         queue = read_queue(index)

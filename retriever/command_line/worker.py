@@ -30,7 +30,7 @@ def worker(console: Console, index: str | None, *, once: bool, as_json: bool) ->
     `index --enqueue` fills the queue, `status` shows it. SIGTERM ends a worker after the document at hand, a second one
     or Ctrl-C at once.
     """
-    from retriever.api import work_queue
+    from retriever.sharing import work_queue
 
     came: list[int] = []
 

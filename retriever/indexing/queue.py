@@ -99,7 +99,7 @@ def require_address(index: Path) -> Address:
 
 
 def enqueue(request: IndexRequest, progress: Progress) -> int:
-    """Puts new and changed documents, and those that are gone, into the queue; how many. See `api.enqueue_folders`."""
+    """Puts new and changed documents, and those that are gone, into the queue; how many: `sharing.enqueue_folders`."""
     from retriever.store.postgres import share_postgres
 
     address = require_address(request.index)

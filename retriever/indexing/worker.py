@@ -54,7 +54,7 @@ class WorkedUnit:
 
 
 def work(read_request: Callable[[], IndexRequest], *, once: bool) -> Iterator[WorkedUnit | None]:
-    """Indexes units until nobody asks for the next one; None where it waits. See `api.work_queue`.
+    """Indexes units until nobody asks for the next one; None where it waits. See `sharing.work_queue`.
 
     Args:
         read_request: gives the request of the index's settings, which `index` may change.

@@ -130,7 +130,7 @@ def rerank(
         for candidate, score in zip(pool, output.scores, strict=True):
             boost, remark = 0.0, ""
             if node := nodes.get(candidate.node_id):
-                named = count_named(request.entities, "\n".join((*node.breadcrumb, node.title, node.body)))
+                named = count_named(request.entities, node.titled_body)
                 boost = named * settings.entity_boost
                 remark = f"{named} of {len(request.entities)} entities" if named else ""
             scores.append(RerankScore(candidate, score, boost, remark))

@@ -80,8 +80,6 @@ def build_hits(
         chunk = find_matched_chunk(candidate, chunks[node.id], words, languages)
         passage = find_passage(node, chunk, rarity, terms)
         text = cut_to_passage(node, passage.span, settings.final_text_chars)
-        # A word that stands in a heading above is said too: a section is read below its headings.
-        whole = "\n".join((*node.breadcrumb, node.title, node.body))
         hits.append(
             Hit(
                 rank=rank,
@@ -100,7 +98,7 @@ def build_hits(
                 scale=candidate.scale or settings.fusion.method,
                 evidence=candidate.evidence,
                 matched_fields=find_matched_fields(view, node, fields.get(keys[node.id], ()), words),
-                words=find_question_words(question, words, whole, languages),
+                words=find_question_words(question, words, node.titled_body, languages),
                 reasons=list_reasons(candidate.evidence, titles),
                 citation_state=anchor.state,
                 sentence=passage.sentence,

@@ -5,12 +5,13 @@ for each text (`semantic_per_query`, `keyword_per_query`).
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import Literal
 
 from retriever.errors import SnapshotError
+from retriever.lexical.bm25 import LexicalResult
 from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
@@ -31,6 +32,7 @@ TOGETHER_IN = 5  # sections in which the words are looked for side by side: as m
 SECONDS_OF_A_DAY = 86_400.0
 
 RankWeighting = Literal["evidence", "constant"]
+KeywordSearch = Literal["bm25", "tsvector"]
 
 
 # By meaning
@@ -159,7 +161,7 @@ def _map_to_nodes(view: View, nearest: Sequence[tuple[int, float]], limit: int) 
 class KeywordSettings:
     """How words rank: fields of a profile, by their names there."""
 
-    keyword: Literal["bm25", "tsvector"]
+    keyword: KeywordSearch
     keyword_top_n: int
     keyword_per_query: int
     keyword_weight: float
@@ -216,20 +218,9 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
 
     rankings, results, coverages = [], [], []
     for texts, share in searches:
-        weights = weigh_words([(words[query.text], query.keyword_weight) for query in texts])
-        result = view.lexical.search_weighted(weights, limit)
-        if settings.keyword == "tsvector":
-            found = view.search_tsvector([(query.text, query.keyword_weight) for query in texts], limit)
-            result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
-        # A score says which section is best; the coverage, how much of the question even the best one speaks of.
-        keys = [key for key, _ in result.ranking]
-        view.expect_sections(keys)
-        coverage = [0.0] * len(keys)
-        for query in texts:
-            covered = view.lexical.coverage(words[query.text], keys)
-            coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
-        evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(keys)
-        ids = reading.shown_ids(view.connection, keys)
+        result, coverage = search_words(view, texts, words, limit, settings.keyword)
+        evidence = coverage if settings.rank_weighting == "evidence" else [1.0] * len(coverage)
+        ids = reading.shown_ids(view.connection, [key for key, _ in result.ranking])
         items = first_of_each(
             Ranked(ids[key], score, own) for (key, score), own in zip(result.ranking, evidence, strict=True)
         )
@@ -251,6 +242,29 @@ def rank_keyword(view: View, queries: Sequence[Query], settings: KeywordSettings
         together=measure_together(asked, [read[node_id] for node_id in first], languages),
         form=read_form(typed),
     )
+
+
+def search_words(
+    view: View, queries: Sequence[Query], words: Mapping[str, Sequence[str]], limit: int, how: KeywordSearch
+) -> tuple[LexicalResult, list[float]]:
+    """The sections that share words with the queries, together by their weights, and how much each covers of them.
+
+    A score says which section is best; its coverage, 0 to the sum of the weights, how much of the questions even the
+    best one speaks of.
+    """
+    result = view.lexical.search_weighted(
+        weigh_words([(words[query.text], query.keyword_weight) for query in queries]), limit
+    )
+    if how == "tsvector":
+        found = view.search_tsvector([(query.text, query.keyword_weight) for query in queries], limit)
+        result = replace(result, ranking=found, ceiling=max((score for _, score in found), default=0.0))
+    keys = [key for key, _ in result.ranking]
+    view.expect_sections(keys)
+    coverage = [0.0] * len(keys)
+    for query in queries:
+        covered = view.lexical.coverage(words[query.text], keys)
+        coverage = [sum_ + query.keyword_weight * own for sum_, own in zip(coverage, covered, strict=True)]
+    return result, coverage
 
 
 # By tokens

@@ -21,7 +21,8 @@ from retriever.searching.names import MOST_ASKED
 from retriever.searching.open_index import View
 from retriever.store import reading, text_vectors
 from retriever.store.connection import Connection, Rows
-from retriever.store.postgres import PostgresConnection, is_cluster
+from retriever.store.postgres import PostgresConnection
+from retriever.store.postgres_pool import is_cluster
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import Neighbours, VectorSearch
 from retriever.vectors.manifest import VectorChoice, uses_chroma

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from retriever.errors import UsageError
 from retriever.store.address import Address
-from retriever.store.postgres import connect, is_cluster, verify
 from retriever.store.postgres_errors import translate_errors
+from retriever.store.postgres_pool import connect, is_cluster, verify
 
 if TYPE_CHECKING:
     import psycopg
@@ -64,7 +64,7 @@ def grant(connection: "psycopg.Connection", address: Address, role: str, *, is_w
 
 
 def grant_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Lets a role read some folders; see `api.grant_postgres_folders`."""
+    """Lets a role read some folders; see `sharing.grant_postgres_folders`."""
     if is_cluster(address):
         raise UsageError(
             "in a Citus cluster a role sees all folders or none",
@@ -84,7 +84,7 @@ def grant_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[
 
 
 def revoke_folders(address: Address, role: str, folders: Sequence[str]) -> tuple[str, ...]:
-    """Takes back the right to some folders, or all rights; see `api.revoke_postgres_folders`."""
+    """Takes back the right to some folders, or all rights; see `sharing.revoke_postgres_folders`."""
     with _owning(address) as connection:
         sees_all = role in list_policy_roles(connection, READ_ALL) | list_policy_roles(connection, WRITE_ALL)
         if folders and sees_all:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from retriever.errors import IndexVersionError, NoIndexError, StorageError
 from retriever.store.address import Address
 from retriever.store.connection import Connection
-from retriever.store.postgres import PostgresConnection, connect, verify
+from retriever.store.postgres import PostgresConnection
 from retriever.store.postgres_errors import suggest_init, translate_errors
+from retriever.store.postgres_pool import connect, verify
 from retriever.store.rights import grant_tables
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Tables:
 
 
 def make_tables(address: Address, writers: Sequence[str] = (), readers: Sequence[str] = ()) -> Tables:
-    """Applies the migrations that are missing and grants rights, all or nothing; see `api.make_postgres_tables`."""
+    """Applies the migrations that are missing and grants rights, all or nothing; see `sharing.make_postgres_tables`."""
     from psycopg import sql
 
     applied = []

@@ -8,9 +8,10 @@ from pathlib import Path
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever.api import enqueue_folders, index_folders, open_retriever, read_queue, work_queue
+from retriever.api import index_folders, open_retriever
 from retriever.errors import IndexLockedError, IndexVersionError, NoIndexError, RetrieverError, StorageError
-from retriever.store import postgres as store
+from retriever.sharing import enqueue_folders, read_queue, work_queue
+from retriever.store import postgres_pool as store
 from retriever.store import tables
 from retriever.store.database import write_index
 from tests.postgres import Server

@@ -16,7 +16,7 @@ from typing import Any, LiteralString
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever import api
+from retriever import api, sharing
 from retriever.errors import DocumentsError, StorageError, UsageError
 from retriever.indexing import embed, update
 from retriever.indexing import queue as queues
@@ -67,11 +67,11 @@ def cut_connections(address: str) -> None:
 
 
 def work(address: str) -> list[workers.WorkedUnit]:
-    return [unit for unit in api.work_queue(address, once=True) if unit is not None]
+    return [unit for unit in sharing.work_queue(address, once=True) if unit is not None]
 
 
 def read_queue(address: str) -> queues.Queue:
-    queue = api.read_queue(address)
+    queue = sharing.read_queue(address)
     assert queue is not None
     return queue
 
@@ -163,7 +163,7 @@ def test_a_server_that_restarts_is_no_attempt(
         postgres_server.stop("immediate")
         threading.Timer(0.5, postgres_server.start).start()
 
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     seen = meanwhile(monkeypatch, restart)
     assert len(work(postgres)) == 6
     assert len(seen) == 7
@@ -172,7 +172,7 @@ def test_a_server_that_restarts_is_no_attempt(
 
 def test_a_connection_that_is_cut_is_no_attempt(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "MOST_ATTEMPTS", 1)
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     seen = meanwhile(monkeypatch, lambda _: cut_connections(postgres))
     assert len(work(postgres)) == 6
     assert seen[0] == seen[-1]  # others came first
@@ -183,7 +183,7 @@ def test_ctrl_c_is_no_attempt(postgres: str, docs: Path, monkeypatch: pytest.Mon
     def interrupt(_: str) -> None:
         raise KeyboardInterrupt
 
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     meanwhile(monkeypatch, interrupt)
     with pytest.raises(KeyboardInterrupt):
         work(postgres)
@@ -194,7 +194,7 @@ def test_ctrl_c_is_no_attempt(postgres: str, docs: Path, monkeypatch: pytest.Mon
 @pytest.mark.timeout(120)
 def test_sigterm_ends_a_worker_after_the_document_at_hand(postgres: str, docs: Path) -> None:
     write_pages(docs, range(200))
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     (worker,) = start_workers(postgres, 1)
     wait_until(lambda: documents(postgres))
     worker.send_signal(signal.SIGTERM)
@@ -214,7 +214,7 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
     headings = (f"{'#' * level} {words[level]}\n\nText.\n" for level in range(1, 7))
     (deep / "long.md").write_text("\n".join(headings), encoding="utf-8")
     name = (deep / "long.md").relative_to(docs).as_posix()
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     tried = work(postgres)
     assert [unit.path for unit in tried if unit.reason] == [name] * queues.MOST_ATTEMPTS
     ((path, reason),) = read_queue(postgres).failed
@@ -224,10 +224,10 @@ def test_a_poisoned_document_is_named_and_the_others_go_on(postgres: str, docs: 
     assert f"failed      {name}: {reason}" in cli("status", "--index", postgres).out
     shown = json.loads(cli("status", "--index", postgres, "--json").out)["queue"]
     assert shown["failed"] == [{"file": name, "reason": reason}]
-    assert api.enqueue_folders([docs], postgres, settings=PLAIN) == 1  # tries it again
+    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 1  # tries it again
     assert read_queue(postgres).queued == 1
     (deep / "long.md").write_text("# Short\n\nText.\n", encoding="utf-8")
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     assert work(postgres) == [workers.WorkedUnit(name)]
     assert read_queue(postgres).failed == ()
 
@@ -238,7 +238,7 @@ def test_a_document_by_which_workers_end_is_left_to_people(postgres: str, docs: 
     shutil.rmtree(docs)
     docs.mkdir()
     write_pages(docs, [0])
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     for _ in range(queues.MOST_ATTEMPTS):
         with share_postgres(address) as connection:
             assert queues.claim_unit(connection)
@@ -251,7 +251,7 @@ def test_a_document_by_which_workers_end_is_left_to_people(postgres: str, docs: 
 def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path) -> None:
     address = read_address(postgres)
     assert address is not None
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     claimed: list[str] = []
 
     def claim_all() -> None:
@@ -270,15 +270,15 @@ def test_two_workers_never_have_the_same_unit(postgres: str, docs: Path) -> None
 
 
 def test_what_is_forgotten_does_not_come_back(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     api.forget_documents(["page3.md"], postgres)  # while it is queued
     assert read_queue(postgres).queued == 5
     seen = meanwhile(monkeypatch, lambda path: api.forget_documents([path], postgres))  # while it is in hand
     assert len(work(postgres)) == 4
     assert documents(postgres) == sorted(path.name for path in docs.iterdir() if path.name not in {"page3.md", seen[0]})
-    assert api.enqueue_folders([docs], postgres, settings=PLAIN) == 0
+    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 0
     (docs / "page4.md").write_text("# Other\n", encoding="utf-8")
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     api.forget_documents([str(docs)], postgres)  # all of it
     assert execute(postgres, "SELECT count(*) FROM queue") == [(0,)]
 
@@ -288,7 +288,7 @@ def test_vectors_of_what_was_forgotten_in_hand_are_not_kept(
     postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (docs / "twin.md").write_bytes((docs / "page0.md").read_bytes())
-    api.enqueue_folders([docs], postgres)
+    sharing.enqueue_folders([docs], postgres)
     encode, asked = embed.encode_missing, []
 
     def forget_then(*arguments: Any) -> Any:  # noqa: ANN401  # passed on
@@ -310,7 +310,7 @@ def test_vectors_of_what_was_forgotten_in_hand_are_not_kept(
 
 
 def test_index_beside_workers_has_the_last_word(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
 
     def index_newer(path: str) -> None:
         (docs / path).write_text("# Newer\n\nThan what is queued, and in hand.\n", encoding="utf-8")
@@ -329,25 +329,25 @@ def test_what_is_queued_is_what_was_seen_last(postgres: str, docs: Path) -> None
     (docs / "page0.md").write_text("# Other\n", encoding="utf-8")
     (docs / "new.md").write_text("# New\n", encoding="utf-8")
     (docs / "page1.md").unlink()
-    assert api.enqueue_folders([docs], postgres, settings=PLAIN) == 3
+    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 3
     (docs / "page0.md").write_bytes(before)
     (docs / "new.md").unlink()
     write_pages(docs, [1])
-    assert api.enqueue_folders([docs], postgres, settings=PLAIN) == 0
+    assert sharing.enqueue_folders([docs], postgres, settings=PLAIN) == 0
     assert work(postgres) == []
     assert documents(postgres) == [f"page{number}.md" for number in range(6)]
 
 
 def test_settings_that_change_meanwhile(postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     other = {**PLAIN, "chunks": {"max_tokens": 64}}
     with pytest.raises(UsageError, match="index once without --enqueue"):
-        api.enqueue_folders([docs], postgres, settings=other)
+        sharing.enqueue_folders([docs], postgres, settings=other)
 
     def change(path: str) -> None:
         api.index_folders([docs], postgres, settings=other)
         (docs / path).write_text("# Later\n", encoding="utf-8")
-        api.enqueue_folders([docs], postgres, settings=other)
+        sharing.enqueue_folders([docs], postgres, settings=other)
 
     seen = meanwhile(monkeypatch, change)
     assert [unit.path for unit in work(postgres)] == seen[:1]
@@ -358,7 +358,7 @@ def test_who_enqueues_waits_for_workers(
     postgres: str, docs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(queues, "MOST_QUEUED", 2)
-    thread = threading.Thread(target=api.enqueue_folders, args=([docs], postgres), kwargs={"settings": PLAIN})
+    thread = threading.Thread(target=sharing.enqueue_folders, args=([docs], postgres), kwargs={"settings": PLAIN})
     thread.start()
     wait_until(lambda: "2 documents wait for workers" in caplog.text)
     assert read_queue(postgres).queued == 2
@@ -379,7 +379,7 @@ def test_a_full_disk(
     try:
         if postgres_server.prefix:
             shutil.chown(small, 65534, 65534)
-        api.enqueue_folders([docs], postgres, settings=PLAIN)
+        sharing.enqueue_folders([docs], postgres, settings=PLAIN)
         execute(postgres, f"CREATE TABLESPACE small LOCATION '{small}'")
         execute(postgres, "ALTER TABLE nodes SET TABLESPACE small")
         with (small / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):  # no space is left
@@ -387,7 +387,7 @@ def test_a_full_disk(
                 pass
         monkeypatch.setattr(queues, "MOST_ATTEMPTS", 1)
         done = []
-        for unit in api.work_queue(postgres, once=True):
+        for unit in sharing.work_queue(postgres, once=True):
             done.append(unit)
             (small / "ballast").unlink(missing_ok=True)  # somebody makes room, once the worker waits
         assert done[0] is None
@@ -438,20 +438,20 @@ def test_a_git_repository(cli: Cli, postgres: str, docs: Path, monkeypatch: pyte
     assert not (docs / "pwned").exists()
     monkeypatch.setenv("PATH", str(docs))
     with pytest.raises(DocumentsError, match="needs git, which is not installed"):
-        api.enqueue_folders([docs.as_uri()], postgres)
+        sharing.enqueue_folders([docs.as_uri()], postgres)
 
 
 def test_a_folder_has_no_queue(cli: Cli, docs: Path, tmp_path: Path) -> None:
     place = tmp_path / "index"
     api.index_folders([docs], place, settings=PLAIN)
-    assert api.read_queue(place) is None
+    assert sharing.read_queue(place) is None
     for words in (["index", docs, "--enqueue"], ["worker"]):
         assert "a queue needs PostgreSQL" in cli(*words, "--index", place, code=2).err
     assert "has no queue to watch" in cli("status", "--watch", "--index", place, code=2).err
 
 
 def test_a_queue_is_watched_until_ctrl_c(cli: Cli, postgres: str, docs: Path) -> None:
-    api.enqueue_folders([docs], postgres, settings=PLAIN)
+    sharing.enqueue_folders([docs], postgres, settings=PLAIN)
     says = "6 queued, 0 running, 0 failed; 0 done, 0 in the last minute"
     assert says in cli("status", "--watch", "--index", postgres).out
     queue = json.loads(cli("status", "--watch", "--json", "--index", postgres).out)["queue"]

@@ -13,16 +13,10 @@ import httpx
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever.api import (
-    grant_postgres_folders,
-    index_folders,
-    make_postgres_tables,
-    open_history,
-    open_retriever,
-    revoke_postgres_folders,
-)
+from retriever.api import index_folders, open_history, open_retriever
 from retriever.errors import IndexVersionError, StorageError, UsageError
-from retriever.store import postgres as store
+from retriever.sharing import grant_postgres_folders, make_postgres_tables, revoke_postgres_folders
+from retriever.store import postgres_pool as store
 from retriever.store import tables
 from retriever.store.address import Address, read_address
 from tests.postgres import Server

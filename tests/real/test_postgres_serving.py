@@ -17,7 +17,8 @@ import httpx
 import psycopg  # noqa: TID253  # these tests are of it
 import pytest
 
-from retriever.api import enqueue_folders, index_folders, read_queue
+from retriever.api import index_folders
+from retriever.sharing import enqueue_folders, read_queue
 from retriever.store.address import read_address
 from retriever.store.tables import make_tables
 from tests.postgres import Server
