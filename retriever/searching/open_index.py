@@ -465,5 +465,6 @@ class View:
 
     def close(self) -> None:
         """Lets go of the snapshot, so that a writer may remove it."""
+        self._parts.clear()  # which hold this view, as it holds them: files would stay open until the next collection
         for snapshot in self._opened:
             snapshot.close()

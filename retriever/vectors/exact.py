@@ -84,7 +84,10 @@ class ExactIndex:
         if not len(self):
             return [[] for _ in queries]
         check_queries(queries, limit, self._matrix.shape[1])
-        cosines = (queries @ self._matrix.T) / self._lengths / _lengths(queries)[:, np.newaxis]
+        # Not as a product of matrices: OpenBLAS runs that on all cores, and its threads then wait in a loop for another
+        # one, 20 ms of processor time for each question. This is one thread, and no slower.
+        products = np.array([np.vecdot(self._matrix, query) for query in queries])
+        cosines = products / self._lengths / _lengths(queries)[:, np.newaxis]
         return [self._nearest(row, limit) for row in np.clip(cosines, -1.0, 1.0)]  # beyond 1 is rounding alone
 
     def close(self) -> None:
