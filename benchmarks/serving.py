@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from statistics import median, quantiles
@@ -203,7 +204,8 @@ def served(index: Path) -> Iterator[tuple["subprocess.Popen[str]", int]]:
     assert process.stderr is not None
     try:
         address = process.stderr.readline().split("http://")[1]
-        threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop it
+        said = partial(shutil.copyfileobj, process.stderr, sys.stderr)
+        threading.Thread(target=said, daemon=True).start()  # a full pipe would stop it
         yield process, int(address.split("/")[0].rpartition(":")[2])
     finally:
         process.terminate()

@@ -59,9 +59,10 @@ def is_folder(path: str | Path) -> bool:
 def measure_folder(folder: Path) -> int:
     """Bytes of all files in it."""
     size = 0
-    for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # a writer may remove one meanwhile
-            size += file.stat().st_size if file.is_file() else 0
+    for place, _, names in os.walk(folder):  # which passes over folders that a writer removes meanwhile: rglob does not
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += Path(place, name).stat().st_size
     return size
 
 

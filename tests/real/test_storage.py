@@ -21,6 +21,7 @@ import pytest
 
 from retriever import open_retriever
 from retriever.errors import IndexDamagedError, IndexLockedError, NoIndexError, StorageError
+from retriever.files import measure_folder
 from retriever.indexing.snapshot import Snapshot
 from retriever.searching.open_index import OpenIndex
 from retriever.store import queries, reading, text_vectors
@@ -519,3 +520,24 @@ def test_a_search_walks_through_no_table(connection: sqlite3.Connection, name: s
     plans = [row[3] for text in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {text}")]
     assert plans
     assert not [step for step in plans if any(walk in step for walk in WALKS) and not step.startswith(FEW)]
+
+
+def test_the_size_is_told_while_a_writer_removes_what_is_out_of_force(tmp_path: Path) -> None:
+    kept, ended = tmp_path / "index.sqlite", threading.Event()
+    kept.write_bytes(b"x" * 1000)
+
+    def replace_snapshots() -> None:
+        while not ended.is_set():
+            for number in range(20):
+                (tmp_path / f"snapshot-{number}" / "chroma" / "graph").mkdir(parents=True)
+            for number in range(20):
+                shutil.rmtree(tmp_path / f"snapshot-{number}")
+
+    with ThreadPoolExecutor(1) as pool:
+        replacing = pool.submit(replace_snapshots)
+        try:
+            sizes = {measure_folder(tmp_path) for _ in range(200)}
+        finally:
+            ended.set()
+        replacing.result()
+    assert sizes == {1000}
