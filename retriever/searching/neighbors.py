@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from pageindex.node import NodeKind, Span
 from retriever.searching.fusion import Fusion, fuse
-from retriever.searching.mapping import first_of_each, sort_ranked
+from retriever.searching.mapping import best_of_each, first_of_each, sort_ranked
 from retriever.searching.open_index import View
 from retriever.types import Ranked, Ranking, Relation, RelationKind, Source
 
@@ -91,14 +91,14 @@ def add_neighbors(
         view.tree.load_nodes(hit.node_id for hit in hits)
         view.tree.load_links(hit.node_id for hit in hits)
         roots = find_file_roots(hits, view.tree, settings.candidate_file_roots, settings.parent_decay)
-        found = merge([find_neighbors(hits, view.tree, settings), roots])
+        found = best_of_each([*find_neighbors(hits, view.tree, settings), *roots])
         shown = (replace(item, node_id=view.tree.holder(item.node_id)) for item in found)
         taken = {hit.node_id for hit in hits}
         return view.keep_allowed([item for item in first_of_each(shown) if item.node_id not in taken])
 
     if settings.neighbors == "merged":
         return [
-            replace(item, items=merge([item.items, look_around(item.items)]))
+            replace(item, items=best_of_each([*item.items, *look_around(item.items)]))
             if item.source is Source.SEMANTIC
             else item
             for item in rankings
@@ -140,7 +140,7 @@ def find_neighbors(hits: Sequence[Ranked], tree: Tree, settings: Neighborhood) -
                 if node.kind is not NodeKind.FOLDER
             ]
         frontier = [
-            item for item in merge([reached]) if item.node_id not in best or item.score > best[item.node_id].score
+            item for item in best_of_each(reached) if item.node_id not in best or item.score > best[item.node_id].score
         ]
         best.update((item.node_id, item) for item in frontier)
     direct = {hit.node_id for hit in hits}
@@ -161,14 +161,4 @@ def find_file_roots(hits: Iterable[Ranked], tree: Tree, count: int, decay: float
         if node is not None:
             via = Relation(RelationKind.FILE, hit.node_id)
             best.setdefault(node.id, Ranked(node.id, hit.score * decay, via=via))
-    return sort_ranked(best.values())
-
-
-def merge(rankings: Iterable[Sequence[Ranked]]) -> tuple[Ranked, ...]:
-    """One list of each node's best score; best first, ties by node id."""
-    best: dict[str, Ranked] = {}
-    for ranking in rankings:
-        for item in ranking:
-            if item.node_id not in best or item.score > best[item.node_id].score:
-                best[item.node_id] = item
     return sort_ranked(best.values())

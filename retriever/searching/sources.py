@@ -16,7 +16,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.query import Query
 from retriever.searching.encode import EncodedQueries
 from retriever.searching.late_interaction import max_similarities
-from retriever.searching.mapping import first_of_each, rank_by_best_chunk, rank_by_distance_and_rank, sort_ranked
+from retriever.searching.mapping import best_of_each, first_of_each, rank_by_distance_and_rank, sort_ranked
 from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
@@ -98,7 +98,7 @@ def rank_semantic(
         nearest = find_nearest_chunks(view, vector, limit, settings.vector_search)
         cosines.append(nearest[0][1] if nearest else None)
         hits = _map_to_nodes(view, [item for item in nearest if item[1] >= min_cosine], limit)
-        items = rank_by_distance_and_rank(hits) if by_rank else rank_by_best_chunk(hits)
+        items = rank_by_distance_and_rank(hits) if by_rank else best_of_each(hits)
         items = penalize_boilerplate(view, items, settings.page_prior)
         items = weigh_evidence(items, settings.rank_weighting)
         weight = settings.semantic_weight * encoded.trust * share

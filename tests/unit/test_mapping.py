@@ -3,7 +3,7 @@ from math import log2
 import pytest
 
 from pageindex.node import Span
-from retriever.searching.mapping import rank_by_best_chunk, rank_by_distance_and_rank
+from retriever.searching.mapping import best_of_each, rank_by_distance_and_rank
 from retriever.types import Ranked
 
 
@@ -12,7 +12,7 @@ def hit(node_id: str, cosine: float, line: int = 1) -> Ranked:
 
 
 def test_a_node_is_as_good_as_its_best_chunk_or_by_distance_and_rank() -> None:
-    ranked = rank_by_best_chunk([hit("b", 0.3), hit("a", 0.5, 7), hit("b", 0.9, 4), hit("c", 0.5)])
+    ranked = best_of_each([hit("b", 0.3), hit("a", 0.5, 7), hit("b", 0.9, 4), hit("c", 0.5)])
     assert ranked == (
         Ranked("b", 0.9, matched=Span(4, 4)),
         Ranked("a", 0.5, matched=Span(7, 7)),

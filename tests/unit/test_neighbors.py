@@ -2,7 +2,8 @@ import pytest
 
 from pageindex.document import parse_document
 from pageindex.tree import DocumentTree
-from retriever.searching.neighbors import Neighborhood, find_file_roots, find_neighbors, merge
+from retriever.searching.mapping import best_of_each
+from retriever.searching.neighbors import Neighborhood, find_file_roots, find_neighbors
 from retriever.types import Ranked
 
 GUIDE = """# Guide
@@ -74,5 +75,5 @@ def test_the_best_files_bring_in_their_first_section(tree: DocumentTree) -> None
 
 
 def test_merging_keeps_each_nodes_best_score() -> None:
-    merged = merge([[Ranked("a", 0.2), Ranked("b", 0.1)], [Ranked("a", 0.5)]])
+    merged = best_of_each([Ranked("a", 0.2), Ranked("b", 0.1), Ranked("a", 0.5)])
     assert merged == (Ranked("a", 0.5), Ranked("b", 0.1))
