@@ -37,7 +37,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.settings.schema import Profile
 from retriever.types import Answer
 from retriever.vectors.chroma import VectorIndex
-from retriever.vectors.manifest import ChromaManifest
+from retriever.vectors.manifest import VectorsManifest
 
 ROOT = Path(__file__).parents[1]
 SECTIONS = 18_000
@@ -231,7 +231,7 @@ class Parts:
         copy = shutil.copytree(
             index / "snapshot-1" / "chroma", scene.place / "parts"
         )  # one client for a folder and process
-        self._vectors = VectorIndex.open(copy, scene.encoder.fingerprint, ChromaManifest.read(copy).snapshot)
+        self._vectors = VectorIndex.open(copy, scene.encoder.fingerprint, VectorsManifest.read(copy).snapshot)
         self._lexical = LexicalIndex.open(index / "snapshot-1" / "lexical")
         self._encoder = scene.encoder
 

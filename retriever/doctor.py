@@ -32,7 +32,7 @@ from retriever.errors import (
 from retriever.indexing.changes import detect_changes, list_documents, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.forget import list_forgotten
-from retriever.indexing.snapshot import CHROMA_NAME, Snapshot, locate_snapshot
+from retriever.indexing.snapshot import Snapshot, locate_snapshot, needs_signs
 from retriever.installation import CURE, find_conflicts
 from retriever.languages import advise_models, survey_texts
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -43,7 +43,7 @@ from retriever.store.checking import find_damage
 from retriever.store.connection import Connection
 from retriever.store.database import FILE_NAME, INDEX_FORMAT, list_aside, read_index
 from retriever.store.locks import is_read, writer_of
-from retriever.vectors.manifest import ChromaManifest
+from retriever.vectors.manifest import CHROMA, SIGNS, VectorPart, VectorsManifest
 
 Area = Literal["environment", "index", "language model"]
 Level = Literal["well", "note", "problem"]
@@ -317,26 +317,34 @@ def examine_snapshot(connection: Connection, index: Path, repair: str) -> Iterat
     except SnapshotError as error:
         yield Finding("index", "words", "problem", str(error), repair)
 
-    try:
-        says = "none were made"
-        with closing(Snapshot(index, number, manifest_hash)) as snapshot:
-            chroma, fingerprint = snapshot.folder / CHROMA_NAME, snapshot.manifest.fingerprint
-            if fingerprint and not chroma.exists():
-                says = "not made; the next `index` does, and a search that asks it"
-            elif fingerprint and ChromaManifest.read(chroma).snapshot != snapshot.manifest_hash:
-                says = "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
-            elif fingerprint:
-                keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
-                snapshot.vectors.verify(keys, matrix)
-                says = f"{pluralize(len(keys), 'vector')}, near what the exact scan finds"
-        yield Finding("index", "vectors in ChromaDB", "well", says)
-    except SnapshotError as error:
-        yield Finding("index", "vectors in ChromaDB", "problem", str(error), repair)
+    parts: dict[VectorPart, str] = {SIGNS: "signs of the vectors"} if needs_signs(connection) else {}
+    for name, what in (parts | {CHROMA: "vectors in ChromaDB"}).items():
+        try:
+            yield Finding("index", what, "well", examine_vectors(connection, index, name))
+        except SnapshotError as error:
+            yield Finding("index", what, "problem", str(error), repair)
 
     for folder in sorted(index.glob("snapshot-*")):
         if folder != locate_snapshot(index, number) and not is_read(folder):
             says = f"{folder.name} is not in force, and nobody reads it"
             yield Finding("index", "left over", "note", says, "the next `index` removes it")
+
+
+def examine_vectors(connection: Connection, index: Path, name: VectorPart) -> str:
+    """Compares what finds the nearest vectors with the vectors; SnapshotError where it is damaged."""
+    number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
+    with closing(Snapshot(index, number, manifest_hash)) as snapshot:
+        folder, fingerprint = snapshot.folder / name, snapshot.manifest.fingerprint
+        if not fingerprint:
+            return "none were made"
+        if not folder.exists():
+            return "not made; the next `index` does, and a search that asks it"
+        if VectorsManifest.read(folder).snapshot != manifest_hash:
+            return "of an older snapshot; the next `index` brings it up to date, and a search that asks it"
+        keys, _, matrix = text_vectors.distinct_vectors(connection, fingerprint)
+        found = snapshot.open_signs(connection) if name == SIGNS else snapshot.vectors
+        found.verify(keys, matrix)
+        return f"{pluralize(len(keys), 'vector')}, near what the exact scan finds"
 
 
 def examine_parts(connection: Connection) -> Iterator[Finding]:

@@ -8,14 +8,14 @@ from retriever.errors import DocumentsError, RetrieverError, UsageError
 from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_documents, settle_unsure
 from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.request import IndexRequest, matches_config
-from retriever.indexing.snapshot import update_chroma
+from retriever.indexing.snapshot import update_vectors
 from retriever.searching.open_index import OpenIndex, View
 from retriever.store import reading
 from retriever.store.address import read_address
 from retriever.store.database import write_index
 from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
-from retriever.vectors.manifest import uses_chroma
+from retriever.vectors.manifest import CHROMA, choose_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class Watch:
         else:
             self._freshness = self._look(index)
             self._looked = time.monotonic()
-        # Whoever asks does not wait for ChromaDB where an exact scan answers; where it is needed, it is mended first.
+        # Whoever asks does not wait for ChromaDB where something else answers; what is asked is mended first.
         with index.view() as view:
-            wants_chroma = uses_chroma(self._profile.vector_search, view.counts.chunks)
-            if not wants_chroma or view.can_ask_chroma or view.embedded_share < 1:
+            asked = choose_part(self._profile.vector_search, view.counts.chunks)
+            if asked is None or view.can_ask(asked) or view.embedded_share < 1:
                 return self._freshness
-        try:  # ChromaDB should be asked, and cannot be
+        try:
             with write_index(self._request.index, self._request.wait_s) as (connection, _):
-                update_chroma(connection, self._request.index)
+                update_vectors(connection, self._request.index, with_chroma=asked == CHROMA)
         except RetrieverError as error:
-            reason = f"ChromaDB is not up to date: {error}; answered without it, slower"
+            reason = f"what finds the nearest vectors is not up to date: {error}; answered without it, slower"
             problem = Degradation(StageName.INDEX, reason)
             return replace(self._freshness, degraded=(*self._freshness.degraded, problem))
         return self._freshness

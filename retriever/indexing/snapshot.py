@@ -3,20 +3,22 @@
     snapshot-17/lexical/         BM25, always
     snapshot-17/spellings/       words as they are written, to mend slips by
     snapshot-17/manifest.json    checksums of these two, and how many sections they have
-    snapshot-17/chroma/          ChromaDB, with a manifest of its own that names the snapshot that it is of
+    snapshot-17/signs/           what finds the nearest of very many vectors
+    snapshot-17/chroma/          ChromaDB; these two with a manifest of their own that names the snapshot they are of
 
 snapshot-17/ is made beside snapshot-16/, from it or from scratch; the transaction that holds the new documents names
 the new snapshot. Whatever dies in between leaves snapshot-16 in force.
 
-An update that a question waits for may leave ChromaDB out. The new snapshot then takes over the older one's folder as
-it is: searches pass over it, because its manifest names another snapshot, and the next update patches it.
+An update that a question waits for leaves ChromaDB out, unless it asks that. The new snapshot then takes over the
+older one's folder as it is: searches pass over it, because its manifest names another snapshot, and the next update
+patches it.
 """
 
 import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -41,14 +43,14 @@ from retriever.store.manifest import (
     describe_files,
 )
 from retriever.trace import NoProgress
-from retriever.vectors.manifest import ChromaManifest
+from retriever.vectors.manifest import CHROMA, SIGNS, VectorPart, VectorsManifest, choose_part
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
     from retriever.lexical.spelling import Spellings
     from retriever.vectors.chroma import VectorIndex
+    from retriever.vectors.signs import SignIndex
 
-CHROMA_NAME = "chroma"
 SEARCHED_FIELDS = frozenset({"aliases", "tags"})  # of the front matter; titles have every section already
 # A change of more than this share is made from scratch: patching costs more, and leaves gaps in HNSW.
 REBUILD_SHARE = 0.3
@@ -135,9 +137,19 @@ class Snapshot:
         from retriever.vectors.chroma import VectorIndex
 
         if self._vectors is None:
-            folder = self.folder / CHROMA_NAME
+            folder = self.folder / CHROMA
             self._vectors = VectorIndex.open(folder, self.manifest.fingerprint, self.manifest_hash)
         return self._vectors
+
+    def open_signs(self, connection: Connection) -> "SignIndex":
+        """The signs of the chunks' vectors, which these rows have; SnapshotError as for `vectors`."""
+        from retriever.vectors.signs import SignIndex
+
+        return SignIndex.open(
+            self.folder / SIGNS,
+            self.manifest_hash,
+            lambda places: text_vectors.numbers_at(connection, places.tolist()),
+        )
 
     def close(self) -> None:
         """Lets the snapshot be removed once it is out of force."""
@@ -227,7 +239,7 @@ def build_snapshot(
     """Makes the next snapshot out of the rows that the connection sees, and puts it in force; returns its number.
 
     In the transaction that names the new snapshot. `difference` is what is new since the one in force; None to build
-    from scratch. The fingerprint is empty without vectors; `update_chroma` can make ChromaDB later. What a dead writer
+    from scratch. The fingerprint is empty without vectors; `update_vectors` can make ChromaDB later. What a dead writer
     left under the snapshot's name is removed. Raises StorageError; SnapshotError when what was built does not add up.
     """
     if read_address(index):
@@ -261,9 +273,12 @@ def build_snapshot(
         manifest = Manifest(fingerprint, len(LexicalIndex.open(folder / "lexical")), files)
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
         manifest_hash = hash_manifest(folder)
-    if with_chroma and fingerprint and not text_vectors.pending_count(connection):
-        source = previous / CHROMA_NAME if difference else None
-        make_chroma(connection, source, folder / CHROMA_NAME, fingerprint, manifest_hash)
+    if fingerprint and not text_vectors.pending_count(connection):
+        source = previous if difference else None
+        if needs_signs(connection):
+            make_signs(connection, source and source / SIGNS, folder / SIGNS, fingerprint, manifest_hash)
+        if with_chroma:
+            make_chroma(connection, source and source / CHROMA, folder / CHROMA, fingerprint, manifest_hash)
     settle(folder)
     for key, value in (("snapshot", str(number)), ("manifest_hash", manifest_hash), ("fingerprint", fingerprint)):
         writing.set_meta(connection, key, value)
@@ -351,13 +366,13 @@ def make_chroma(
     from retriever.vectors.chroma import build_vectors, patch_vectors
     from retriever.vectors.exact import ChunkVectors
 
-    keys = text_vectors.distinct_keys(connection, fingerprint)
+    keys, _ = text_vectors.distinct_places(connection, fingerprint)
 
     def load(chunk_keys: Sequence[int]) -> ChunkVectors:
         return ChunkVectors(*text_vectors.chunk_vectors(connection, fingerprint, chunk_keys))
 
     try:
-        if source is None or ChromaManifest.read(source).fingerprint != fingerprint:
+        if source is None or VectorsManifest.read(source).fingerprint != fingerprint:
             raise SnapshotError("there is nothing to patch")
         patch_vectors(source, target, keys, load, manifest_hash, most_changed=REBUILD_SHARE)
     except SnapshotError:  # the older one cannot be used, and nothing of it is needed
@@ -365,32 +380,58 @@ def make_chroma(
         build_vectors(target, fingerprint, load(keys), manifest_hash)
 
 
-def has_chroma(index: Path, number: int, manifest_hash: str) -> bool:
-    """Whether ChromaDB of a snapshot is there and of no older one; without opening it."""
+def make_signs(connection: Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str) -> None:
+    """Makes the signs of a snapshot, out of older ones where there are; StorageError, SnapshotError."""
+    import numpy as np
+
+    from retriever.vectors.signs import build_signs
+
+    keys, places = map(np.array, text_vectors.distinct_places(connection, fingerprint))
+    dimension = text_vectors.dimension(connection, fingerprint) or 0
+    manifest = VectorsManifest(manifest_hash, fingerprint, len(keys), dimension)
+    build_signs(target, manifest, keys, places, lambda some: text_vectors.numbers_at(connection, some.tolist()), source)
+
+
+def needs_signs(connection: Connection) -> bool:
+    """Whether there are so many chunks that searches do not look at all vectors."""
+    return choose_part("auto", reading.counts(connection).chunks) == SIGNS
+
+
+def has_part(index: Path, number: int, manifest_hash: str, name: VectorPart) -> bool:
+    """Whether a part of a snapshot is there and of no older one; without opening it."""
     try:
-        return ChromaManifest.read(locate_snapshot(index, number) / CHROMA_NAME).snapshot == manifest_hash
+        return VectorsManifest.read(locate_snapshot(index, number) / name).snapshot == manifest_hash
     except SnapshotError:
         return False
 
 
-def update_chroma(connection: Connection, index: Path, progress: Progress = NO_PROGRESS) -> None:
-    """Brings ChromaDB of the snapshot in force up to date; for the one writer, outside of a transaction."""
+def update_vectors(connection: Connection, index: Path, progress: Progress = NO_PROGRESS, *, with_chroma: bool) -> None:
+    """Brings what finds vectors of the snapshot in force up to date; for the one writer, outside of a transaction."""
     if read_address(index):
-        make_graph(connection)
+        if with_chroma:
+            make_graph(connection)
         return
     number, manifest_hash = reading.snapshot_number(connection), reading.manifest_hash(connection)
     fingerprint = reading.meta(connection, "fingerprint") or ""
-    if not number or not fingerprint or has_chroma(index, number, manifest_hash):
+    if not number or not fingerprint or text_vectors.pending_count(connection):  # they would lack the vectors to come
         return
-    if text_vectors.pending_count(connection):  # it would lack the vectors to come
-        return
-    folder = locate_snapshot(index, number) / CHROMA_NAME
-    draft = folder.with_name("chroma.draft")
+    folder = locate_snapshot(index, number)
+    if not has_part(index, number, manifest_hash, SIGNS) and needs_signs(connection):
+        with _replace(folder / SIGNS) as draft:
+            make_signs(connection, folder / SIGNS, draft, fingerprint, manifest_hash)
+    if with_chroma and not has_part(index, number, manifest_hash, CHROMA):
+        progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
+        with _replace(folder / CHROMA) as draft:
+            make_chroma(connection, folder / CHROMA, draft, fingerprint, manifest_hash)
+        progress.finish("ordering")
+
+
+@contextlib.contextmanager
+def _replace(folder: Path) -> Iterator[Path]:
+    """A folder to be made in place of an older one, which nobody has open in this snapshot."""
+    draft = folder.with_name(f"{folder.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)  # of a writer that was killed
-    progress.start("ordering", text_vectors.vector_count(connection, fingerprint), "vectors")
-    make_chroma(connection, folder, draft, fingerprint, manifest_hash)
-    progress.finish("ordering")
-    # Nobody has an older snapshot's vectors open in this snapshot's folder, so that a new folder can take their place.
+    yield draft
     with writing_to(folder):
         settle(draft)
         shutil.rmtree(folder, ignore_errors=True)
@@ -409,7 +450,8 @@ def settle(folder: Path) -> None:
 
 def mark_unusable(index: Path, number: int) -> None:
     """Marks a snapshot as unusable, so that the next writer makes another; where nothing can be written, nothing."""
-    for folder in (locate_snapshot(index, number), locate_snapshot(index, number) / CHROMA_NAME):
+    snapshot = locate_snapshot(index, number)
+    for folder in (snapshot, snapshot / SIGNS, snapshot / CHROMA):
         with contextlib.suppress(OSError):
             (folder / MANIFEST_NAME).unlink()
 
@@ -420,9 +462,9 @@ def remove_old_snapshots(index: Path, current: int) -> None:
     for older in sorted(index.glob("snapshot-*")):
         if older == folder or is_read(older):
             continue
-        if (older / CHROMA_NAME).exists() and folder.exists() and not (folder / CHROMA_NAME).exists():
+        if (older / CHROMA).exists() and folder.exists() and not (folder / CHROMA).exists():
             # The vectors of the same encoder go into the snapshot that has none, to be patched later.
             with contextlib.suppress(OSError, SnapshotError):
-                if ChromaManifest.read(older / CHROMA_NAME).fingerprint == Manifest.read(folder).fingerprint:
-                    (older / CHROMA_NAME).rename(folder / CHROMA_NAME)
+                if VectorsManifest.read(older / CHROMA).fingerprint == Manifest.read(folder).fingerprint:
+                    (older / CHROMA).rename(folder / CHROMA)
         shutil.rmtree(older, ignore_errors=True)

@@ -42,7 +42,7 @@ from retriever.indexing.snapshot import (
     Snapshot,
     build_snapshot,
     remove_old_snapshots,
-    update_chroma,
+    update_vectors,
     withdraw_sections,
 )
 from retriever.protocols import Encoder, Likely, Progress
@@ -52,7 +52,7 @@ from retriever.store.connection import Connection
 from retriever.store.database import transaction, verify_on_error, write_index
 from retriever.store.reading import StoredFolder
 from retriever.types import IndexReport
-from retriever.vectors.manifest import uses_chroma
+from retriever.vectors.manifest import CHROMA, choose_part, is_approximate
 
 if TYPE_CHECKING:
     from pageindex.document import Document
@@ -118,8 +118,7 @@ def update_index(
             if encoder is None or is_other_model(connection, encoder):
                 raise EncoderError("another embedding model is behind that name by now; index the documents again")
             embedded = replace(embedded, new=embedded.new + embed_pending(connection, encoder, progress, likely))
-        if wants_chroma(connection, request):
-            update_chroma(connection, request.index, progress)
+        update_vectors(connection, request.index, progress, with_chroma=wants_chroma(connection, request))
         return make_report(connection, request, changes, embedded, started)
 
 
@@ -261,10 +260,10 @@ def serves_another_model(connection: Connection, request: IndexRequest) -> bool:
 
 def wants_chroma(connection: Connection, request: IndexRequest) -> bool:
     """Whether ChromaDB is brought up to date: always, or only where searches by these settings ask it."""
-    if text_vectors.pending_count(connection):
-        return False
-    is_made_always = request.with_chroma and not read_address(request.index)  # a graph in a database costs memory
-    return is_made_always or uses_chroma(request.profile.vector_search, reading.counts(connection).chunks)
+    how, chunks = request.profile.vector_search, reading.counts(connection).chunks
+    if read_address(request.index):  # its graph there costs memory
+        return is_approximate(how, chunks) and not text_vectors.pending_count(connection)
+    return request.with_chroma or choose_part(how, chunks) == CHROMA
 
 
 @contextmanager

@@ -24,13 +24,12 @@ from retriever.lexical.languages import LANGUAGES, READ_APART, detect_question, 
 from retriever.lexical.postings import (
     IntArray,
     Postings,
-    load_column,
     load_postings,
     merge_postings,
     no_postings,
-    save_column,
     save_postings,
 )
+from retriever.store.columns import load_column, save_column
 
 FORMAT = 1  # rises when the files change
 _STRIPES = 64  # rows that share one maximum while the best are looked for; any number gives the same result

@@ -9,14 +9,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain, pairwise
 from pathlib import Path
-from tokenize import TokenError
 
 import numpy as np
 import numpy.typing as npt
 
-from pageindex.files import require_regular
 from retriever.errors import SnapshotError
-from retriever.files import writing_to
+from retriever.store.columns import load_column, save_column
 
 IntArray = npt.NDArray[np.int64]
 
@@ -168,26 +166,6 @@ def _assemble(
         rows=rows,
         counts=counts,
     )
-
-
-def save_column(folder: Path, name: str, values: npt.NDArray[np.generic]) -> None:
-    with writing_to(folder):
-        np.save(folder / f"{name}.npy", values, allow_pickle=False)
-
-
-def load_column(folder: Path, name: str, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
-    """Maps `name`.npy into memory: nothing is read before it is used. SnapshotError if it is not such an array."""
-    path = folder / f"{name}.npy"
-    try:
-        require_regular(path)
-        # A plain array over the map: slicing numpy's own class for maps is ten times slower.
-        values: npt.NDArray[np.generic] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except (OSError, EOFError, ValueError, TypeError, SyntaxError, TokenError, OverflowError) as error:
-        # All but the first come from a header that is cut or overwritten.
-        raise SnapshotError(f"{path}: cannot be read ({error}); index the documents again") from error
-    if values.ndim != 1 or values.dtype != dtype:
-        raise SnapshotError(f"{path}: holds something else; index the documents again")
-    return values
 
 
 def save_postings(postings: Postings, folder: Path) -> None:

@@ -14,7 +14,7 @@ from pageindex.tree import nearest_siblings
 from retriever.errors import ChangedSnapshotError, IndexUnusableError, SnapshotError, UsageError
 from retriever.files import measure_folder
 from retriever.indexing.background import Background, read_background
-from retriever.indexing.snapshot import Snapshot, has_chroma, read_texts, tokenize_texts
+from retriever.indexing.snapshot import Snapshot, has_part, read_texts, tokenize_texts
 from retriever.query import Scope
 from retriever.store import reading, text_vectors
 from retriever.store.address import read_address
@@ -29,13 +29,15 @@ from retriever.store.database import (
 )
 from retriever.store.reading import OutlineNode
 from retriever.types import FloatMatrix, Ranked
+from retriever.vectors.manifest import CHROMA, SIGNS, choose_part
 
 if TYPE_CHECKING:
     from retriever.lexical.bm25 import LexicalIndex
     from retriever.lexical.spelling import Spellings
     from retriever.searching.scope import Part, ScopeTables
     from retriever.vectors.exact import ExactIndex, VectorSearch
-    from retriever.vectors.manifest import VectorChoice
+    from retriever.vectors.manifest import VectorChoice, VectorPart
+    from retriever.vectors.signs import SignIndex
 
 
 State = tuple[int, bool, float, tuple[int, ...]]
@@ -43,9 +45,6 @@ State = tuple[int, bool, float, tuple[int, ...]]
 
 CHANGED = "the index changed while it was asked"
 MAX_PARTS = 8  # of a state that are kept: who asks within a folder asks there again
-SMALL_PART = (
-    8  # a part that is no more than one in eight sections reads its vectors for itself: MAX_PARTS are one index
-)
 
 
 # The tree of the documents that a search touches, read from the index as it is needed.
@@ -416,19 +415,28 @@ class View:
         except SnapshotError:
             return None
 
-    @property
-    def can_ask_chroma(self) -> bool:
-        """Whether ChromaDB has the vectors of this state; it may have those of an older one, or none."""
+    def can_ask(self, name: "VectorPart") -> bool:
+        """Whether this state has a part that finds vectors; it may have that of an older state, or none."""
         if not self.number or not self.fingerprint or self.embedded_share < 1:
             return False
-        return has_chroma(self.index, self.number, reading.manifest_hash(self.connection))
+        return has_part(self.index, self.number, reading.manifest_hash(self.connection), name)
 
-    @property
-    def chroma(self) -> "VectorSearch":
-        """The chunks' vectors in ChromaDB, or what stands in for it."""
-        # Of a part, its graph would find too few: those that lie on the way to others are left out.
-        is_scan = self.substitute or self.part is not None or not self.can_ask_chroma
-        return self.scan if is_scan else self._snapshot.vectors
+    def find_vectors(self, how: "VectorChoice") -> "VectorSearch":
+        """What finds the chunks that are nearest to a question, or what stands in for it: the exact scan."""
+        asked = choose_part(how, self.counts.chunks)
+        if self.part is not None and asked == CHROMA:
+            asked = SIGNS  # of a part, a graph would find too few: those that lie on the way to others are left out
+        if asked is None or self.substitute or not self.can_ask(asked):
+            return self.scan
+        return self._snapshot.vectors if asked == CHROMA else self.signs
+
+    @cached_property
+    def signs(self) -> "SignIndex":
+        """The vectors of all texts, found by their signs."""
+        if self.whole is not None and self.part is not None:
+            signs = self.whole.signs
+            return signs.restrict(self.whole.scope_tables.texts_of(self.part.rows, signs.keys))
+        return self._snapshot.open_signs(self.connection)
 
     @cached_property
     def scan(self) -> "ExactIndex":
@@ -436,18 +444,10 @@ class View:
         from retriever.vectors.exact import ExactIndex
 
         if self.whole is not None and self.part is not None:
-            small = len(self.part.node_keys) * SMALL_PART <= self.whole.counts.sections
-            if small and "scan" not in self.whole.__dict__:
-                # To read the vectors of 60,000 chunks takes 0.7 s, where ChromaDB is asked otherwise.
-                return ExactIndex(*self._read_vectors(self.part.node_keys.tolist()))
             scan = self.whole.scan
             return scan.restrict(self.whole.scope_tables.texts_of(self.part.rows, scan.keys))
-        return ExactIndex(*self._read_vectors())
-
-    def _read_vectors(self, node_keys: Sequence[int] | None = None) -> "tuple[list[int], FloatMatrix]":
-        """The vectors of the texts of these sections, or of all, and the first chunk of each."""
-        keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint, node_keys)
-        return keys, matrix
+        keys, _, matrix = text_vectors.distinct_vectors(self.connection, self.fingerprint)
+        return ExactIndex(keys, matrix)
 
     @cached_property
     def _snapshot(self) -> Snapshot:

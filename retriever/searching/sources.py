@@ -24,7 +24,7 @@ from retriever.settings.schema import FusionSettings
 from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
-from retriever.vectors.manifest import VectorChoice, uses_chroma
+from retriever.vectors.manifest import VectorChoice
 
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
@@ -116,12 +116,12 @@ def find_nearest_chunks(view: View, vector: FloatMatrix, limit: int, how: Vector
         view: the index.
         vector: (1, d) float32.
         limit: how many at most.
-        how: `auto` scans all vectors up to EXACT_UP_TO chunks, and asks ChromaDB beyond.
+        how: `auto` scans all vectors up to EXACT_UP_TO chunks, and asks their signs beyond.
 
     Raises:
         SnapshotError: ChromaDB's vectors are not those of the index.
     """
-    search = view.chroma if uses_chroma(how, view.counts.chunks) else view.scan
+    search = view.find_vectors(how)
     (nearest,) = search.search(vector, limit)
     keys, _, matrix = text_vectors.chunk_vectors(view.connection, view.fingerprint, [key for key, _ in nearest])
     # Summed row by row: a product of matrices may give equal rows results that differ in the last bit.

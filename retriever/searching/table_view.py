@@ -24,8 +24,8 @@ from retriever.store.connection import Connection, Rows
 from retriever.store.postgres import PostgresConnection
 from retriever.store.postgres_pool import is_cluster
 from retriever.types import FloatMatrix
-from retriever.vectors.exact import Neighbours, VectorSearch
-from retriever.vectors.manifest import VectorChoice, uses_chroma
+from retriever.vectors.exact import Neighbours
+from retriever.vectors.manifest import VectorChoice, VectorPart, is_approximate
 
 EF_SEARCH = 200  # nodes of the graph that a search keeps in view; pgvector's own is 40
 CANDIDATES_FACTOR = 4  # so many times more are taken from the graph than are left by their exact cosines
@@ -144,24 +144,17 @@ class TableView(View):
         """What unrelated questions find among all, or in the folders that may be seen."""
         return super().background or read_folder_background(self.connection, self.fingerprint)
 
-    @property
-    def can_ask_chroma(self) -> bool:
+    def can_ask(self, name: VectorPart) -> bool:
         """Whether approximate search is of this state: an index of PostgreSQL always is."""
         return True
 
-    @property
-    def chroma(self) -> VectorSearch:
+    def find_vectors(self, how: VectorChoice) -> "TableVectors":  # a `VectorSearch`, too
         """The nearest chunks by HNSW; of a part, of which its graph would find too few, those among all."""
-        return self.scan if self.part is not None else TableVectors(self, is_exact=False)
-
-    @cached_property
-    def scan(self) -> "TableVectors":  # type: ignore[override]  # a `VectorSearch`, too
-        """The nearest chunks among all."""
-        return TableVectors(self)
+        return TableVectors(self, is_exact=self.part is not None or not is_approximate(how, self.counts.chunks))
 
     def expect_nearest(self, vector: FloatMatrix, limit: int, how: VectorChoice) -> None:
         """The chunks nearest to this one vector, (1, d), will be searched for."""
-        is_exact = not uses_chroma(how, self.counts.chunks)
+        is_exact = not is_approximate(how, self.counts.chunks)
         self.postgres.begun[vector.tobytes(), limit, is_exact] = self._ask_near(vector[0], limit, is_exact=is_exact)
 
     def find_near(self, query: npt.NDArray[np.float32], limit: int, *, is_exact: bool) -> Neighbours:
@@ -227,7 +220,7 @@ class TableView(View):
 class TableVectors:
     """The cosine similarity to every vector, or to those that HNSW leads to, computed by the server."""
 
-    def __init__(self, view: TableView, *, is_exact: bool = True) -> None:
+    def __init__(self, view: TableView, *, is_exact: bool) -> None:
         self._view, self._is_exact = view, is_exact
         self._found = 0
 

@@ -376,8 +376,8 @@ class Profile:
     )
     vector_search: Literal["auto", "exact", "chroma", "hnsw"] = setting(
         "auto",
-        "auto: exact up to 20,000 chunks; exact: a scan of all vectors, without loading ChromaDB; "
-        "chroma: approximate, fast at any size; hnsw: the same, as an index in PostgreSQL calls it.",
+        "auto: exact up to 20,000 chunks, above that by the signs of the vectors, and the best of them exactly; "
+        "exact: a scan of all vectors; chroma: ChromaDB's graph; hnsw: the same, as an index in PostgreSQL calls it.",
     )
     keyword: Literal["bm25", "tsvector"] = setting(
         "bm25", "tsvector: keyword search by PostgreSQL's own full text search, of an index there."

@@ -13,6 +13,7 @@ from retriever.store.writing import insert_rows
 ROWS_AT_ONCE = 1_000
 KEYS = {"folders": "folder_key", "documents": "document_key", "nodes": "node_key", "chunks": "chunk_key"}
 REFERENCES = {"folder_key": "folders", "document_key": "documents", "node_key": "nodes", "source_key": "nodes"}
+UNNAMED = {"query_id", "vector_key"}  # keys that no other row has, and each index gives for itself
 DERIVED = ("manifest_hash", "lexical_version")  # what `meta` says of what is made of the rows
 
 
@@ -22,7 +23,7 @@ def copy_rows(source: Connection, target: Connection) -> None:
     for table, columns in list_tables():
         key = KEYS.get(table)
         order = {"pending": "rowid", "queries": "query_id"}.get(table, key)
-        own = [name for name in columns if name not in (key, "query_id")]
+        own = [name for name in columns if name not in {key, *UNNAMED}]
         query = f"SELECT {', '.join([key or own[0], *own])} FROM {table}" + (f" ORDER BY {order}" if order else "")
         rows = iter(source.execute(query))
         while batch := list(islice(rows, ROWS_AT_ONCE if key not in ("node_key", "chunk_key") else None)):

@@ -89,10 +89,11 @@ CREATE INDEX chunks_of_node ON chunks (node_key);
 CREATE INDEX chunks_of_text ON chunks (text_hash, chunk_key);
 
 CREATE TABLE vectors (
+    vector_key INTEGER PRIMARY KEY,  -- where a vector is: VACUUM would number rows anew that have no key
     fingerprint TEXT NOT NULL,   -- of the encoder
     text_hash BLOB NOT NULL,
     vector BLOB NOT NULL,        -- as `pack_vectors` in text_vectors.py writes it
-    PRIMARY KEY (fingerprint, text_hash)
+    UNIQUE (fingerprint, text_hash)
 ) STRICT;
 
 CREATE TABLE tokens (

@@ -3,11 +3,17 @@
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
+from typing import TYPE_CHECKING
 from zlib import crc32
 
+from retriever.errors import SnapshotError
 from retriever.store.connection import Connection
 from retriever.store.reading import GIVEN, meta, select
 from retriever.types import FloatMatrix, TokenBits
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 # A vector is kept as whole numbers of [-127, 127], a quarter of its size. Its direction alone is compared, and changes
 # by a cosine of less than .0001: a hundredth of what the model's own int8 weights have lost.
@@ -149,27 +155,40 @@ def vectors_of_nodes(
     return _as_matrix(select(connection, _VECTORS % of_nodes, node_ids, fingerprint))
 
 
-def distinct_keys(connection: Connection, fingerprint: str) -> list[int]:
-    """The key of the first chunk of each text whose vector is there, ascending."""
+def distinct_places(connection: Connection, fingerprint: str) -> tuple[list[int], list[int]]:
+    """The key of the first chunk of each text whose vector is there, ascending, and where in `vectors` that is.
+
+    Of an index in a file: a database has its own ways to find what is near.
+    """
     # It stands for all others where vectors are searched: a graph of near vectors cannot be walked where many are
     # equal. With 3,000 equal ones among 5,000, ChromaDB found 43 % of what the exact scan found.
     rows = connection.execute(
-        "SELECT min(chunk_key) FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash AND fingerprint = ?"
-        " GROUP BY chunks.text_hash ORDER BY 1",
+        "SELECT min(chunk_key), vectors.rowid FROM chunks JOIN vectors ON vectors.text_hash = chunks.text_hash"
+        " AND fingerprint = ? GROUP BY chunks.text_hash ORDER BY 1",
         (fingerprint,),
-    )
-    return [row[0] for row in rows]
+    ).fetchall()
+    return [row[0] for row in rows], [row[1] for row in rows]
 
 
-def distinct_vectors(
-    connection: Connection, fingerprint: str, node_keys: Iterable[int] | None = None
-) -> tuple[list[int], list[str], FloatMatrix]:
-    """As `chunk_vectors`, of the first chunk of each text; of the texts of these nodes, or of all when None."""
-    query = _VECTORS % "chunk_key IN (SELECT min(chunk_key) FROM chunks %s GROUP BY text_hash)"
-    if node_keys is None:
-        return _as_matrix(connection.execute(query % "", (fingerprint,)))
-    of_nodes = f"WHERE text_hash IN (SELECT text_hash FROM chunks WHERE node_key {GIVEN})"
-    return _as_matrix(select(connection, query % of_nodes, node_keys, fingerprint))
+def numbers_at(connection: Connection, places: Sequence[int]) -> "npt.NDArray[np.int8]":
+    """(n, d): the whole numbers of the vectors at these places, ascending; SnapshotError where there is none.
+
+    Their checksums are not looked at, half of the time: what is found by them is compared once more.
+    """
+    import numpy as np
+
+    query = f"SELECT vector FROM vectors WHERE rowid {GIVEN} ORDER BY rowid"
+    packed = [vector for (vector,) in select(connection, query, places)]
+    if len(packed) != len(places) or len(set(map(len, packed))) > 1:
+        raise SnapshotError("some vectors are not where they were; index the documents again")
+    rows = np.frombuffer(b"".join(packed), np.int8).reshape(len(packed), -1 if packed else 0)
+    return rows[:, :-CHECKSUM]
+
+
+def distinct_vectors(connection: Connection, fingerprint: str) -> tuple[list[int], list[str], FloatMatrix]:
+    """As `chunk_vectors`, of the first chunk of each text."""
+    query = _VECTORS % "chunk_key IN (SELECT min(chunk_key) FROM chunks GROUP BY text_hash)"
+    return _as_matrix(connection.execute(query, (fingerprint,)))
 
 
 def tokens_of_nodes(

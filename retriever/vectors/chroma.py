@@ -26,7 +26,7 @@ from retriever.files import require_space, writing_to
 from retriever.store.manifest import MANIFEST_NAME, describe_files
 from retriever.types import FloatMatrix
 from retriever.vectors.exact import ChunkVectors, ExactIndex, Neighbours, check_queries
-from retriever.vectors.manifest import DATABASE_NAME, ChromaManifest, find_vector_files
+from retriever.vectors.manifest import DATABASE_NAME, VectorsManifest, find_vector_files
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -177,7 +177,7 @@ class VectorIndex:
     """The open folder: read-only for the caller, safe to share between threads, not to be used after a fork."""
 
     def __init__(
-        self, folder: Path, client: "Client", collection: "ChromaCollection", manifest: ChromaManifest
+        self, folder: Path, client: "Client", collection: "ChromaCollection", manifest: VectorsManifest
     ) -> None:
         self._folder = folder
         self._client = client
@@ -187,10 +187,10 @@ class VectorIndex:
     @classmethod
     def open(cls, folder: Path, fingerprint: str, snapshot: str = "") -> Self:
         """Opens it and loads the vectors: 20 ms at 5,000, 70 ms at 20,000, 260 ms at 100,000."""
-        manifest = ChromaManifest.read(folder)
+        manifest = VectorsManifest.read(folder)
         if manifest.snapshot != snapshot:
             raise SnapshotError(f"{folder}: the vectors are of another snapshot; index the documents again")
-        manifest.check(folder)
+        manifest.check_chroma(folder)
         with _sharing:
             client = run_in_time(ANSWERS_WITHIN_S, folder, lambda: open_client(folder), writing=False)
 
@@ -251,7 +251,7 @@ class VectorIndex:
             self._client.close()
 
 
-def check_collection(collection: "ChromaCollection", manifest: ChromaManifest, folder: Path) -> None:
+def check_collection(collection: "ChromaCollection", manifest: VectorsManifest, folder: Path) -> None:
     """Check what `get_collection` does not: the kind of distance and the number of vectors (which loads them)."""
     space = collection.configuration_json["hnsw"]["space"]
     count = collection.count()
@@ -279,7 +279,7 @@ def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot
 
     # Twenty times what is measured, on a busy machine.
     run_in_time(60.0 + len(chunks) / 100, folder, fill)
-    finish_folder(folder, ChromaManifest(snapshot, fingerprint, len(chunks), chunks.dimension))
+    finish_folder(folder, VectorsManifest(snapshot, fingerprint, len(chunks), chunks.dimension))
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -309,8 +309,8 @@ def patch_vectors(
     added vectors have another length; StorageError; SnapshotError when `source` cannot be opened, or too much has
     changed: build anew.
     """
-    manifest = ChromaManifest.read(source)
-    manifest.check(source)
+    manifest = VectorsManifest.read(source)
+    manifest.check_chroma(source)
     with writing_to(target):
         require_space(target, 2 * sum(file.stat().st_size for file in source.rglob("*")))
         target.mkdir(parents=True)
@@ -339,10 +339,10 @@ def patch_vectors(
             return added.dimension if len(added) else manifest.dimension
 
     dimension = run_in_time(60.0 + (manifest.count + len(keys)) / 100, target, change)
-    finish_folder(target, ChromaManifest(snapshot, manifest.fingerprint, len(keys), dimension))
+    finish_folder(target, VectorsManifest(snapshot, manifest.fingerprint, len(keys), dimension))
 
 
-def finish_folder(folder: Path, manifest: ChromaManifest) -> None:
+def finish_folder(folder: Path, manifest: VectorsManifest) -> None:
     """Removes vector files that do not count, which hold whatever was in this process's memory; describes the rest."""
     with writing_to(folder):
         for file in folder.glob("*/data_level0.bin"):

@@ -1,4 +1,4 @@
-"""What stands beside ChromaDB's files: the snapshot they are of, how many vectors, checksums; and whether it is asked.
+"""What stands beside files derived from vectors: the snapshot they are of, checksums; and which of them a search asks.
 
 A module of its own, because it needs neither numpy nor ChromaDB: that nothing has changed is known without them.
 """
@@ -6,28 +6,38 @@ A module of its own, because it needs neither numpy nor ChromaDB: that nothing h
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from pageindex.files import read_file, require_regular
 from retriever.errors import SnapshotError
 from retriever.store.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, check_contents, check_names
 
 DATABASE_NAME = "chroma.sqlite3"
-# Chunks. The scan costs the first question of a process 0.05 s at 6,500 and 0.15 s at 20,000; ChromaDB 0.6 s, mostly
-# its import. Further questions differ by milliseconds. And what is exact does not depend on how a graph came about.
+# Chunks. All vectors of so many are read in 0.15 s by the first question of a process, and compared in 5 ms.
 EXACT_UP_TO = 20_000
 
 
 VectorChoice: TypeAlias = Literal["auto", "exact", "chroma", "hnsw"]
+VectorPart: TypeAlias = Literal["signs", "chroma"]
+"""A folder of a snapshot that finds what is near without a look at all vectors."""
+SIGNS: Final = "signs"
+CHROMA: Final = "chroma"
 
 
-def uses_chroma(vector_search: VectorChoice, chunks: int) -> bool:
-    """Whether a search asks ChromaDB, by that setting and how many chunks there are, or scans all vectors."""
+def is_approximate(vector_search: VectorChoice, chunks: int) -> bool:
+    """Whether a search by that setting, among so many chunks, looks at fewer than all vectors."""
     return vector_search in ("chroma", "hnsw") or (vector_search == "auto" and chunks > EXACT_UP_TO)
 
 
+def choose_part(vector_search: VectorChoice, chunks: int) -> VectorPart | None:
+    """What such a search asks of a snapshot; None: all vectors."""
+    if not is_approximate(vector_search, chunks):
+        return None
+    return SIGNS if vector_search == "auto" else CHROMA
+
+
 @dataclass(frozen=True, slots=True)
-class ChromaManifest:
+class VectorsManifest:
     snapshot: str  # the manifest hash of the snapshot whose chunks these are
     fingerprint: str  # of the encoder
     count: int  # how many vectors
@@ -54,7 +64,7 @@ class ChromaManifest:
             raise SnapshotError(f"{folder}: not a whole folder of vectors; index the documents again") from error
         return found
 
-    def check(self, folder: Path) -> None:
+    def check_chroma(self, folder: Path) -> None:
         # ChromaDB writes its vector files without a checksum. It reads a missing one as "no vectors", silently, and a
         # changed byte may end the process with a signal (measured). So every one of them is read before ChromaDB sees
         # it: 50 ms at 100,000 vectors, and ChromaDB then finds them in the system's cache.

@@ -275,9 +275,19 @@ def test_a_view_is_one_state(shelf: Shelf) -> None:
             assert len(view.lexical) == 8
             shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
             shelf.update()
-            assert (view.number, view.counts.documents, len(view.lexical), len(view.chroma)) == (1, 4, 8, 8)
+            assert (view.number, view.counts.documents, len(view.lexical), len(view.find_vectors("chroma"))) == (
+                1,
+                4,
+                8,
+                8,
+            )
         with index.view() as view:
-            assert (view.number, view.counts.documents, len(view.lexical), len(view.chroma)) == (2, 5, 9, 9)
+            assert (view.number, view.counts.documents, len(view.lexical), len(view.find_vectors("chroma"))) == (
+                2,
+                5,
+                9,
+                9,
+            )
         with index.view() as again:
             assert again is view  # what was opened stays open
 
