@@ -141,7 +141,7 @@ class Way:
             }
         }
         with asked.open(self.profile, merge(self.settings, kind)) as retriever:
-            retriever._reranker = reranker = Scripted()  # in place of the model that would be loaded
+            retriever._models.reranker = reranker = Scripted()  # in place of the model that would be loaded
             found = {}
             for question in asked.questions:
                 if script:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pageindex.node import Node
@@ -20,14 +20,12 @@ from retriever.freshness import Freshness, Watch
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
-from retriever.llm import open_generator
+from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
 from retriever.query import Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
-from retriever.rerank.stage import Reranker, open_reranker
 from retriever.search import expect_search, find_best, find_part, search
 from retriever.searching.confidence import assess
-from retriever.searching.encode import OpenModels
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.question import (
     ReadQuestion,
@@ -36,7 +34,6 @@ from retriever.searching.question import (
     settle_question,
 )
 from retriever.settings.duration import parse_duration
-from retriever.settings.schema import ExpansionSettings, RerankStageSettings
 from retriever.status import Status, read_state, read_status
 from retriever.store.address import read_address
 from retriever.trace import NoProgress, Recorder
@@ -46,10 +43,7 @@ from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSect
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Piece
-    from retriever.expansion.cache import CacheFile, ExpansionMetrics
-    from retriever.expansion.expand import Expander
-    from retriever.llm.generator import ServedGenerator
-    from retriever.llm.task import Generator
+    from retriever.expansion.cache import ExpansionMetrics
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
@@ -86,7 +80,6 @@ class Retriever(Closing):
         self._is_closed = False
         self._watch = Watch(self._request)
         self._models = OpenModels(self._request)
-        self._generators: dict[str, ServedGenerator] = {}  # by the model's name
         self._unusable: Unusable | None = None
         self._stage_times = StageTimes()
         self._lock = threading.RLock()
@@ -151,7 +144,7 @@ class Retriever(Closing):
             ahead = partial(self._look_ahead, plain)
             request = SearchRequest(plain.question, expansion, as_turns(conversation), tuple(focus), ahead)
             # Other threads ask while the model writes.
-            written = self._expander.expand(request, self.view, recorder)
+            written = self._models.expander.expand(request, self.view, recorder)
             told = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections")}
             expanded = replace(written, **told)
             settle = lambda _: expanded  # noqa: E731
@@ -161,7 +154,7 @@ class Retriever(Closing):
             self.is_impaired = self.is_impaired or bool(answer.degraded)
             # What the caller wrote says nothing of how the model does.
             if answer.expansion is not None and expansion is None:
-                self._cache_file.add_event(index.path, answer.expansion)
+                self._models.cache_file.add_event(index.path, answer.expansion)
             if self.on_partial is not None and answer.index.embedded_share < 1:
                 self.on_partial(answer)
             if not self.profile.record:
@@ -233,7 +226,7 @@ class Retriever(Closing):
         seconds = min(self.profile.answer.seconds, self.profile.llm.seconds)
         writer = AnswerWriter(
             replace(self.profile.answer, seconds=seconds),
-            partial(self._open_generator, ""),
+            self._models.generator,
             is_asked_for=self.profile.use_llm,
             budget_s=budget_s,
         )
@@ -368,11 +361,11 @@ class Retriever(Closing):
 
     def metrics(self) -> "ExpansionMetrics":
         """How the expansion of this user's questions fared with this index."""
-        return self._cache_file.metrics(self._index.path)
+        return self._models.cache_file.metrics(self._index.path)
 
     def note_gain(self, questions: str, plain: float, expanded: float) -> None:
         """Keeps what expansions were measured to be worth, by mean nDCG@10 on a set of questions, for `metrics`."""
-        self._cache_file.put_gain(self._index.path, questions, plain, expanded)
+        self._models.cache_file.put_gain(self._index.path, questions, plain, expanded)
 
     @contextlib.contextmanager
     def view(self) -> Iterator[View]:
@@ -383,7 +376,7 @@ class Retriever(Closing):
     @property
     def llm_calls(self) -> int:
         """How many answers of the language model were used since this was opened."""
-        return sum(generator.answers for generator in self._generators.values())
+        return self._models.llm_calls
 
     def close(self) -> None:
         """Closes the index; what is asked afterwards is a ClosedError."""
@@ -442,9 +435,7 @@ class Retriever(Closing):
             words: tuple[str, ...] = ()
             # Where the filters leave nothing, nothing is searched, and a note says which of them it was.
             if searched is None or searched.sections:
-                hits, words = search(
-                    part, self._models, expanded, self.profile, self._reranker, self._planner, recorder
-                )
+                hits, words = search(part, self._models, expanded, self.profile, recorder)
             state = replace(read_state(view, fresh), note=self._request.note)
         assessment = assess(recorder.signals)
         return Answer(
@@ -484,36 +475,3 @@ class Retriever(Closing):
         except RetrieverError:
             return False
         return True
-
-    # What is opened when a question needs it.
-
-    def _open_generator(self, model: str) -> "ServedGenerator":
-        """One for each model; the stages that ask the same one share its circuit breaker. Empty: llm.model."""
-        settings = replace(self.profile.llm, model=model or self.profile.llm.model)
-        if settings.model not in self._generators:
-            self._generators[settings.model] = open_generator(settings)
-        return self._generators[settings.model]
-
-    @cached_property
-    def _expander(self) -> "Expander":
-        from retriever.expansion.cache import ExpansionCache
-        from retriever.expansion.expand import Expander
-
-        cache = ExpansionCache(self._cache_file, self.profile.hyde.cache_entries)
-        open_model = partial(self._open_generator, self.profile.llm.expansion_model)
-        return Expander(self.profile.part(ExpansionSettings), open_model, cache)
-
-    @cached_property
-    def _cache_file(self) -> "CacheFile":
-        from retriever.expansion.cache import CacheFile
-
-        return CacheFile.of_user() if self.profile.hyde.cache_entries else CacheFile(None)
-
-    @cached_property
-    def _planner(self) -> "Generator | None":
-        return self._open_generator("") if self.profile.use_llm and self.profile.rounds else None
-
-    @cached_property
-    def _reranker(self) -> Reranker | None:
-        open_model = partial(self._open_generator, self.profile.llm.rerank_model)
-        return open_reranker(self.profile.part(RerankStageSettings), open_model)

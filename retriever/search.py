@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from pageindex.node import Node
 from retriever.errors import EncoderError, OutOfTimeError, ScopeError
 from retriever.expansion.expanded import ExpandedQuery, build_queries
+from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
-from retriever.rerank.stage import Reranker, RerankRequest, rerank
+from retriever.rerank.stage import RerankRequest, rerank
 from retriever.searching.confidence import measure_agreement
-from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, OpenModels, encode
+from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
 from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.names import NameSettings, rank_names
@@ -38,21 +39,15 @@ if TYPE_CHECKING:
 
 
 def search(
-    view: View,
-    models: OpenModels,
-    expanded: ExpandedQuery,
-    profile: Profile,
-    reranker: Reranker | None,
-    planner: "Generator | None",
-    recorder: Recorder,
+    view: View, models: OpenModels, expanded: ExpandedQuery, profile: Profile, recorder: Recorder
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The best sections for a question, and its words as BM25 reads them; the recorder learns the rest."""
     candidates, words = find_candidates(view, models, expanded, profile, recorder)
-    if planner is not None:
-        candidates = look_further(view, models, expanded, profile, candidates, planner, recorder)
+    if models.planner is not None:
+        candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
     # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
     request = RerankRequest(expanded.question, words, expanded.entities)
-    candidates = rerank(view, reranker, request, candidates, profile.part(RerankStageSettings), recorder)
+    candidates = rerank(view, models.reranker, request, candidates, profile.part(RerankStageSettings), recorder)
     with recorder.stage(StageName.HITS) as note:
         hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile.part(HitSettings))
         note.text = f"{len(hits)} hits"
@@ -139,10 +134,10 @@ def find_candidates(
 def look_further(
     view: View,
     models: OpenModels,
+    planner: "Generator",
     expanded: ExpandedQuery,
     profile: Profile,
     candidates: tuple[Candidate, ...],
-    planner: "Generator",
     recorder: Recorder,
 ) -> tuple[Candidate, ...]:
     """The candidates with what the language model asked for besides; as they came where that fails."""

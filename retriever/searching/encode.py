@@ -7,15 +7,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from retriever.embedding import measure_known, open_encoder, unread_tokens
+from retriever.embedding import measure_known, unread_tokens
 from retriever.embedding.tokens import checked_rows
-from retriever.errors import EncoderError, RetrieverError
-from retriever.indexing.request import IndexRequest
+from retriever.errors import EncoderError
 from retriever.protocols import Encoder, as_token_encoder
 from retriever.query import Query
-from retriever.searching.open_index import View
-from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
-from retriever.store import reading
 from retriever.trace import Recorder
 from retriever.types import FloatMatrix, StageName, TokenBits
 
@@ -24,60 +20,6 @@ UNDERSTOOD_FROM = 0.3  # with less, its nearest chunk says nothing about an answ
 # Of the share that is known. nDCG@10 with 0 (no weighing), 1, 1.5 and 2: German .592, .629, .652, .666; French .640,
 # .658, .663, .663; Spanish .550, .574, .576, .566.
 TRUST_POWER = 1.5
-
-
-class OpenModels:
-    """The encoders for questions to one index: the caller's own, and that which the index remembers settings for."""
-
-    def __init__(self, request: IndexRequest) -> None:
-        self._request = request
-        self._own: Encoder | None = None
-        self._dimension: int | None = None  # of the vectors for which it was opened
-        self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
-        self.last_question: LastQuestion = {}
-        self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
-
-    def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
-        """The encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
-
-        A retriever that stays open follows its index to another embedding model; one that was opened for another model
-        than the index's says so.
-
-        Raises:
-            EncoderError: the caller's own model does not exist.
-        """
-        dimension = view.dimension
-        if self._own is None or dimension != self._dimension:
-            self._dimension = dimension
-            self._own = self._request.encoder or open_encoder(self._request.profile.encoder, dimension)
-        own = self._own
-        if own is None:
-            return None  # the caller wants words alone
-        if not view.fingerprint:
-            recorder.degrade(StageName.SEMANTIC, "the index has no vectors; index the documents again with this model")
-            return None
-        try:
-            if own.fingerprint == view.fingerprint:
-                self._has_matched = True
-                if view.embedded_share < 1:
-                    recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
-                return own if view.embedded_share else None
-        except EncoderError as error:  # a server that does not answer
-            recorder.degrade(StageName.SEMANTIC, error)
-            return None
-        if self._has_matched and view.fingerprint not in self._remembered:
-            settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
-            try:
-                encoder = open_encoder(settings.profile().encoder, dimension)
-                is_right = encoder is not None and encoder.fingerprint == view.fingerprint
-            except RetrieverError:
-                encoder, is_right = None, False
-            self._remembered[view.fingerprint] = encoder if is_right else None
-        encoder = self._remembered.get(view.fingerprint)
-        if encoder is None:
-            reason = "the index was made with another embedding model; index the documents again"
-            recorder.degrade(StageName.SEMANTIC, reason)
-        return encoder
 
 
 def explain_pending(share: float) -> str:

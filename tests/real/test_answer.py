@@ -136,7 +136,7 @@ def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedOllam
     ollama.answer = lambda asked: fault
     llm = {"url": ollama.url, "seconds": 1.0, "idle_seconds": 0.5}
     with shelf.open(llm=llm, answer={"kind": "llm"}) as retriever:
-        retriever._open_generator("")._learn(measured(5000.0, 1000.0))  # so that it is asked for a second's work
+        retriever._models.generator()._learn(measured(5000.0, 1000.0))  # so that it is asked for a second's work
         found = retriever.answer(QUESTION)
     assert ollama.asked
     assert found.sentences[0].text == "A stamp pays for the journey of a letter."
@@ -239,7 +239,7 @@ def test_it_is_asked_for_what_it_can_do_in_its_time(
         retriever.answer(QUESTION)  # which measures it
         before = len(ollama.asked)
         for _ in range(8):
-            retriever._generators["llama3.2"]._learn(measured(reads, writes))
+            retriever._models.generator("llama3.2")._learn(measured(reads, writes))
         found = retriever.answer(QUESTION)
     asked = ollama.asked[before:]
     assert len(asked) == (1 if count else 0)

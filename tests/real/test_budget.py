@@ -130,7 +130,7 @@ def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> Non
 def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, ollama: ScriptedOllama) -> None:
     with shelf.open(**with_model(ollama, budget="1300ms", rerank={"kind": "none"})) as retriever:
         retriever.clock = Clock()
-        with retriever._expander._writing:  # as while the model writes for another question
+        with retriever._models.expander._writing:  # as while the model writes for another question
             answer = retriever.search(QUESTION)
         assert tuple(map(str, answer.degraded)) == ("expand: skipped, another question took the time of the budget",)
         assert ollama.asked == []

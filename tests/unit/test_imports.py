@@ -169,7 +169,7 @@ LAYERS = {
         "searching",
         "expansion",
         "rerank",
-        "freshness search",
+        "freshness models search",
         "references",
         "languages",
         "browse context history indexes overview status similar",

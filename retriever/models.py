@@ -1,0 +1,122 @@
+"""The models that questions to an index need, each opened when one needs it: encoders, language models, a reranker."""
+
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from retriever.embedding import open_encoder
+from retriever.errors import EncoderError, RetrieverError
+from retriever.indexing.request import IndexRequest
+from retriever.llm import open_generator
+from retriever.protocols import Encoder
+from retriever.rerank.stage import Reranker, open_reranker
+from retriever.searching.encode import LastQuestion, explain_pending
+from retriever.searching.open_index import View
+from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
+from retriever.settings.schema import ExpansionSettings, RerankStageSettings
+from retriever.store import reading
+from retriever.trace import Recorder
+from retriever.types import StageName
+
+# A plain question needs none of these, and loads none of them.
+if TYPE_CHECKING:
+    from retriever.expansion.cache import CacheFile
+    from retriever.expansion.expand import Expander
+    from retriever.llm.generator import ServedGenerator
+    from retriever.llm.task import Generator
+
+
+class OpenModels:
+    """The models for questions to one index; a stage that no question asks for loads none."""
+
+    def __init__(self, request: IndexRequest) -> None:
+        self._request = request
+        self._profile = request.profile
+        self._own: Encoder | None = None
+        self._dimension: int | None = None  # of the vectors for which it was opened
+        self._remembered: dict[str, Encoder | None] = {}  # by fingerprint; None: it is not there any more
+        self.last_question: LastQuestion = {}
+        self._has_matched = False  # whether the caller's own made the vectors of an earlier snapshot
+        self._generators: dict[str, ServedGenerator] = {}  # by the model's name
+
+    def encoder_for(self, view: View, recorder: Recorder) -> Encoder | None:
+        """The encoder that made the vectors in force; None, with a reason in the recorder, where there is none.
+
+        A retriever that stays open follows its index to another embedding model; one that was opened for another model
+        than the index's says so.
+
+        Raises:
+            EncoderError: the caller's own model does not exist.
+        """
+        dimension = view.dimension
+        if self._own is None or dimension != self._dimension:
+            self._dimension = dimension
+            self._own = self._request.encoder or open_encoder(self._profile.encoder, dimension)
+        own = self._own
+        if own is None:
+            return None  # the caller wants words alone
+        if not view.fingerprint:
+            recorder.degrade(StageName.SEMANTIC, "the index has no vectors; index the documents again with this model")
+            return None
+        try:
+            if own.fingerprint == view.fingerprint:
+                self._has_matched = True
+                if view.embedded_share < 1:
+                    recorder.degrade(StageName.SEMANTIC, explain_pending(view.embedded_share))
+                return own if view.embedded_share else None
+        except EncoderError as error:  # a server that does not answer
+            recorder.degrade(StageName.SEMANTIC, error)
+            return None
+        if self._has_matched and view.fingerprint not in self._remembered:
+            settings = collect_settings(DEFAULT_PROFILE, None, reading.index_settings(view.connection), {})
+            try:
+                encoder = open_encoder(settings.profile().encoder, dimension)
+                is_right = encoder is not None and encoder.fingerprint == view.fingerprint
+            except RetrieverError:
+                encoder, is_right = None, False
+            self._remembered[view.fingerprint] = encoder if is_right else None
+        encoder = self._remembered.get(view.fingerprint)
+        if encoder is None:
+            reason = "the index was made with another embedding model; index the documents again"
+            recorder.degrade(StageName.SEMANTIC, reason)
+        return encoder
+
+    def generator(self, model: str = "") -> "ServedGenerator":
+        """A language model, llm.model where none is named; stages that ask the same one share its circuit breaker."""
+        settings = replace(self._profile.llm, model=model or self._profile.llm.model)
+        if settings.model not in self._generators:
+            self._generators[settings.model] = open_generator(settings)
+        return self._generators[settings.model]
+
+    @property
+    def llm_calls(self) -> int:
+        """How many answers of language models were used."""
+        return sum(generator.answers for generator in self._generators.values())
+
+    @cached_property
+    def expander(self) -> "Expander":
+        """What writes the question in other words."""
+        from retriever.expansion.cache import ExpansionCache
+        from retriever.expansion.expand import Expander
+
+        cache = ExpansionCache(self.cache_file, self._profile.hyde.cache_entries)
+        open_model = partial(self.generator, self._profile.llm.expansion_model)
+        return Expander(self._profile.part(ExpansionSettings), open_model, cache)
+
+    @cached_property
+    def cache_file(self) -> "CacheFile":
+        """What is kept of expansions, for this user."""
+        from retriever.expansion.cache import CacheFile
+
+        return CacheFile.of_user() if self._profile.hyde.cache_entries else CacheFile(None)
+
+    @cached_property
+    def planner(self) -> "Generator | None":
+        """What may ask for more than the question did; None where no rounds are wanted."""
+        return self.generator() if self._profile.use_llm and self._profile.rounds else None
+
+    @cached_property
+    def reranker(self) -> Reranker | None:
+        """What reads the candidates; None where none is wanted."""
+        open_model = partial(self.generator, self._profile.llm.rerank_model)
+        return open_reranker(self._profile.part(RerankStageSettings), open_model)
