@@ -51,11 +51,11 @@ class NotingEncoder(CountingEncoder):
 
 
 def rows_of(index: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """What an index holds, in any order of its vectors."""
+    """What an index holds but the keys of its vectors, which follow the order in which they were embedded."""
     tables = {
         "chunks": "SELECT * FROM chunks ORDER BY chunk_key",
         "nodes": "SELECT * FROM nodes ORDER BY node_key",
-        "vectors": "SELECT * FROM vectors ORDER BY text_hash",
+        "vectors": "SELECT fingerprint, text_hash, vector FROM vectors ORDER BY fingerprint, text_hash",
         "tokens": "SELECT * FROM tokens ORDER BY text_hash",
         "pending": "SELECT * FROM pending",
         "meta": "SELECT * FROM meta ORDER BY key",
