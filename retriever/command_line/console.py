@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from retriever.protocols import Progress
 
 MAX_NAMED = 20  # skipped files that are named one by one; `status` names them all
+FIRST_NOTE_S = 10.0  # of a stage, where there are no bars: agents give a silent command up after a minute or two
 STANDARD_STREAM = "-"  # as a file's name on the command line
 
 log = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ class Console:
 
     @contextmanager
     def show_progress(self, first: str = "") -> "Iterator[Progress | None]":
-        """What a long operation reports to: bars on a terminal, which are gone afterwards, else a log line a stage.
+        """What a long operation reports to: bars on a terminal, which are gone afterwards, else lines.
 
         Args:
             first: what is shown while no stage has a bar, as loading what is needed takes some time.
@@ -165,7 +166,7 @@ class Console:
         if self.quiet:
             yield None
         elif not sys.stderr.isatty():
-            yield LoggedStages()
+            yield LoggedStages(self)
         else:
             bars = Bars(first)
             try:
@@ -180,14 +181,26 @@ class _SanitizingFormatter(logging.Formatter):
 
 
 class LoggedStages:
-    def __init__(self) -> None:
+    """A log line for each stage, and of one that takes long how far it is: whoever reads a pipe may be waiting, too."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
         self._begun: dict[str, tuple[float, int, str]] = {}
+        self._next_note: dict[str, float] = {}  # seconds after the stage began
 
     def start(self, stage: str, total: int, unit: str) -> None:
         self._begun[stage] = time.perf_counter(), total, unit
+        self._next_note[stage] = FIRST_NOTE_S
 
     def advance(self, stage: str, done: int) -> None:
-        """A log says nothing before the end."""
+        from retriever.display.phrases import STAGES, format_duration
+
+        begun, total, unit = self._begun[stage]
+        seconds = time.perf_counter() - begun
+        if done and seconds >= self._next_note[stage]:
+            left = format_duration(seconds * (total - done) / done)
+            self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {total:,} {unit}, {left} left")
+            self._next_note[stage] = 2 * seconds  # a long night is told in a few lines
 
     def finish(self, stage: str) -> None:
         begun, total, unit = self._begun.pop(stage)

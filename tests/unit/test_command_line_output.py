@@ -4,6 +4,7 @@ import io
 import json
 import re
 import sys
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pageindex.node import Span
-from retriever.command_line.console import json_line, shorten_path
+from retriever.command_line.console import Console, json_line, shorten_path
 from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
 from retriever.display.json import AnswerJson, FoundJson, HitJson, dump_answer, dump_expansion
@@ -460,3 +461,25 @@ def test_no_llm_quotes_and_a_verdict_none_is_an_exit_code(library: Sample, cli: 
     assert library.opened[-1]["settings"] == {"top_k": 3, "answer": {"kind": "extractive"}}
     library.answers = [answer(verdict="none")]
     cli("answer", "how to send an email?", "--fail-on-none", code=3)
+
+
+def test_where_there_is_no_terminal_a_long_stage_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds = iter([0.0, 5.0, 11.0, 15.0, 23.0, 40.0, 45.0])  # one for each call below
+    monkeypatch.setattr(time, "perf_counter", lambda: next(seconds))
+    with Console().show_progress() as progress:
+        assert progress is not None
+        progress.start("embedding", 6552, "texts")
+        for done in (500, 1100, 1500, 2300, 4000):
+            progress.advance("embedding", done)
+        progress.finish("embedding")
+    assert capsys.readouterr().err.splitlines() == [
+        "embedding: 1,100 of 6,552 texts, about 60 seconds left",
+        "embedding: 2,300 of 6,552 texts, about 50 seconds left",
+    ]
+
+
+def test_a_quiet_console_tells_nothing_of_its_progress() -> None:
+    with Console(quiet=True).show_progress() as progress:
+        assert progress is None
