@@ -367,6 +367,7 @@ def make_chroma(
     from retriever.vectors.exact import ChunkVectors
 
     keys, _ = text_vectors.distinct_places(connection, fingerprint)
+    dimension = text_vectors.dimension(connection, fingerprint) or 0
 
     def load(chunk_keys: Sequence[int]) -> ChunkVectors:
         return ChunkVectors(*text_vectors.chunk_vectors(connection, fingerprint, chunk_keys))
@@ -374,10 +375,10 @@ def make_chroma(
     try:
         if source is None or VectorsManifest.read(source).fingerprint != fingerprint:
             raise SnapshotError("there is nothing to patch")
-        patch_vectors(source, target, keys, load, manifest_hash, most_changed=REBUILD_SHARE)
+        patch_vectors(source, target, keys, dimension, load, manifest_hash, most_changed=REBUILD_SHARE)
     except SnapshotError:  # the older one cannot be used, and nothing of it is needed
         shutil.rmtree(target, ignore_errors=True)
-        build_vectors(target, fingerprint, load(keys), manifest_hash)
+        build_vectors(target, fingerprint, keys, dimension, load, manifest_hash)
 
 
 def make_signs(connection: Connection, source: Path | None, target: Path, fingerprint: str, manifest_hash: str) -> None:

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from chromadb.api.collection_configuration import CreateHNSWConfiguration
 
 Result = TypeVar("Result")
+LoadVectors: TypeAlias = Callable[[Sequence[int]], ChunkVectors]
+"""Keys of chunks to their vectors, a batch at a time: all of them would be a gigabyte at 650,000 chunks."""
 
 # `import chromadb` and its `Settings` read `.env` in the current folder and the environment, and obey them: a folder of
 # documents could send every text to a host of its choice, or have a module of its own imported. Both are closed here by
@@ -262,24 +264,29 @@ def check_collection(collection: "ChromaCollection", manifest: VectorsManifest, 
         )
 
 
-def build_vectors(folder: Path, fingerprint: str, chunks: ChunkVectors, snapshot: str = "") -> None:
-    """Makes a collection of these vectors, 0.35 ms each; a folder that an error leaves opens as nothing."""
-    require_space(folder, estimate_size(chunks))
+def build_vectors(
+    folder: Path, fingerprint: str, keys: Sequence[int], dimension: int, load: LoadVectors, snapshot: str = ""
+) -> None:
+    """Makes a collection of the vectors of these chunks, of `dimension` numbers, in 0.35 ms each.
+
+    A folder that an error leaves opens as nothing.
+    """
+    require_space(folder, estimate_size(len(keys), dimension))
     with writing_to(folder):
         folder.mkdir(parents=True)
 
     def fill() -> None:
         with closing(open_client(folder, writing=True)) as client, chroma_errors(folder, writing=True):
             collection = client.create_collection(fingerprint, configuration={"hnsw": _HNSW}, embedding_function=None)
-            add_chunks(collection, chunks)
+            add_chunks(collection, keys, load)
             collection.count()  # whatever is logged goes to the vector files now, not in a reader
         # The log is empty now, and six sevenths of the file's pages are free: it had held each vector once more.
         with chroma_errors(folder, writing=True), closing(sqlite3.connect(folder / DATABASE_NAME)) as database:
             database.execute("VACUUM")
 
     # Twenty times what is measured, on a busy machine.
-    run_in_time(60.0 + len(chunks) / 100, folder, fill)
-    finish_folder(folder, VectorsManifest(snapshot, fingerprint, len(chunks), chunks.dimension))
+    run_in_time(60.0 + len(keys) / 100, folder, fill)
+    finish_folder(folder, VectorsManifest(snapshot, fingerprint, len(keys), dimension))
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -297,19 +304,22 @@ def patch_vectors(
     source: Path,
     target: Path,
     keys: Collection[int],
-    load: Callable[[Sequence[int]], ChunkVectors],
+    dimension: int,
+    load: LoadVectors,
     snapshot: str = "",
     *,
     most_changed: float = math.inf,
 ) -> None:
     """Makes a new folder out of an older one of the same encoder, which is only read (readers may have it open).
 
-    `keys` are all that the new one is to hold, and stand for one vector for ever; `load` gives those that the older one
-    does not have; `most_changed` is the share of the older ones that may come and go. Raises EncoderError when the
-    added vectors have another length; StorageError; SnapshotError when `source` cannot be opened, or too much has
-    changed: build anew.
+    `keys` are all that the new one is to hold, and stand for one vector for ever, of `dimension` numbers; `load` gives
+    those that the older one does not have; `most_changed` is the share of the older ones that may come and go. Raises
+    EncoderError when the older vectors have another length; StorageError; SnapshotError when `source` cannot be opened,
+    or too much has changed: build anew.
     """
     manifest = VectorsManifest.read(source)
+    if manifest.count and manifest.dimension != dimension:
+        raise EncoderError(f"the index holds vectors of {manifest.dimension} numbers, not {dimension}")
     manifest.check_chroma(source)
     with writing_to(target):
         require_space(target, 2 * sum(file.stat().st_size for file in source.rglob("*")))
@@ -318,7 +328,7 @@ def patch_vectors(
             (target / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, target / name)
 
-    def change() -> int:
+    def change() -> None:
         copy_database(source, target)
         with closing(open_client(target, writing=True)) as client, chroma_errors(target, writing=True):
             collection = client.get_collection(manifest.fingerprint, embedding_function=None)
@@ -326,19 +336,16 @@ def patch_vectors(
             stored = {int(key) for key in collection.get(include=[])["ids"]}
             if len(stored.symmetric_difference(keys)) > most_changed * len(stored):
                 raise SnapshotError(f"{source}: too much has changed; build it anew")
-            added = load(sorted(set(keys) - stored))
-            if stored and len(added) and added.dimension != manifest.dimension:
-                raise EncoderError(f"the index holds vectors of {manifest.dimension} numbers, not {added.dimension}")
             removed = [str(key) for key in sorted(stored - set(keys))]
             for first in range(0, len(removed), FULLEST_BATCH):
                 collection.delete(ids=removed[first : first + FULLEST_BATCH])
-            require_space(target, estimate_size(added))
-            add_chunks(collection, added)
+            added = sorted(set(keys) - stored)
+            require_space(target, estimate_size(len(added), dimension))
+            add_chunks(collection, added, load)
             if collection.count() != len(keys):
                 raise SnapshotError(f"{target}: {collection.count()} vectors instead of {len(keys)}; build it anew")
-            return added.dimension if len(added) else manifest.dimension
 
-    dimension = run_in_time(60.0 + (manifest.count + len(keys)) / 100, target, change)
+    run_in_time(60.0 + (manifest.count + len(keys)) / 100, target, change)
     finish_folder(target, VectorsManifest(snapshot, manifest.fingerprint, len(keys), dimension))
 
 
@@ -353,20 +360,22 @@ def finish_folder(folder: Path, manifest: VectorsManifest) -> None:
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")
 
 
-def estimate_size(chunks: ChunkVectors) -> int:
-    """Bytes that ChromaDB takes for these vectors, at most."""
+def estimate_size(count: int, dimension: int) -> int:
+    """Bytes that ChromaDB takes for so many vectors, at most."""
     # Each is in its log and in its graph (measured: 4,160 bytes of 384 numbers, half of which goes again); SQLite's
     # journal may take as much once more.
-    return 2_000_000 + 2 * len(chunks) * (8 * chunks.dimension + 1_200)
+    return 2_000_000 + 2 * count * (8 * dimension + 1_200)
 
 
-def add_chunks(collection: "ChromaCollection", chunks: ChunkVectors) -> None:
+def add_chunks(collection: "ChromaCollection", keys: Sequence[int], load: LoadVectors) -> None:
     """Add in batches of equal size, so that no small one at the end stays in the log."""
-    ids = [str(key) for key in chunks.keys]
-    # A file name that is no UTF-8 holds lone surrogates, which ChromaDB cannot store.
-    nodes = [node_id.encode("utf-8", "backslashreplace").decode("utf-8") for node_id in chunks.node_ids]
-    batches = -(-len(ids) // FULLEST_BATCH)
+    batches = -(-len(keys) // FULLEST_BATCH)
     for number in range(batches):
-        part = slice(len(ids) * number // batches, len(ids) * (number + 1) // batches)
-        metadatas: list[Metadata] = [{"node": node} for node in nodes[part]]
-        collection.add(ids=ids[part], embeddings=chunks.matrix[part], metadatas=metadatas)
+        wanted = keys[len(keys) * number // batches : len(keys) * (number + 1) // batches]
+        chunks = load(wanted)
+        if len(chunks) != len(wanted):
+            raise SnapshotError(f"{len(chunks)} vectors instead of {len(wanted)}; build it anew")
+        # A file name that is no UTF-8 holds lone surrogates, which ChromaDB cannot store.
+        nodes = [node_id.encode("utf-8", "backslashreplace").decode("utf-8") for node_id in chunks.node_ids]
+        metadatas: list[Metadata] = [{"node": node} for node in nodes]
+        collection.add(ids=[str(key) for key in chunks.keys], embeddings=chunks.matrix, metadatas=metadatas)

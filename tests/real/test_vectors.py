@@ -13,7 +13,7 @@ import pytest
 
 from retriever.errors import EncoderError, SnapshotError, StorageError
 from retriever.types import FloatMatrix
-from retriever.vectors.chroma import VectorIndex, build_vectors, chroma_errors, patch_vectors
+from retriever.vectors.chroma import LoadVectors, VectorIndex, build_vectors, chroma_errors, patch_vectors
 from retriever.vectors.exact import ChunkVectors, ExactIndex
 from tests.damage import A_FOLDER, damage
 from tests.program import run_python
@@ -34,12 +34,20 @@ def chunks(keys: range, seed: int = 0) -> ChunkVectors:
     return ChunkVectors(keys, [f"docs/a.md#part-{key}" for key in keys], clustered(len(keys), seed))
 
 
-def patch(source: Path, target: Path, keys: Iterable[int], added: ChunkVectors) -> None:
-    def load(new: Sequence[int]) -> ChunkVectors:
-        assert list(new) == list(added.keys)
-        return added
+def loading(added: ChunkVectors) -> LoadVectors:
+    def load(keys: Sequence[int]) -> ChunkVectors:
+        places = [list(added.keys).index(key) for key in keys]
+        return ChunkVectors(keys, [added.node_ids[place] for place in places], added.matrix[places])
 
-    patch_vectors(source, target, set(keys), load)
+    return load
+
+
+def build(folder: Path, added: ChunkVectors) -> None:
+    build_vectors(folder, ENCODER, added.keys, added.dimension, loading(added))
+
+
+def patch(source: Path, target: Path, keys: Iterable[int], added: ChunkVectors) -> None:
+    patch_vectors(source, target, set(keys), added.dimension, loading(added))
 
 
 @contextmanager
@@ -53,7 +61,7 @@ def opened(folder: Path) -> Iterator[VectorIndex]:
 def gen_17(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of chunks 0 to 1199, to be copied or read, never changed."""
     folder = tmp_path_factory.mktemp("snapshot-17") / "chroma"
-    build_vectors(folder, ENCODER, chunks(range(1200)))
+    build(folder, chunks(range(1200)))
     return folder
 
 
@@ -71,7 +79,7 @@ def test_it_finds_what_the_exact_scan_finds(gen_17: Path) -> None:
 @pytest.mark.slow
 def test_recall_at_5462_vectors_which_is_more_than_chroma_takes_at_once(tmp_path: Path) -> None:
     added = chunks(range(5462), seed=3)
-    build_vectors(tmp_path / "chroma", ENCODER, added)
+    build(tmp_path / "chroma", added)
     questions = clustered(200, seed=4)
     with opened(tmp_path / "chroma") as index:
         found = index.search(questions, 10)
@@ -84,7 +92,7 @@ def test_recall_at_5462_vectors_which_is_more_than_chroma_takes_at_once(tmp_path
 def test_similarities_are_cosines_and_ties_come_by_key(tmp_path: Path, search: str) -> None:
     matrix = np.array([[1, 0], [-2, 0], [0, 0], [3, 3], [5, 0], [1, 0]], np.float32)
     added = ChunkVectors([10, 9, 8, 7, 6, 5], ["n"] * 6, matrix)
-    build_vectors(tmp_path / "chroma", ENCODER, added)
+    build(tmp_path / "chroma", added)
     index = opened(tmp_path / "chroma") if search == "chroma" else closing(ExactIndex(added.keys, matrix))
     with index as ready:
         (found,) = ready.search(np.array([[4, 0]], np.float32), 100)
@@ -118,7 +126,7 @@ def test_a_patched_copy_holds_the_change_and_a_reader_of_the_older_one_sees_noth
 
 def test_none_can_be_built_patched_and_emptied(tmp_path: Path) -> None:
     none = ChunkVectors([], [], np.empty((0, 64), np.float32))
-    build_vectors(tmp_path / "a", ENCODER, none)
+    build(tmp_path / "a", none)
     with opened(tmp_path / "a") as index:
         assert index.search(clustered(2), 3) == [[], []] == ExactIndex([], none.matrix).search(clustered(2), 3)
         index.verify([], none.matrix)
@@ -130,7 +138,7 @@ def test_none_can_be_built_patched_and_emptied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 99, 100, 101])
 def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int) -> None:
-    build_vectors(tmp_path / "a", ENCODER, chunks(range(count)))
+    build(tmp_path / "a", chunks(range(count)))
     with opened(tmp_path / "a") as index:
         index.verify(range(count), clustered(count))
         patch(tmp_path / "a", tmp_path / "b", range(1, count + 1), chunks(range(count, count + 1)))
@@ -142,9 +150,9 @@ def test_few_vectors_survive_each_opening_and_copying(tmp_path: Path, count: int
 
 def test_a_change_that_does_not_fit_is_refused(gen_17: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match="too much has changed"):
-        patch_vectors(gen_17, tmp_path / "a", range(600), lambda _: chunks(range(0)), most_changed=0.3)
-    with pytest.raises(SnapshotError, match="1200 vectors instead of 1201"):  # the index has no vector of the new one
-        patch_vectors(gen_17, tmp_path / "b", range(1201), lambda _: ChunkVectors([], [], clustered(0)))
+        patch_vectors(gen_17, tmp_path / "a", range(600), 64, lambda _: chunks(range(0)), most_changed=0.3)
+    with pytest.raises(SnapshotError, match="0 vectors instead of 1"):  # the index has no vector of the new one
+        patch_vectors(gen_17, tmp_path / "b", range(1201), 64, lambda _: ChunkVectors([], [], clustered(0)))
     wrong = ChunkVectors([9000], ["n"], clustered(1, dimension=32))
     with pytest.raises(EncoderError, match="vectors of 64 numbers, not 32"):
         patch(gen_17, tmp_path / "c", [*range(1200), 9000], wrong)
@@ -183,7 +191,7 @@ def test_input_that_does_not_fit_is_refused(gen_17: Path) -> None:
 
 
 def test_any_node_id_can_be_stored(tmp_path: Path) -> None:
-    build_vectors(tmp_path / "chroma", ENCODER, ChunkVectors([1, 2], ["bad-\udcff.md#x", "nul-\0 字.md"], clustered(2)))
+    build(tmp_path / "chroma", ChunkVectors([1, 2], ["bad-\udcff.md#x", "nul-\0 字.md"], clustered(2)))
     with opened(tmp_path / "chroma") as index:
         assert len(index) == 2
 
@@ -238,7 +246,7 @@ def test_another_collection_folder_or_distance_is_refused(gen_17: Path, tmp_path
 
 def test_opening_again_after_a_close_and_a_removal_sees_the_new_folder(tmp_path: Path) -> None:
     for count in (5, 3):
-        build_vectors(tmp_path / "chroma", ENCODER, chunks(range(count)))
+        build(tmp_path / "chroma", chunks(range(count)))
         with opened(tmp_path / "chroma") as index:
             assert len(index.search(clustered(1), 9)[0]) == count
         shutil.rmtree(tmp_path / "chroma")
@@ -246,7 +254,7 @@ def test_opening_again_after_a_close_and_a_removal_sees_the_new_folder(tmp_path:
 
 def test_folders_of_one_relative_name_are_not_mixed_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for count in (3, 5):
-        build_vectors(tmp_path / str(count) / "chroma", ENCODER, chunks(range(count)))
+        build(tmp_path / str(count) / "chroma", chunks(range(count)))
     monkeypatch.chdir(tmp_path / "3")
     with opened(Path("chroma")) as three, opened(tmp_path / "3" / "chroma") as again:
         monkeypatch.chdir(tmp_path / "5")
@@ -274,7 +282,7 @@ def test_a_full_disk_is_refused_before_anything_is_written(tmp_path: Path, monke
     usage = shutil.disk_usage(tmp_path)._replace(free=1_500_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(StorageError, match=r"needs 4 MB, the disk has 2 MB free"):
-        build_vectors(tmp_path / "chroma", ENCODER, chunks(range(500)))
+        build(tmp_path / "chroma", chunks(range(500)))
     assert not (tmp_path / "chroma").exists()
 
 
