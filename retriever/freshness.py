@@ -17,6 +17,10 @@ from retriever.trace import NoProgress
 from retriever.types import Degradation, StageName
 from retriever.vectors.manifest import CHROMA, choose_part
 
+# Seconds; a look takes so long at about five thousand files. One that takes n times as long is made after n times the
+# pause, so that looking takes no more than a tenth of the time of who asks all the time.
+SHORT_LOOK_S = 0.1
+
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
@@ -34,6 +38,7 @@ class Watch:
         self._request = request
         self._profile = request.profile
         self._looked = float("-inf")
+        self._look_s = 0.0  # how long the last look took
         self._freshness = Freshness()
         self._digests: Digests = {}  # an index that cannot be written never learns that the content is the same
 
@@ -41,7 +46,8 @@ class Watch:
         """Looks, if the last look is not too young, and indexes what changed when that is little."""
         if read_address(index.path):  # the folders may be another machine's: `index`, `watch` and workers look
             return self._freshness
-        if time.monotonic() - self._looked < self._profile.refresh_seconds:
+        pause = self._profile.refresh_seconds * max(1.0, self._look_s / SHORT_LOOK_S)
+        if time.monotonic() - self._looked < pause:
             self._freshness = replace(self._freshness, refreshed=0)
         else:
             self._freshness = self._look(index)
@@ -61,8 +67,10 @@ class Watch:
         return self._freshness
 
     def _look(self, index: OpenIndex) -> Freshness:
+        started = time.monotonic()
         with index.view() as view:
             diffs, problems = self.find_changes(view)
+            self._look_s = time.monotonic() - started
             can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
         found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
