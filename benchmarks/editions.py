@@ -8,8 +8,9 @@ a search takes as long as with vectors of the encoder.
 import os
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ TURN = 0.1
 """How far a copy's vector is from its original's, of length 1: their cosine is .995."""
 LONG_AGO_NS = 1_500_000_000_000_000_000
 """The age of the files: a time that is old enough to be trusted, so that no command reads them twice."""
+TEXTS_AT_ONCE = 10_000
 
 _HEADING = re.compile(r"\A(#{1,6} .*?)((?: *\{[^{}]*\})? *)$", re.MULTILINE)
 _EDITION = re.compile(r" \(edition \d+\)")
@@ -42,11 +44,16 @@ def documents_of(folder: Path) -> Iterator[Document]:
         yield parse_document(file.path, read_document(file).text)
 
 
-def texts_of(folder: Path, encoder: OnnxEncoder) -> list[str]:
+def texts_of(folder: Path, encoder: OnnxEncoder) -> Iterator[str]:
     """The different texts that indexing the folder embeds, in the order of its documents."""
-    nodes = [placed.node for document in documents_of(folder) for placed in document.nodes]
-    chunks = chunk_nodes(nodes, encoder.count_tokens, ChunkSettings())
-    return list(dict.fromkeys(chunk.embedded_text for of_node in chunks for chunk in of_node))
+    seen: set[bytes] = set()  # not the texts: of a million sections they are gigabytes
+    for document in documents_of(folder):
+        nodes = [placed.node for placed in document.nodes]
+        for chunk in chain.from_iterable(chunk_nodes(nodes, encoder.count_tokens, ChunkSettings())):
+            digest = text_hash(chunk.embedded_text)
+            if digest not in seen:
+                seen.add(digest)
+                yield chunk.embedded_text
 
 
 def sections_of(folder: Path) -> int:
@@ -64,7 +71,7 @@ def write_editions(folder: Path, target: Path, count: int) -> None:
             os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
 
 
-def fill_vectors(index: Path, texts: Sequence[str], originals: Vectors, fingerprint: str) -> None:
+def fill_vectors(index: Path, texts: Iterable[str], originals: Vectors, fingerprint: str) -> None:
     """Puts a vector for each text into an index that is not made yet: indexing then finds all of them known.
 
     Args:
@@ -73,17 +80,18 @@ def fill_vectors(index: Path, texts: Sequence[str], originals: Vectors, fingerpr
         originals: the texts of the folder as it is.
         fingerprint: of the encoder whose vectors `originals` are.
     """
-    others = list(originals.values())
-    found = [
-        # A few texts of a copy are cut elsewhere, because its headings are longer: they get any text's vector.
-        originals.get(_EDITION.sub("", text)) or others[zlib.crc32(text.encode()) % len(others)]
-        for text in texts
-    ]
-    vectors = np.stack([_turned(vector, text) for text, (vector, _) in zip(texts, found, strict=True)])
-    hashes = [text_hash(text) for text in texts]
+    others, remaining = list(originals.values()), iter(texts)
     with closing(create_database(index)) as connection, transaction(connection):
-        put_vectors(connection, fingerprint, hashes, vectors)
-        put_tokens(connection, fingerprint, hashes, [tokens for _, tokens in found])
+        while some := list(islice(remaining, TEXTS_AT_ONCE)):
+            found = [
+                # A few texts of a copy are cut elsewhere, because its headings are longer: they get any text's vector.
+                originals.get(_EDITION.sub("", text)) or others[zlib.crc32(text.encode()) % len(others)]
+                for text in some
+            ]
+            hashes = [text_hash(text) for text in some]
+            vectors = np.stack([_turned(vector, text) for text, (vector, _) in zip(some, found, strict=True)])
+            put_vectors(connection, fingerprint, hashes, vectors)
+            put_tokens(connection, fingerprint, hashes, [tokens for _, tokens in found])
 
 
 def _in_edition(document: Document, edition: int) -> str:

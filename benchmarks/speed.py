@@ -95,7 +95,7 @@ def main(folder: Path, questions: Path | None, program: Path | None, quick: bool
 
 def measure_indexing(scene: Scene) -> Vectors:
     """The command on all documents, between the two halves of their texts by the encoder alone: these are returned."""
-    texts = texts_of(scene.docs, scene.encoder)
+    texts = list(texts_of(scene.docs, scene.encoder))
     tokens = sum(scene.encoder.count_tokens(texts))
     scene.encoder.encode_documents(texts[:1])  # loads the model
     originals: Vectors = {}
