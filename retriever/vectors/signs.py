@@ -14,6 +14,7 @@ bits, compared plane by plane, is of Gao and Long, RaBitQ (SIGMOD 2024), whose r
 """
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict
@@ -32,8 +33,10 @@ from retriever.vectors.exact import Neighbours, check_queries
 from retriever.vectors.manifest import VectorsManifest
 
 WORD = 64  # bits
-# Of 59,000 vectors these two find .9995 of the 50 nearest, and all of the 10 nearest.
-NEAR_SHARE = 8  # one vector in so many is looked at after the Hamming distance
+# After the Hamming distance so many times the square root of the number of vectors are looked at: how far the nearest
+# ones fall behind by it grows more slowly. Of the 50 nearest, 999 in 1,000 are among the first 1,500 of 4,534 vectors,
+# and among the first 3,200 of 36,272. With both steps .9995 of the 50 nearest of 59,000 are found, and all of the 10.
+NEAR = 30
 COMPARED = 20  # so many times the wanted ones are compared exactly
 WEIGHT_BITS = 4  # of the weight of a sign
 BLOCK = 32_768  # vectors: what is made of one word of each fits into the cache of a core
@@ -96,7 +99,7 @@ class SignIndex:
         if len(rows) > wanted:
             asked = pack_signs(query[np.newaxis])
             signs = self.signs if self._rows is None else self.signs.take(rows, axis=1)
-            near = _lowest(count_differing(signs, asked), max(wanted, len(rows) // NEAR_SHARE))
+            near = _lowest(count_differing(signs, asked), max(wanted, NEAR * math.isqrt(len(rows))))
             differing = signs.take(near, axis=1) ^ asked
             rows = rows[near[_lowest(weigh_differing(differing, query), wanted)]]
         if not len(rows):
