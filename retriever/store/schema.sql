@@ -48,7 +48,7 @@ CREATE TABLE nodes (
     summary TEXT NOT NULL,
     holder_id TEXT               -- of a node without text of its own: the one that is shown in its place
 ) STRICT;
-CREATE INDEX nodes_of_document ON nodes (document_key, node_key);
+CREATE INDEX nodes_of_document ON nodes (document_key, node_key, first_line);  -- which counts them without their texts
 
 CREATE TABLE names (
     name TEXT NOT NULL,          -- a title, file name or alias, as `retriever.lexical.names` spells it
@@ -68,6 +68,7 @@ CREATE TABLE links (
     problem TEXT,                -- why not; null when it leads to a node or to a file that is no document
     PRIMARY KEY (source_key, position)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX broken_links ON links (source_key) WHERE problem IS NOT NULL;
 
 CREATE TABLE fields (
     document_key INTEGER NOT NULL REFERENCES documents ON DELETE CASCADE,
