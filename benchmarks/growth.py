@@ -49,7 +49,7 @@ def main(folder: Path, questions: Path | None, editions: str) -> None:
     for count in map(int, editions.split(",")):
         with TemporaryDirectory(prefix="hybrid-retrieve-growth-") as name:
             columns.append(measure_size(Path(name), folder, count, asked, originals, encoder))
-    print_table(columns)
+        print_table(columns)  # each time anew: the largest size takes an hour, and may not end
     print(f"\nmeasured in {perf_counter() - begun:.0f} s on {os.cpu_count()} cores")
 
 
