@@ -145,8 +145,10 @@ def message(number: int, asked: Sequence[str]) -> dict[str, Any]:
 
 
 def change(docs: Path, turn: int) -> None:
-    """A document that is not what it was before."""
-    (docs / CHANGING).write_text(f"# Change {turn}\n\nWritten while it is served, for the {turn}th time.\n", "utf-8")
+    """A document that is not what it was before, replaced as editors do: written in place, it is empty for a moment."""
+    draft = docs / f"{CHANGING}.new"
+    draft.write_text(f"# Change {turn}\n\nWritten while it is served, for the {turn}th time.\n", "utf-8")
+    draft.replace(docs / CHANGING)
 
 
 def wait_until(load: Load, done: int, clients: Sequence[threading.Thread]) -> None:
