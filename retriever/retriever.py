@@ -26,6 +26,7 @@ from retriever.query import Expansion, Scope, Turn, as_turns
 from retriever.references import find_node
 from retriever.search import expect_search, find_best, find_part, search
 from retriever.searching.confidence import assess
+from retriever.searching.hits import MAX_TITLE_CHARS
 from retriever.searching.open_index import OpenIndex, View
 from retriever.searching.question import (
     ReadQuestion,
@@ -36,6 +37,7 @@ from retriever.searching.question import (
 from retriever.settings.duration import parse_duration
 from retriever.status import Status, read_state, read_status
 from retriever.store.address import read_address
+from retriever.text import cut
 from retriever.trace import NoProgress, Recorder
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
 
@@ -460,7 +462,8 @@ class Retriever(Closing):
         with contextlib.suppress(RetrieverError), self.view() as view:  # the search itself meets them, and says so
             best = find_best(view, self._models, plain, self.profile) if view.number else None
             if best is not None:
-                progress.info("found so far: %s (%s)", best.title, best.id.partition("#")[0])
+                title = cut(best.title, MAX_TITLE_CHARS)
+                progress.info("found so far: %s (%s)", title, best.id.partition("#")[0])
 
     def _rebuild(self, index: OpenIndex, number: int) -> bool:
         """Makes a new snapshot, for which nothing is embedded; whether that was possible."""

@@ -123,10 +123,13 @@ def show_hypothetical(page: Page, answer: "Answer") -> None:
     """What a language model made up to search with: no content of any document."""
     report = answer.expansion
     page.blank()
+    if report is None or not (report.rewordings or report.passages or report.dropped):
+        page.heading("hypothetical", "nothing was written to search with")
+        return
     page.heading("hypothetical", "written by a language model to search with, found in no document")
-    for text in (*report.rewordings, *report.passages) if report else ():
+    for text in (*report.rewordings, *report.passages):
         page.line(Text(f"  searched with  {sanitize_line(text)}", QUIET))
-    for item in report.dropped if report else ():
+    for item in report.dropped:
         page.line(Text(f"  dropped        {sanitize_line(item.text)} ({sanitize_line(item.reason)})", QUIET))
 
 

@@ -210,6 +210,16 @@ def test_asking_on_the_command_line_and_in_a_variable(
     assert len(ollama.asked) == 2
 
 
+def test_what_the_model_wrote_is_shown_where_it_is_asked_for(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+    given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url, "--show-hypothetical")
+    shown = cli("ask", "--hyde", "always", "--hyde-variants", "2", QUESTION, *given).out
+    assert "written by a language model to search with, found in no document" in shown
+    assert HELPFUL["queries"][0] in shown
+    plain = cli("ask", "--hyde-variants", "0", "--rewordings", "0", QUESTION, *given).out
+    assert "nothing was written to search with" in plain
+    assert "found in no document" not in plain
+
+
 def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: ScriptedOllama) -> None:
     answer = asked_of(shelf, ollama, rewordings=0, hyde_variants=0, hyde={"gate": "always", "mode": "answer"})
     assert report_of(answer).passages == (HELPFUL["hyde_answer"],)
