@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from pageindex.files import drop_ending
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
+from retriever.lexical.names import drop_arguments
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import DocumentName, SectionName
@@ -162,9 +163,10 @@ class Names:
         from difflib import get_close_matches
 
         wanted, sections = fold(title), reading.section_names(self._connection)
-        named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
-        if named and wanted:
-            return named
+        for called in (fold, lambda name: fold(drop_arguments(name))):  # `fs.access` is `fs.access(path, callback)`
+            named = [(section.key, section.node_id) for section in sections if called(section.title) == called(title)]
+            if named and wanted:
+                return named
         names: dict[str, list[tuple[int, str]]] = {}
         for section in sections:
             names.setdefault(fold(section.title), []).append((section.key, section.node_id))

@@ -2,6 +2,7 @@
 
 Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
 `background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.
+Or it has the arguments of a function, as in `fs.access(path[, mode], callback)`, which is called `fs.access` as well.
 """
 
 import re
@@ -14,12 +15,23 @@ if TYPE_CHECKING:
     from pageindex.document import Document
 
 _NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
+_ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
+_DOTTED = re.compile(r"\w+(?:\.\w+)+(?:\(\))?")
 LONGEST = 100  # characters: what is longer is a sentence, and no name
 
 
 def spell_name(text: str) -> str:
     """The name that a text is; empty where it is none: stop words alone, or a whole sentence."""
-    return "".join(stems(text)) if len(text) <= LONGEST else ""
+    if len(text) > LONGEST:
+        return ""
+    if _DOTTED.fullmatch(text):  # no word of `emitter.on` is a stop word
+        return text.casefold().removesuffix("()")
+    return "".join(stems(text))
+
+
+def drop_arguments(title: str) -> str:
+    """`fs.access` of `fs.access(path[, mode], callback)`; `Install (Linux)` as it is."""
+    return _ARGUMENTS.sub("", title)
 
 
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:
@@ -27,8 +39,9 @@ def names_of_nodes(document: "Document") -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for placed in document.nodes:
         title = placed.node.title
-        found[placed.node.id] = set(map(spell_name, {title, _NUMBER.sub("", title)}))
-    file_node = document.nodes[0].node
-    names = (PurePosixPath(document.path).stem, *document.front_matter.aliases)
-    found[file_node.id] |= {spell_name(name) for name in names}
-    return {node_id: names - {""} for node_id, names in found.items()}
+        found[placed.node.id] = {title, _NUMBER.sub("", title), drop_arguments(title)}
+    found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
+    return {
+        node_id: {spell_name(name) for title in titles for name in (title, title.replace(".", " "))} - {""}
+        for node_id, titles in found.items()
+    }

@@ -165,6 +165,7 @@ VAULT = {
     ),
     "team/README.md": "# Team\n\nAll of us.\n",
     "tools/README.md": "# Tools\n\nWhat we use.\n\n## Vacation calendar\n\nOn the wall.\n",
+    "tools/api.md": "# Calls\n\n## `days.left(who[, year])`\n\nHow many.\n\n## days.left_over\n\nOf last year.\n",
 }
 
 
@@ -184,6 +185,9 @@ VAULT = {
         ("vacation days", "handbook.md:10-12"),
         ("#Severance package", "handbook.md:6-9"),
         ("severence pakage", "handbook.md:6-9"),
+        ("days.left", "tools/api.md:3-6"),  # a function, without its arguments
+        ("days.left()", "tools/api.md:3-6"),
+        ("days.left_over", "tools/api.md:7-9"),
         ("apfelkuhen", "Rezepte/Apfelkuchen.md:1-11"),
         ("team/README", "team/README.md:1-3"),
         ("README#Vacation calendar", "tools/README.md:5-7"),

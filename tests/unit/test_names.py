@@ -34,6 +34,16 @@ def test_what_is_no_name_and_how_a_file_is_called() -> None:
     assert spell_name("carry over") in names["notes/leave-policy.md#vacation/12-carry-over"]
 
 
+def test_a_function_is_called_so_without_its_arguments() -> None:
+    text = "# Files\n\n## `fs.access(path[, mode], callback)`\n\nx\n\n## Install (Linux)\n\nx\n"
+    names = names_of_nodes(parse_document("fs.md", text))
+    called = names["fs.md#files/fsaccesspath-mode-callback"]
+    asked = ("fs.access", "fs.access()", "FS.Access", "fs access", "fs.access(path, mode, callback)")
+    assert {spell_name(name) for name in asked} <= called
+    assert spell_name("emitter.on") not in ("", spell_name("emitter"), spell_name("emitter.once"))
+    assert names["fs.md#files/install-linux"] == {spell_name("install linux")}
+
+
 def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:
     text = (
         "# Top\n\n<!-- nothing -->\n\n## One\n\n### Deep\n\nText.\n\n## Two\n\n[label]: http://x.example\n\n"
