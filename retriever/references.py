@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from pageindex.files import drop_ending
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
-from retriever.lexical.names import drop_arguments
+from retriever.lexical.names import drop_arguments, list_names
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import DocumentName, SectionName
@@ -163,10 +163,13 @@ class Names:
         from difflib import get_close_matches
 
         wanted, sections = fold(title), reading.section_names(self._connection)
-        for called in (fold, lambda name: fold(drop_arguments(name))):  # `fs.access` is `fs.access(path, callback)`
-            named = [(section.key, section.node_id) for section in sections if called(section.title) == called(title)]
-            if named and wanted:
-                return named
+        named = [(section.key, section.node_id) for section in sections if fold(section.title) == wanted]
+        if not named:  # `fs.access` is `fs.access(path, callback)`
+            bare = fold(drop_arguments(title))
+            called = ((section, map(fold, list_names(section.title))) for section in sections)
+            named = [(section.key, section.node_id) for section, names in called if bare in names]
+        if named and wanted:
+            return named
         names: dict[str, list[tuple[int, str]]] = {}
         for section in sections:
             names.setdefault(fold(section.title), []).append((section.key, section.node_id))

@@ -2,7 +2,8 @@
 
 Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
 `background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.
-Or it has the arguments of a function, as in `fs.access(path[, mode], callback)`, which is called `fs.access` as well.
+In references `fs.access(path[, mode], callback)` is called `fs.access` as well, `--print "script"` `--print`, and
+`Class: net.Server` `net.Server`.
 """
 
 import re
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
 _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
 _DOTTED = re.compile(r"\w+(?:\.\w+)+(?:\(\))?")
+_FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
+_LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
 LONGEST = 100  # characters: what is longer is a sentence, and no name
 
 
@@ -34,14 +37,33 @@ def drop_arguments(title: str) -> str:
     return _ARGUMENTS.sub("", title)
 
 
+def is_identifier(text: str) -> bool:
+    """Whether it is one word as programs have them: a flag, a path, a call, a name in mixed case or with digits."""
+    word = text.strip("`'\" ")
+    if not word or any(sign.isspace() for sign in word):
+        return False
+    return not word.isalpha() or any(sign.isupper() for sign in word[1:])
+
+
+def list_names(title: str) -> set[str]:
+    """What a heading is called: as it stands, without its number, and what references are looked up by.
+
+    >>> sorted(list_names("Class: net.Server"))
+    ['Class: net.Server', 'net.Server']
+    >>> sorted(list_names('-p, --print "script"'))
+    ['--print', '-p', '-p, --print "script"']
+    """
+    called = drop_arguments(title)
+    labelled = _LABEL.fullmatch(called)
+    names = {title, _NUMBER.sub("", title), called, *(_FLAG.findall(title) if title.startswith("-") else ())}
+    return names | {labelled[1]} if labelled and is_identifier(labelled[1]) else names
+
+
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:
     """Node ids to their names: each heading; of the file's node its title, file name and aliases as well."""
-    found: dict[str, set[str]] = {}
-    for placed in document.nodes:
-        title = placed.node.title
-        found[placed.node.id] = {title, _NUMBER.sub("", title), drop_arguments(title)}
+    found = {placed.node.id: list_names(placed.node.title) for placed in document.nodes}
     found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
     return {
-        node_id: {spell_name(name) for title in titles for name in (title, title.replace(".", " "))} - {""}
-        for node_id, titles in found.items()
+        node_id: {spell_name(spelled) for name in names for spelled in (name, name.replace(".", " "))} - {""}
+        for node_id, names in found.items()
     }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from retriever.lexical.names import spell_name
+from retriever.lexical.names import is_identifier, spell_name
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
@@ -50,14 +50,6 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not items:
         return None
     return Ranking(Source.NAME, "share of the name", settings.name_weight, tuple(items))
-
-
-def is_identifier(question: str) -> bool:
-    """Whether it is one word as programs have them: a flag, a path, a call, a name in mixed case or with digits."""
-    word = question.strip("`'\" ")
-    if not word or any(sign.isspace() for sign in word):
-        return False
-    return not word.isalpha() or any(sign.isupper() for sign in word[1:])
 
 
 def holds_identifier(text: str, question: str) -> bool:

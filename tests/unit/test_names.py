@@ -4,8 +4,8 @@ import pytest
 
 from pageindex import parse_document
 from pageindex.document import find_holders
-from retriever.lexical.names import names_of_nodes, spell_name
-from retriever.searching.names import holds_identifier, is_identifier
+from retriever.lexical.names import is_identifier, list_names, names_of_nodes, spell_name
+from retriever.searching.names import holds_identifier
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,27 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
     assert {spell_name(name) for name in asked} <= called
     assert spell_name("emitter.on") not in ("", spell_name("emitter"), spell_name("emitter.once"))
     assert names["fs.md#files/install-linux"] == {spell_name("install linux")}
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("--inspect-brk[=[host:]port]", {"--inspect-brk"}),
+        ('-p, --print "script"', {"-p", "--print"}),
+        ("Class: net.Server", {"net.Server"}),
+        ("Event: 'beforeExit'", {"beforeExit"}),
+        ("Static method: Certificate.exportChallenge(spkac[, encoding])", {"Certificate.exportChallenge"}),
+        ("2.1 Splatting", {"Splatting"}),
+        ("Step 2: Install", set()),
+        ("Note: read this first", set()),
+        ("Use --force, or -f", set()),
+        ("https://example.org/", set()),
+    ],
+)
+def test_what_a_heading_is_called_besides(title: str, names: set[str]) -> None:
+    assert names <= list_names(title)
+    labelled = {"Static method: Certificate.exportChallenge"}  # what is left without its arguments
+    assert list_names(title) - names - labelled == {title}
 
 
 def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:
