@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
 _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
-_DOTTED = re.compile(r"\w+(?:\.\w+)+(?:\(\))?")
+# A flag, what is joined by `.`, `::` or `_`, and a call.
+_CODE = re.compile(r"(--?[A-Za-z][\w-]+|(?:\w+(?:\.|::))+\w+|\w*[^\W_]_\w+|\w+(?=\(\)))(?:\(\))?")
 _FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
 _LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
 LONGEST = 100  # characters: what is longer is a sentence, and no name
@@ -25,11 +26,24 @@ LONGEST = 100  # characters: what is longer is a sentence, and no name
 
 def spell_name(text: str) -> str:
     """The name that a text is; empty where it is none: stop words alone, or a whole sentence."""
-    if len(text) > LONGEST:
-        return ""
-    if _DOTTED.fullmatch(text):  # no word of `emitter.on` is a stop word
-        return text.casefold().removesuffix("()")
-    return "".join(stems(text))
+    return "".join(stems(text)) if len(text) <= LONGEST else ""
+
+
+def spell_code(word: str) -> str:
+    """The name that a word is letter by letter, as programs have them; empty where it is none.
+
+    It has brackets, which no other name has: prose may be called `get current user`, and `emitter.on` is no `emitter`.
+
+    >>> spell_code("fs.readFile"), spell_code("--print"), spell_code("open()"), spell_code("open")
+    ('fs.readfile()', '--print()', 'open()', '')
+    """
+    found = _CODE.fullmatch(word) if len(word) <= LONGEST else None
+    return f"{found[1].casefold()}()" if found else ""
+
+
+def spell_codes(question: str) -> list[str]:
+    """The names of that kind among the words of a question, each once."""
+    return [*filter(None, dict.fromkeys(spell_code(word.strip("?,;:!\"'`")) for word in question.split()))]
 
 
 def drop_arguments(title: str) -> str:
@@ -55,7 +69,9 @@ def list_names(title: str) -> set[str]:
     """
     called = drop_arguments(title)
     labelled = _LABEL.fullmatch(called)
-    names = {title, _NUMBER.sub("", title), called, *(_FLAG.findall(title) if title.startswith("-") else ())}
+    names = {title, _NUMBER.sub("", title), *(_FLAG.findall(title) if title.startswith("-") else ())}
+    if called != title:
+        names |= {called, f"{called}()"}
     return names | {labelled[1]} if labelled and is_identifier(labelled[1]) else names
 
 
@@ -64,6 +80,6 @@ def names_of_nodes(document: "Document") -> dict[str, set[str]]:
     found = {placed.node.id: list_names(placed.node.title) for placed in document.nodes}
     found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
     return {
-        node_id: {spell_name(spelled) for name in names for spelled in (name, name.replace(".", " "))} - {""}
+        node_id: {spell(name) for name in names for spell in (spell_name, spell_code)} - {""}
         for node_id, names in found.items()
     }

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from retriever.lexical.names import is_identifier, spell_name
+from retriever.lexical.names import is_identifier, spell_code, spell_codes, spell_name
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
 
 MOST_NAMESAKES = 12  # more sections of one name than this, and the name says nothing
 MOST_ASKED = 10 * MOST_NAMESAKES  # a scope may leave few of them
+IN_QUESTION = 0.25  # the share of a name that a question has among its words
 MOST_READ = 60  # sections of the keyword search that are looked through for an identifier
 
 
@@ -36,13 +37,12 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     """
     if not settings.name_weight:
         return None
-    name = spell_name(question)
-    ids = reading.nodes_named(view.connection, name, MOST_ASKED) if name else []
-    named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
-    if len(named) > MOST_NAMESAKES:
-        named = {}
-    share = 1 / max(1, len(named))
-    items = [Ranked(node_id, share, share) for node_id in named]
+    named = find_named(view, spell_code(question)) or find_named(view, spell_name(question))
+    if not named:  # `node --inspect-brk`, `how do I use fs.readFile?`
+        for name in spell_codes(question):
+            for node_id, share in find_named(view, name).items():
+                named.setdefault(node_id, share * IN_QUESTION)
+    items = [Ranked(node_id, share, share) for node_id, share in named.items()]
     if is_identifier(question):
         texts = reading.texts_of_nodes(view.connection, [item.node_id for item in found[:MOST_READ]])
         holding = [item for item in found[:MOST_READ] if holds_identifier(texts.get(item.node_id, ""), question)]
@@ -50,6 +50,13 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not items:
         return None
     return Ranking(Source.NAME, "share of the name", settings.name_weight, tuple(items))
+
+
+def find_named(view: View, name: str) -> dict[str, float]:
+    """The sections that may be found and bear a name, the highest headings first, each with its share of it."""
+    ids = reading.nodes_named(view.connection, name, MOST_ASKED) if name else []
+    named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
+    return dict.fromkeys(named, 1 / len(named)) if 0 < len(named) <= MOST_NAMESAKES else {}
 
 
 def holds_identifier(text: str, question: str) -> bool:

@@ -4,7 +4,7 @@ import pytest
 
 from pageindex import parse_document
 from pageindex.document import find_holders
-from retriever.lexical.names import is_identifier, list_names, names_of_nodes, spell_name
+from retriever.lexical.names import is_identifier, list_names, names_of_nodes, spell_code, spell_codes, spell_name
 from retriever.searching.names import holds_identifier
 
 
@@ -38,10 +38,23 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
     text = "# Files\n\n## `fs.access(path[, mode], callback)`\n\nx\n\n## Install (Linux)\n\nx\n"
     names = names_of_nodes(parse_document("fs.md", text))
     called = names["fs.md#files/fsaccesspath-mode-callback"]
-    asked = ("fs.access", "fs.access()", "FS.Access", "fs access", "fs.access(path, mode, callback)")
-    assert {spell_name(name) for name in asked} <= called
-    assert spell_name("emitter.on") not in ("", spell_name("emitter"), spell_name("emitter.once"))
+    assert {spell_code(name) for name in ("fs.access", "fs.access()", "FS.Access")} <= called
+    assert {spell_name(name) for name in ("fs access", "fs.access(path, mode, callback)")} <= called
     assert names["fs.md#files/install-linux"] == {spell_name("install linux")}
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("how do I use fs.readFile?", ["fs.readfile()"]),
+        ("node --inspect-brk", ["--inspect-brk()"]),
+        ("`read_text` or open(), std::fs::read", ["read_text()", "open()", "std::fs::read()"]),
+        ("what is FastAPI? and -x", []),
+        ("_private a.", []),
+    ],
+)
+def test_names_of_programs_among_the_words_of_a_question(question: str, names: list[str]) -> None:
+    assert spell_codes(question) == names
 
 
 @pytest.mark.parametrize(
@@ -61,8 +74,8 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
 )
 def test_what_a_heading_is_called_besides(title: str, names: set[str]) -> None:
     assert names <= list_names(title)
-    labelled = {"Static method: Certificate.exportChallenge"}  # what is left without its arguments
-    assert list_names(title) - names - labelled == {title}
+    left = "Static method: Certificate.exportChallenge"  # without its arguments
+    assert list_names(title) - names - {left, f"{left}()"} == {title}
 
 
 def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:
