@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"^\s*(?:\d+[.)])+\d*\s+|^\s*\d+(?:\.\d+)+\s+")
 _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
-# A flag, what is joined by `.`, `::` or `_`, and a call.
-_CODE = re.compile(r"(--?[A-Za-z][\w-]+|(?:\w+(?:\.|::))+\w+|\w*[^\W_]_\w+|\w+(?=\(\)))(?:\(\))?")
+# A flag, what is joined by `.`, `::` or `_`, and a call. Possessive: a long word is gone through once.
+_CODE = re.compile(r"(--?[A-Za-z][\w-]++|(?:\w++(?:\.|::))++\w++|(?>\w*?[^\W_]_\w++)|\w++(?=\(\)))(?:\(\))?")
+_CODE_AMONG = re.compile(rf"(?<![\w.:/@-]){_CODE.pattern}(?![\w/@-])")
 _FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
 _LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
 LONGEST = 100  # characters: what is longer is a sentence, and no name
@@ -43,7 +44,7 @@ def spell_code(word: str) -> str:
 
 def spell_codes(question: str) -> list[str]:
     """The names of that kind among the words of a question, each once."""
-    return [*filter(None, dict.fromkeys(spell_code(word.strip("?,;:!\"'`")) for word in question.split()))]
+    return [*dict.fromkeys(spell_code(found[0]) for found in _CODE_AMONG.finditer(question))]
 
 
 def drop_arguments(title: str) -> str:

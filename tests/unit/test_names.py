@@ -49,12 +49,21 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
         ("how do I use fs.readFile?", ["fs.readfile()"]),
         ("node --inspect-brk", ["--inspect-brk()"]),
         ("`read_text` or open(), std::fs::read", ["read_text()", "open()", "std::fs::read()"]),
+        ("TypeError [ERR_BAD_TYPE]: the path, as in (fs.stat).", ["err_bad_type()", "fs.stat()"]),
+        ("**--print**=json of a well-known a-b_c", ["--print()"]),
+        ("https://example.org/a_b or me@example.org", []),
         ("what is FastAPI? and -x", []),
         ("_private a.", []),
     ],
 )
 def test_names_of_programs_among_the_words_of_a_question(question: str, names: list[str]) -> None:
     assert spell_codes(question) == names
+
+
+@pytest.mark.parametrize("word", ["a_", "a.", "a::", "--a", "a", "_", "a-"])
+@pytest.mark.timeout(5)
+def test_a_long_word_is_gone_through_once(word: str) -> None:
+    assert spell_codes(f"{word * 4000}@") == []
 
 
 @pytest.mark.parametrize(
