@@ -15,7 +15,7 @@ CELL = " · "  # between two cells of a table
 
 _FENCE = re.compile(r"[ \t>]*(`{3,}|~{3,})")
 _CODE_SPAN = re.compile(r"(`[^`\n]*`)")
-_COMMENT = re.compile(r"<!--.{0,2000}?-->|%%[^%\n]{0,500}%%", re.DOTALL)
+_COMMENT = re.compile(r"<!--.{0,2000}?(?:-->|\Z)|%%[^%\n]{0,500}%%", re.DOTALL)
 # What programs that make pages add to Markdown, and no page shows.
 _UNSEEN = re.compile(
     r"""(?<!\\)</?[A-Z][\w.]{0,60}(?:[ \t][^<>\n]{0,500})?/?>     # a component of MDX: `<Tabs items={["a"]}>`

@@ -21,7 +21,7 @@ from retriever.settings.schema import ChunkSettings, DocumentSettings, FusionSet
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import StoredChunk
-from retriever.text import cut, snippet
+from retriever.text import SNIPPET_CHARS, cut, snippet
 from retriever.trace import NoProgress
 from retriever.types import Candidate, Evidence, Hit, Source
 
@@ -90,7 +90,9 @@ def build_hits(
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, terms.find),
+                # What matched may be a comment, which no page shows.
+                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, terms.find)
+                or cut(node.summary, SNIPPET_CHARS),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,
@@ -122,15 +124,21 @@ def find_matched_fields(
 
 
 def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> str:
-    """The chunk that matched, from its passage on; a row of a table comes with the table's header."""
-    if chunk is None or passage.first <= chunk.span.first or node.span is None:
+    """The chunk that matched, from its passage on; a row of a table comes with the table's header.
+
+    A comment that began above is left out to its end.
+    """
+    if chunk is None or node.span is None:
         return chunk.text if chunk else ""
-    # Without its header, a row of a table is a list of values.
-    lines = node.text.split("\n")
-    begin = top = passage.first - node.span.first
-    while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
-        top -= 1
-    return "\n".join([*lines[top : min(begin, top + 2)], *lines[begin : chunk.span.last - node.span.first + 1]])
+    lines, text = node.text.split("\n"), chunk.text
+    begin = top = max(passage.first, chunk.span.first) - node.span.first
+    if passage.first > chunk.span.first:
+        # Without its header, a row of a table is a list of values.
+        while top and lines[top].startswith("|") and lines[top - 1].startswith("|"):
+            top -= 1
+        text = "\n".join([*lines[top : min(begin, top + 2)], *lines[begin : chunk.span.last - node.span.first + 1]])
+    above = "\n".join(lines[:begin])
+    return text.partition("-->")[2] if above.rfind("<!--") > above.rfind("-->") else text
 
 
 def cut_to_passage(node: Node, passage: Span, max_chars: int) -> str:

@@ -29,6 +29,9 @@ EXAMPLE = 'hybrid_retrieve.py "oven in:daily tag:kitchen -car"'
 _KEYS = {"in": "folders", "tag": "tags", "since": "since", "until": "until", "where": "where"}
 _NEGATED = {"in": "not_folders", "tag": "not_tags"}
 MAX_PHRASES = 5  # a question with more quotations is a text with quotations, and they are words like others
+# Words. A single word in quotation marks in a longer question is quoted, as in a pasted message: `The "path" argument
+# must be of type string`. Who wants it word for word types few words.
+MAX_TYPED = 6
 _QUOTES = r"""(?:"(?P<{0}1>[^"]*[^\W_][^"]*)"|[“„](?P<{0}2>[^“”„"]*[^\W_][^“”„"]*)[”“])"""
 _END = r"(?=[\s.,;!?)]|$)"
 # Each begins a word. In a filter a blank is quoted: `in:"my notes"`, `where:author="Ann Lee"`.
@@ -51,6 +54,8 @@ class ReadQuestion:
     """What is certainly a filter."""
     parts: tuple[tuple[str, str], ...]
     """(text, `-word` behind it that may be a flag, or empty), in order."""
+    quoted: tuple[str, ...] = ()
+    """Single words in quotation marks that a long question quotes, and are no filters."""
 
     @cached_property
     def doubtful(self) -> tuple[str, ...]:
@@ -107,11 +112,13 @@ def read_question(asked: str) -> ReadQuestion:
     if len(given["phrases"]) > MAX_PHRASES:
         given["phrases"] = []
     rest = "".join((*pieces, asked[place:]))
+    quoted = [phrase for phrase in given["phrases"] if len(phrase.split()) == 1 and len(rest.split()) > MAX_TYPED]
+    given["phrases"] = [phrase for phrase in given["phrases"] if phrase not in quoted]
     parts, place = [], 0
     for word in _WITHOUT.finditer(rest):
         parts.append((rest[place : word.start()], word["word"]))
         place = word.end()
-    return ReadQuestion(asked, make_scope(given), (*parts, (rest[place:], "")))
+    return ReadQuestion(asked, make_scope(given), (*parts, (rest[place:], "")), tuple(dict.fromkeys(quoted)))
 
 
 # What is searched for; where; notes on how the question was read; the typing mistakes that were mended in it.
@@ -139,12 +146,17 @@ def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> 
         from retriever.lexical.spelling import correct
 
         text, corrections = correct(text, spellings, is_english_word)
-    return text, within, tuple(map(phrase_flag, flags)), corrections
+    return text, within, (*map(phrase_flag, flags), *map(phrase_quoted, read.quoted)), corrections
 
 
 def phrase_flag(word: str) -> str:
     """What is said of a word that was no filter, because the documents write it as a flag."""
     return f'-{word} was searched for: documents write it so; to leave out sections with the word, write -"{word}"'
+
+
+def phrase_quoted(word: str) -> str:
+    """What is said of a quoted word that was no filter."""
+    return f'"{word}" was searched for like other words, as the question is long; a shorter one has it word for word'
 
 
 def make_scope(given: Mapping[str, Sequence[str]]) -> Scope:

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from retriever import Hit
-from retriever.api import index_folders
+from retriever.api import index_folders, open_retriever
 from retriever.retriever import Retriever
 from retriever.serving.mcp_tools import SearchTool
 from retriever.serving.pool import ServedIndex
@@ -155,3 +155,13 @@ def test_it_moves_with_its_section(place: Path, tmp_path: Path) -> None:
         assert (str(hit.span), hit.citation, hit.citation_state) == ("7-29", "oven.md:13-14", "moved")
         with library.retriever() as retriever:
             assert retriever.read(hit.citation).text == "- Rolls at 220 degrees.\n  They rise first.\n"
+
+
+def test_a_comment_that_matched_is_not_shown(tmp_path: Path) -> None:
+    changes = "".join(f"  - version: v{number}.0\n    description: the stapler jams less.\n" for number in range(60))
+    page = f"# Office\n\n## stapler.open()\n\n<!-- YAML\nchanges:\n{changes}-->\n\nOpens the lid.\n"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "office.md").write_text(page, encoding="utf-8")
+    with open_retriever([tmp_path / "docs"], tmp_path / "index") as retriever:
+        (hit,) = retriever.search("in which version does the stapler jam less?").hits
+    assert hit.snippet == "Opens the lid."

@@ -140,6 +140,16 @@ def test_a_flag_of_the_documents_is_searched_for(retriever: Retriever) -> None:
     assert retriever.search("-FilterHashtable").scope is None
 
 
+def test_a_word_that_a_long_question_quotes_is_no_filter(retriever: Retriever) -> None:
+    answer = retriever.search('error: the "jaguar" argument of the oven must be a number')
+    assert answer.scope is None
+    assert {Path(hit.file).stem for hit in answer.hits} > {"2024-05-01", "oven"}
+    assert answer.notes[0].startswith('"jaguar" was searched for like other words')
+    long = 'error: the "big cat" argument of the oven must be a number'
+    assert {Path(hit.file).stem for hit in retriever.search(long).hits} == {"2024-06-02"}
+    assert {Path(hit.file).stem for hit in retriever.search('is the oven "cold"?').hits} == {"2024-06-02"}
+
+
 @pytest.mark.parametrize(
     "question",
     [

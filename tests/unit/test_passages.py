@@ -49,6 +49,7 @@ def test_a_long_passage_begins_at_the_sentence_that_matched() -> None:
             "A blue box here. The note.",
         ),
         ("1. A [blue][ref] box\n\n[ref]: http://example.com\n", "A blue box"),
+        ("A blue text.\n\n<!-- cut in the middle,\n  - blue: 1\n", "A blue text."),
     ],
 )
 def test_a_snippet_is_what_a_page_shows(markdown: str, shown: str) -> None:
