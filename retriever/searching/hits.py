@@ -90,9 +90,7 @@ def build_hits(
                 passage=passage.span.shift(anchor.span.first - node.body_span.first),
                 title=node.title,
                 breadcrumb=node.breadcrumb,
-                # What matched may be a comment, which no page shows.
-                snippet=snippet(cut_from_passage(node, chunk, passage.span), words, terms.find)
-                or cut(node.summary, SNIPPET_CHARS),
+                snippet=show_passage(node, chunk, passage.span, words, terms),
                 summary=cut(node.summary, settings.final_summary_chars),
                 text=text,
                 text_cut=text != node.body,
@@ -121,6 +119,14 @@ def find_matched_fields(
         for key, value in fields
         if (is_named and is_named(key, value)) or (is_reader and key in SEARCHED_FIELDS and terms.find(value))
     )
+
+
+def show_passage(
+    node: Node, chunk: StoredChunk | None, passage: Span, words: Collection[str], terms: TermFinder
+) -> str:
+    """What a page shows of the passage; where it shows nothing, as of a comment, the beginning of the section."""
+    shown = snippet(cut_from_passage(node, chunk, passage), words, terms.find)
+    return shown or cut(node.summary, SNIPPET_CHARS)
 
 
 def cut_from_passage(node: Node, chunk: StoredChunk | None, passage: Span) -> str:
