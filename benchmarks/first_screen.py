@@ -4,8 +4,9 @@ r"""Whether the first screen holds the answer when people type little, or mistyp
         fastapi:../shared/eval/corpora/fastapi rustbook:../shared/eval/corpora/rustbook
 
 NAME:FOLDER for each set. `benchmarks/first_screen.jsonl` holds short topic questions and mistyped ones with the files
-that answer them; exact titles are drawn from the documents. Each is asked as it is, and with
-`--name-weight 0 --exact`, so that what names and mending do shows. docs/searching.md holds the table.
+that answer them; exact titles are drawn from the documents, and names of programs where there are. Each is asked as it
+is, and with `--name-weight 0 --exact`, so that what names and mending do shows. docs/searching.md holds the table,
+docs/ranking.md that of names of programs.
 """
 
 import json
@@ -20,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from retriever import Retriever, open_retriever
-from retriever.lexical.names import spell_name
+from retriever.lexical.names import list_names, spell_code, spell_name
 
 TITLES = 120
 """Drawn from each set, or as many as there are."""
@@ -43,10 +44,26 @@ def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...
         yield "title", node.title, (node.id,)
 
 
+def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Names of programs that one section alone bears and whose title is longer, by themselves and in a question."""
+    nodes = [node for node in retriever.nodes() if node.kind.value == "section"]
+    bearers: dict[str, list[tuple[str, str]]] = {}
+    for node in nodes:
+        for name in list_names(node.title):
+            if spell_code(name):
+                bearers.setdefault(spell_code(name), []).append((name.removesuffix("()"), node.id))
+    unique = [names[0] for names in bearers.values() if len({node_id for _, node_id in names}) == 1]
+    titles = {node.title for node in nodes}
+    unique = sorted((name, node_id) for name, node_id in unique if name not in titles)
+    for name, node_id in Random(1).sample(unique, min(TITLES, len(unique))):
+        yield "name of a program", name, (node_id,)
+        yield "the same in a question", f"how do I use {name}?", (node_id,)
+
+
 def measure(name: str, folder: str, index: str) -> None:
     """Prints a row for each kind of question and each setting."""
     with open_retriever([folder], index) as retriever:
-        questions = [*read_questions(name), *draw_titles(retriever)]
+        questions = [*read_questions(name), *draw_titles(retriever), *draw_names(retriever)]
     for setting, values in SETTINGS.items():
         with open_retriever([folder], index, settings={"top_k": 5, **values}) as retriever:
             for kind in dict.fromkeys(kind for kind, _, _ in questions):

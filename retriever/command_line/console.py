@@ -193,11 +193,11 @@ class LoggedStages:
         self._next_note[stage] = FIRST_NOTE_S
 
     def advance(self, stage: str, done: int) -> None:
-        from retriever.display.phrases import STAGES, format_duration
-
         begun, total, unit = self._begun[stage]
         seconds = time.perf_counter() - begun
         if done and seconds >= self._next_note[stage]:
+            from retriever.display.phrases import STAGES, format_duration
+
             left = format_duration(seconds * (total - done) / done)
             self._console.note(f"{STAGES.get(stage, stage)}: {done:,} of {total:,} {unit}, {left} left")
             self._next_note[stage] = 2 * seconds  # a long night is told in a few lines

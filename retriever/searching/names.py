@@ -37,8 +37,9 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     """
     if not settings.name_weight:
         return None
-    named = find_named(view, spell_code(question)) or find_named(view, spell_name(question))
-    if not named:  # `node --inspect-brk`, `how do I use fs.readFile?`
+    code = spell_code(question)
+    named = find_named(view, code) or find_named(view, spell_name(question))
+    if not named and not code:  # `node --inspect-brk`, `how do I use fs.readFile?`
         for name in spell_codes(question):
             for node_id, share in find_named(view, name).items():
                 named.setdefault(node_id, share * IN_QUESTION)
