@@ -165,7 +165,8 @@ VAULT = {
     ),
     "team/README.md": "# Team\n\nAll of us.\n",
     "tools/README.md": "# Tools\n\nWhat we use.\n\n## Vacation calendar\n\nOn the wall.\n",
-    "tools/api.md": "# Calls\n\n## `days.left(who[, year])`\n\nHow many.\n\n## days.left_over\n\nOf last year.\n",
+    "tools/api.md": "# Calls\n\n## `days.left(who[, year])`\n\nHow many.\n\n## days.left_over\n\nOf last year.\n\n"
+    "## Days\n\nAll.\n\n## days.on(who)\n\nAt work.\n",
 }
 
 
@@ -187,7 +188,7 @@ VAULT = {
         ("severence pakage", "handbook.md:6-9"),
         ("days.left", "tools/api.md:3-6"),  # a function, without its arguments
         ("days.left()", "tools/api.md:3-6"),
-        ("days.left_over", "tools/api.md:7-9"),
+        ("days.left_over", "tools/api.md:7-10"),
         ("apfelkuhen", "Rezepte/Apfelkuchen.md:1-11"),
         ("team/README", "team/README.md:1-3"),
         ("README#Vacation calendar", "tools/README.md:5-7"),
@@ -196,6 +197,21 @@ VAULT = {
 def test_what_people_type(vault: Retriever, written: str, cited: str) -> None:
     assert vault.read(written).citation == cited
     assert vault.nodes(written.removesuffix(":3"), 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [
+        ("how do I use days.left()?", {"tools/api.md:3-6"}),
+        ("days.left_over or days.left?", {"tools/api.md:3-6", "tools/api.md:7-10"}),
+        ("days.on", {"tools/api.md:15-17"}),  # no word of it is a stop word
+        ("days left", {"tools/api.md:3-6", "tools/api.md:7-10"}),  # by the stems of its words: `over` is none
+        ("how many days are left?", set()),
+    ],
+)
+def test_a_question_names_what_it_holds_letter_by_letter(vault: Retriever, question: str, named: set[str]) -> None:
+    assert {hit.citation for hit in vault.search(question).hits if "found by name" in hit.reasons} == named
+    assert vault.search("days.left").hits[0].citation == "tools/api.md:3-6"
 
 
 @pytest.mark.parametrize(
