@@ -200,6 +200,7 @@ class VectorIndex:
             with chroma_errors(folder):
                 collection = client.get_collection(fingerprint, embedding_function=None)
                 check_collection(collection, manifest, folder)
+                clear_memory(folder)
                 return collection
 
         try:
@@ -349,12 +350,25 @@ def patch_vectors(
     finish_folder(target, VectorsManifest(snapshot, manifest.fingerprint, len(keys), dimension))
 
 
+def find_unflushed(folder: Path) -> list[Path]:
+    """Folders of vector files that do not count: ChromaDB makes them of whatever is in the memory of its process."""
+    made = [file.parent for file in folder.glob("*/data_level0.bin")]
+    return [segment for segment in made if not (segment / "index_metadata.pickle").exists()]
+
+
+def clear_memory(folder: Path) -> None:
+    """Overwrites with zeros what a reader's ChromaDB has just made of its memory, where the question may stand."""
+    for segment in find_unflushed(folder):
+        for file in segment.iterdir():  # not removed: another process may be making the same files at this moment
+            with file.open("r+b") as opened:
+                opened.write(bytes(file.stat().st_size))
+
+
 def finish_folder(folder: Path, manifest: VectorsManifest) -> None:
-    """Removes vector files that do not count, which hold whatever was in this process's memory; describes the rest."""
+    """Removes vector files that do not count, and describes the rest."""
     with writing_to(folder):
-        for file in folder.glob("*/data_level0.bin"):
-            if not file.with_name("index_metadata.pickle").exists():
-                shutil.rmtree(file.parent)
+        for segment in find_unflushed(folder):
+            shutil.rmtree(segment)
         size = (folder / DATABASE_NAME).stat().st_size
         manifest = replace(manifest, database_bytes=size, files=describe_files(folder, find_vector_files(folder)))
         (folder / MANIFEST_NAME).write_text(json.dumps(asdict(manifest)), encoding="utf-8")

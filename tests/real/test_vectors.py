@@ -190,6 +190,17 @@ def test_input_that_does_not_fit_is_refused(gen_17: Path) -> None:
             index.search(clustered(1), 0)
 
 
+def test_no_reader_leaves_its_memory_in_a_file(tmp_path: Path) -> None:
+    build(tmp_path / "chroma", chunks(range(99)))  # so few stay in the log, and each opening makes the vector files
+    memory = [b"quixotic" * length for length in range(1, 20_000, 7)]
+    del memory  # freed, not cleared: ChromaDB's files were made of it
+    with opened(tmp_path / "chroma") as index:
+        index.search(clustered(3), 5)
+    made = list((tmp_path / "chroma").glob("*/*.bin"))
+    assert sum(file.stat().st_size for file in made) > 99 * 64 * 4
+    assert not any(any(file.read_bytes()) for file in made)
+
+
 def test_any_node_id_can_be_stored(tmp_path: Path) -> None:
     build(tmp_path / "chroma", ChunkVectors([1, 2], ["bad-\udcff.md#x", "nul-\0 字.md"], clustered(2)))
     with opened(tmp_path / "chroma") as index:
