@@ -1,6 +1,7 @@
 """A short answer over a real index, and with a scripted Ollama over real HTTP: only what holds is shown."""
 
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 
 from retriever.llm.speed import Measured
-from retriever.types import Answer, ShortAnswer
+from retriever.types import Answer, CitedSentence, ShortAnswer
 from tests.real import scripted_ollama as scripted
 from tests.real.scripted_ollama import Asked, ScriptedOllama
 from tests.shelf import Shelf
@@ -159,6 +160,7 @@ def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: Scripted
     second = {"block": 1, "quote": "How letters leave the house", "text": "Mail says how letters leave the house."}
     lie = {**STAMP, "text": "A stamp of 99 pays for the journey."}
     told: list[tuple[str, int]] = []
+    heard = threading.Semaphore(0)
     written = 0
 
     def count(asked: Asked) -> object:
@@ -171,19 +173,21 @@ def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: Scripted
             handler.begin()
             for piece in (whole[:-40], whole[-40:]):
                 handler.line(scripted._part(asked, piece))
-                handler.script.ended.wait(0.3)
+                heard.acquire(timeout=30)
                 written += 1
             handler.line(scripted.last_line(asked))
             handler.end()
 
         return slowly()
 
+    def hear(sentence: CitedSentence) -> None:
+        told.append((sentence.text, written))
+        heard.release()
+
     ollama.answer = count
     found: list[Answer] = []
     with shelf.open(llm={"url": ollama.url}) as retriever:
-        short = retriever.answer(
-            QUESTION, on_found=found.append, on_sentence=lambda sentence: told.append((sentence.text, written))
-        )
+        short = retriever.answer(QUESTION, on_found=found.append, on_sentence=hear)
     assert told == [(STAMP["text"], 0), (second["text"], 1)]
     assert [sentence.text for sentence in short.sentences] == [text for text, _ in told]
     assert [(item.text, item.reason) for item in short.dropped] == [
