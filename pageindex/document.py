@@ -9,8 +9,9 @@ from pathlib import PurePosixPath
 from pageindex.front_matter import FrontMatter
 from pageindex.links import Broken, Link, LinkTargets, blank_code, find_links, note_names, resolve_link
 from pageindex.markdown import InlineText, Markdown, blocks_between, parse_markdown
-from pageindex.node import Node, NodeKind, Span, file_id, section_id
-from pageindex.outline import outline
+from pageindex.node import PART_LEVEL, Node, NodeKind, Span, file_id, section_id
+from pageindex.outline import Section, outline
+from pageindex.parts import divide
 from pageindex.summary import extractive_summary, prose_sentences
 
 MAX_TAG_CHARS = 100
@@ -67,11 +68,10 @@ class Document:
 def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
     """The nodes and links of the document at `path` (relative, with `/`) with this text (LF line ends, no NUL)."""
     markdown = parse_markdown(text)
-    sections = outline(markdown.headings, markdown.line_count)
+    sections, own_texts = _cut_sections(markdown, text)
     child_titles: list[list[str]] = [[] for _ in range(len(sections) + 1)]  # of the file, then of each section
     for section in sections:
         child_titles[0 if section.parent is None else section.parent + 1].append(section.heading.title)
-    own_texts = _cut_before_lines(text, [section.span.first for section in sections])
 
     file_node = _make_file_node(file_id(id_prefix, path), path, own_texts[0], markdown, child_titles[0])
     placed = [Placed(file_node, None)]
@@ -91,7 +91,10 @@ def parse_document(path: str, text: str, id_prefix: str = "") -> Document:
             text=own_text,
             anchor=section.anchor,
             summary=extractive_summary("".join(prose), titles, markdown.references),
-            blocks=blocks_between(markdown, own_text, section.span.first),
+            # A part may begin within a block.
+            blocks=None
+            if section.heading.level == PART_LEVEL
+            else blocks_between(markdown, own_text, section.span.first),
         )
         placed.append(Placed(node, parent.id))
 
@@ -167,6 +170,19 @@ def _make_file_node(node_id: str, path: str, text: str, markdown: Markdown, chil
         summary=extractive_summary(prose, child_titles, markdown.references),
         blocks=blocks_between(markdown, prose if matter.is_metadata else text, metadata_lines + 1),
     )
+
+
+def _cut_sections(markdown: Markdown, text: str) -> tuple[tuple[Section, ...], list[str]]:
+    """The sections of a document, and the own texts of the file and of each of them; long ones are divided."""
+    sections = outline(markdown.headings, markdown.line_count)
+    firsts = [1, *(section.span.first for section in sections)]
+    own_texts = _cut_before_lines(text, firsts[1:])
+    parts = [part for first, own in zip(firsts, own_texts, strict=True) for part in divide(markdown, own, first)]
+    if parts:
+        headings = sorted((*markdown.headings, *parts), key=lambda heading: heading.line)
+        sections = outline(headings, markdown.line_count)
+        own_texts = _cut_before_lines(text, [section.span.first for section in sections])
+    return sections, own_texts
 
 
 def _cut_before_lines(text: str, lines: Sequence[int]) -> list[str]:

@@ -153,7 +153,7 @@ def blocks_between(markdown: Markdown, body: str, first: int) -> tuple[Block, ..
     # Slices of the one reading of the document, where it may serve. But CommonMark, which decides what is a heading,
     # knows no tables; front matter that was not understood is text; and what is nested too deep for markdown-it ends
     # with the node. There the body is read by itself.
-    if markdown.is_deep or first <= markdown.front_matter.lines or _may_hold_table(body):
+    if markdown.is_deep or first <= markdown.front_matter.lines or may_hold_table(body):
         return read_blocks(body, first)
     end = first + count_lines(body)
     low = bisect_left(markdown.blocks, first, key=_line)
@@ -311,7 +311,7 @@ def _line(block: Block) -> int:
     return block.line
 
 
-def _may_hold_table(text: str) -> bool:
+def may_hold_table(text: str) -> bool:
     """Whether there are dashes below a line with a `|`."""
     return "|" in text and any(
         "|" in text[text.rfind("\n", 0, rule.start() - 1) + 1 : rule.start()]

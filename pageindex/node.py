@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from pageindex.markdown import Block
 
 
+PART_LEVEL = 7  # below every heading: a part contains none
+
+
 class NodeKind(StrEnum):
     """What a node stands for."""
 
@@ -64,7 +67,7 @@ class Node:
     heading that opens it if that holds more than half of it, else its file name without the ending; for a folder: its
     name."""
     level: int
-    """The heading level, 1 to 6; 0 for a file or a folder."""
+    """The heading level, 1 to 6; 7 for a part of a text too long for one section; 0 for a file or a folder."""
     breadcrumb: tuple[str, ...]
     """Titles of the file and the headings above this node, outermost first. No title of `(*breadcrumb, title)` repeats
     the one before it: a first heading equal to the file's title has an empty breadcrumb. Empty for files, folders."""
@@ -84,6 +87,11 @@ class Node:
     blocks: "tuple[Block, ...] | None" = field(default=None, compare=False, repr=False)
     """The Markdown blocks of `body`, in the order of lines; None for a node that was not parsed but read from an
     index."""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it has no heading of its own, and its first words for a title; see `parts.py`."""
+        return self.level == PART_LEVEL
 
     @property
     def body(self) -> str:

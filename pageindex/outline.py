@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pageindex.markdown import Heading
-from pageindex.node import Span
+from pageindex.node import PART_LEVEL, Span
 
 MAX_SLUG_CHARS = 100  # of one heading in an id; anchors are not cut
 
@@ -47,16 +47,17 @@ def outline(headings: Sequence[Heading], line_count: int) -> tuple[Section, ...]
 def unique_anchors(headings: Iterable[Heading]) -> list[str]:
     """The `{#id}` of each heading, else its slug with `-1`, `-2` ... for repeats, counted as github-slugger does."""
     used: dict[str, int] = {}
-    anchors = []
-    for heading in headings:
+    anchors: dict[int, str] = {}
+    # Parts last: a link means a heading.
+    for place, heading in sorted(enumerate(headings), key=lambda item: item[1].level == PART_LEVEL):
         base = heading.anchor_id or github_slug(heading.title) or "section"
         anchor = base
         while anchor in used:
             used[base] += 1
             anchor = f"{base}-{used[base]}"
         used[anchor] = 0
-        anchors.append(anchor)
-    return anchors
+        anchors[place] = anchor
+    return [anchors[place] for place in range(len(anchors))]
 
 
 def github_slug(title: str) -> str:

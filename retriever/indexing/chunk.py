@@ -90,7 +90,7 @@ def chunk_nodes(nodes: Sequence[Node], count: CountTokens, settings: ChunkSettin
 
 def plan_chunks(nodes: Sequence[Node], tokens: TokenCounter) -> list[ChunkPlan]:
     """The titles and the blocks of each node, measured; all texts are counted in a few calls."""
-    titles = [" > ".join(filter(None, (*node.breadcrumb, node.title))) for node in nodes]
+    titles = [" > ".join(filter(None, (*node.breadcrumb, "" if node.is_part else node.title))) for node in nodes]
     title_tokens = tokens.lengths(titles)
     plans: list[ChunkPlan] = []
     for node, text, length in zip(nodes, titles, title_tokens, strict=True):

@@ -157,6 +157,7 @@ LAYERS = {
         "markdown",
         "node",
         "outline links summary plain boilerplate",
+        "parts",
         "document tree",
     ],
     "retriever": [
