@@ -3,10 +3,11 @@
 Two spellings are one name when their words have the same stems: `what is splatting`, `Splatting` and `about_Splatting`,
 `background tasks` and `BackgroundTasks`. A title may be numbered (`3.2 Splatting`); its number is not part of the name.
 In references `fs.access(path[, mode], callback)` is called `fs.access` as well, `--print "script"` `--print`, and
-`Class: net.Server` `net.Server`.
+`Class: net.Server` `net.Server`, and `.send(data)` below `Reply` `reply.send`.
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,8 @@ _ARGUMENTS = re.compile(r"(?<=\w)\(.*", re.DOTALL)
 _CODE = re.compile(r"(--?[A-Za-z][\w-]++|(?:\w++(?:\.|::))++\w++|(?>\w*?[^\W_]_\w++)|\w++(?=\(\)))(?:\(\))?")
 _CODE_AMONG = re.compile(rf"(?<![\w.:/@-]){_CODE.pattern}(?![\w/@-])")
 _FLAG = re.compile(r"(?:^|,\s*)(--?\w[\w-]*)")
+_WORD = re.compile(r"\w{1,60}")
+_OWNER = re.compile(r"\w{1,60}(?:\.\w{1,60}){0,3}")
 _LABEL = re.compile(r"\w[\w ]{1,30}:\s+['\"]?([^\s'\"]+)['\"]?")
 LONGEST = 100  # characters: what is longer is a sentence, and no name
 
@@ -42,9 +45,22 @@ def spell_code(word: str) -> str:
     return f"{found[1].casefold()}()" if found else ""
 
 
-def spell_codes(question: str) -> list[str]:
-    """The names of that kind among the words of a question, each once."""
-    return [*dict.fromkeys(spell_code(found[0]) for found in _CODE_AMONG.finditer(question))]
+def spell_member(word: str) -> str:
+    """The name of what belongs to something, by itself: people write `fastify.setErrorHandler` of any object.
+
+    Empty where it is a word of the language as well (`fs.open`), and of what is no name of a program.
+
+    >>> spell_member("fastify.setErrorHandler") == spell_name("setErrorHandler")
+    True
+    """
+    found = _CODE.fullmatch(word) if len(word) <= LONGEST else None
+    owner, _, member = found[1].replace("::", ".").rpartition(".") if found else ("", "", "")
+    return spell_name(member) if owner and any(sign.isupper() or sign == "_" for sign in member[1:]) else ""
+
+
+def find_codes(question: str) -> list[str]:
+    """The names of programs among the words of a question, as they stand there, each once."""
+    return [*dict.fromkeys(found[0] for found in _CODE_AMONG.finditer(question))]
 
 
 def drop_arguments(title: str) -> str:
@@ -76,9 +92,18 @@ def list_names(title: str) -> set[str]:
     return names | {labelled[1]} if labelled and is_identifier(labelled[1]) else names
 
 
+def list_members(title: str, above: Iterable[str]) -> set[str]:
+    """What is called by the headings above it as well: `reply.send` is `.send(data)` below `Reply`."""
+    member = drop_arguments(title).lstrip(".#")
+    if not _WORD.fullmatch(member) or (member == title and not is_identifier(member)):
+        return set()
+    return {f"{owner}.{member}" for title in above for owner in list_names(title) if _OWNER.fullmatch(owner)}
+
+
 def names_of_nodes(document: "Document") -> dict[str, set[str]]:
     """Node ids to their names: each heading; of the file's node its title, file name and aliases as well."""
-    found = {placed.node.id: list_names(placed.node.title) for placed in document.nodes}
+    nodes = [placed.node for placed in document.nodes]
+    found = {node.id: list_names(node.title) | list_members(node.title, node.breadcrumb) for node in nodes}
     found[document.nodes[0].node.id] |= {PurePosixPath(document.path).stem, *document.front_matter.aliases}
     return {
         node_id: {spell(name) for name in names for spell in (spell_name, spell_code)} - {""}

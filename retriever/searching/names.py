@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from retriever.lexical.names import is_identifier, spell_code, spell_codes, spell_name
+from retriever.lexical.names import find_codes, is_identifier, spell_code, spell_member, spell_name
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.types import Ranked, Ranking, Source
@@ -38,10 +38,10 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not settings.name_weight:
         return None
     code = spell_code(question)
-    named = find_named(view, code) or find_named(view, spell_name(question))
+    named = find_code(view, question) or find_named(view, spell_name(question))
     if not named and not code:  # `node --inspect-brk`, `how do I use fs.readFile?`
-        for name in spell_codes(question):
-            for node_id, share in find_named(view, name).items():
+        for word in find_codes(question):
+            for node_id, share in find_code(view, word).items():
                 named.setdefault(node_id, share * IN_QUESTION)
     items = [Ranked(node_id, share, share) for node_id, share in named.items()]
     if is_identifier(question):
@@ -51,6 +51,11 @@ def rank_names(view: View, question: str, found: Sequence[Ranked], settings: Nam
     if not items:
         return None
     return Ranking(Source.NAME, "share of the name", settings.name_weight, tuple(items))
+
+
+def find_code(view: View, word: str) -> dict[str, float]:
+    """As `find_named`, of a name of a program; where nothing has it as it is, of the member that it names."""
+    return find_named(view, spell_code(word)) or find_named(view, spell_member(word))
 
 
 def find_named(view: View, name: str) -> dict[str, float]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retriever.indexing.background import Background, read_folder_background
-from retriever.lexical.names import spell_code, spell_codes, spell_name
+from retriever.lexical.names import find_codes, spell_code, spell_member, spell_name
 from retriever.lexical.tables import TableLexical, TableSpellings
 from retriever.lexical.tokens import tokenize
 from retriever.searching.names import MOST_ASKED
@@ -63,7 +63,8 @@ class TableView(View):
         """The postings of the words, and the sections of that name."""
         languages = self.lexical.detect_question(texts[0])
         self.lexical.expect([term for text in texts for term in tokenize(text, languages)])
-        names = (spell_name(texts[0]), spell_code(texts[0]), *spell_codes(texts[0]))
+        words = (texts[0], *find_codes(texts[0]))
+        names = (spell_name(texts[0]), *(spell(word) for word in words for spell in (spell_code, spell_member)))
         for name in filter(None, dict.fromkeys(names)):
             self.postgres.prefetch(partial(reading.nodes_named, name=name, limit=MOST_ASKED))
 

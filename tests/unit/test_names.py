@@ -4,7 +4,15 @@ import pytest
 
 from pageindex import parse_document
 from pageindex.document import find_holders
-from retriever.lexical.names import is_identifier, list_names, names_of_nodes, spell_code, spell_codes, spell_name
+from retriever.lexical.names import (
+    find_codes,
+    is_identifier,
+    list_names,
+    names_of_nodes,
+    spell_code,
+    spell_member,
+    spell_name,
+)
 from retriever.searching.names import holds_identifier
 
 
@@ -43,27 +51,56 @@ def test_a_function_is_called_so_without_its_arguments() -> None:
     assert names["fs.md#files/install-linux"] == {spell_name("install linux")}
 
 
+def test_a_member_is_called_by_the_headings_above_it() -> None:
+    text = (
+        "# Reply\n\n## Methods\n\n### .send(data)\n\nx\n\n### Streams\n\nx\n\n# Class: `net.Server`\n\n"
+        "### maxConnections\n\nx\n\n### server.listen()\n\nx\n"
+    )
+    names = names_of_nodes(parse_document("api.md", text))
+    send = names["api.md#reply/methods/senddata"]
+    assert {spell_code("reply.send"), spell_code("Methods.send()"), spell_name("send")} <= send
+    assert spell_code("net.Server.maxConnections") in names["api.md#class-netserver/maxconnections"]
+    assert names["api.md#reply/methods/streams"] == {spell_name("streams")}
+    listen = names["api.md#class-netserver/serverlisten"]
+    assert listen == {spell_name("server listen"), spell_name("server.listen()"), spell_code("server.listen")}
+
+
+@pytest.mark.parametrize(
+    ("word", "member"),
+    [
+        ("fastify.setErrorHandler", "setErrorHandler"),
+        ("app::set_handler()", "set_handler"),
+        ("fs.open", ""),
+        ("setErrorHandler", ""),
+        ("how do I use fastify.setErrorHandler", ""),
+        ("x." * 50 + "aB", ""),
+    ],
+)
+def test_the_name_of_a_member_by_itself(word: str, member: str) -> None:
+    assert spell_member(word) == spell_name(member)
+
+
 @pytest.mark.parametrize(
     ("question", "names"),
     [
-        ("how do I use fs.readFile?", ["fs.readfile()"]),
-        ("node --inspect-brk", ["--inspect-brk()"]),
-        ("`read_text` or open(), std::fs::read", ["read_text()", "open()", "std::fs::read()"]),
-        ("TypeError [ERR_BAD_TYPE]: the path, as in (fs.stat).", ["err_bad_type()", "fs.stat()"]),
-        ("**--print**=json of a well-known a-b_c", ["--print()"]),
+        ("how do I use fs.readFile?", ["fs.readFile"]),
+        ("node --inspect-brk", ["--inspect-brk"]),
+        ("`read_text` or open(), std::fs::read", ["read_text", "open()", "std::fs::read"]),
+        ("TypeError [ERR_BAD_TYPE]: the path, as in (fs.stat).", ["ERR_BAD_TYPE", "fs.stat"]),
+        ("**--print**=json of a well-known a-b_c", ["--print"]),
         ("https://example.org/a_b or me@example.org", []),
         ("what is FastAPI? and -x", []),
         ("_private a.", []),
     ],
 )
 def test_names_of_programs_among_the_words_of_a_question(question: str, names: list[str]) -> None:
-    assert spell_codes(question) == names
+    assert find_codes(question) == names
 
 
 @pytest.mark.parametrize("word", ["a_", "a.", "a::", "--a", "a", "_", "a-"])
 @pytest.mark.timeout(5)
 def test_a_long_word_is_gone_through_once(word: str) -> None:
-    assert spell_codes(f"{word * 4000}@") == []
+    assert find_codes(f"{word * 4000}@") == []
 
 
 @pytest.mark.parametrize(
