@@ -36,12 +36,19 @@ def read_questions(name: str) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def draw_titles(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Titles that one section alone bears; right is that section, or the one below it that holds its text."""
+    """Titles that one section alone bears, and those of pages that sections bear as well.
+
+    Right is that section, or the one below it that holds its text; of a page, whatever stands in it.
+    """
     nodes = [node for node in retriever.nodes() if node.kind.value == "section"]
     bearers = Counter(spell_name(node.title) for node in nodes)
     unique = [node for node in nodes if spell_name(node.title) and bearers[spell_name(node.title)] == 1]
     for node in Random(1).sample(unique, min(TITLES, len(unique))):
         yield "title", node.title, (node.id,)
+    pages = [node for node in retriever.nodes() if node.kind.value == "file"]
+    shared = [page for page in pages if bearers[spell_name(page.title)] > 1]
+    for page in Random(1).sample(shared, min(TITLES, len(shared))):
+        yield "title of a page, and of sections elsewhere", page.title, (page.id,)
 
 
 def draw_names(retriever: Retriever) -> Iterator[tuple[str, str, tuple[str, ...]]]:

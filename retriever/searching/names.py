@@ -59,10 +59,19 @@ def find_code(view: View, word: str) -> dict[str, float]:
 
 
 def find_named(view: View, name: str) -> dict[str, float]:
-    """The sections that may be found and bear a name, the highest headings first, each with its share of it."""
-    ids = reading.nodes_named(view.connection, name, MOST_ASKED) if name else []
-    named = dict.fromkeys(compress(ids, view.are_allowed(ids)))
-    return dict.fromkeys(named, 1 / len(named)) if 0 < len(named) <= MOST_NAMESAKES else {}
+    """The sections that may be found and bear a name, the highest headings first, each with its share of it.
+
+    Who types `plugins` wants the page of that title sooner than a section of another page: of several, one with fewer
+    titles above it has more than an equal share, by the square of their number. None has less.
+    """
+    found = reading.nodes_named(view.connection, name, MOST_ASKED) if name else []
+    named: dict[str, float] = {}
+    for node_id, above in compress(found, view.are_allowed([node_id for node_id, _ in found])):
+        named.setdefault(node_id, 1 / (1 + above) ** 2)
+    if not 0 < len(named) <= MOST_NAMESAKES:
+        return {}
+    whole = sum(named.values())
+    return {node_id: max(1 / len(named), share / whole) for node_id, share in named.items()}
 
 
 def holds_identifier(text: str, question: str) -> bool:

@@ -323,14 +323,14 @@ def shown_ids(connection: Connection, node_keys: Iterable[int]) -> dict[int, str
     return dict(select(connection, query, node_keys))
 
 
-def nodes_named(connection: Connection, name: str, limit: int) -> list[str]:
-    """The ids that a search shows for the nodes with this name, the highest headings first."""
+def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
+    """(id that a search shows, how many titles stand above) of the nodes with this name, the highest headings first."""
     rows = connection.execute(
-        "SELECT coalesce(holder_id, node_id) FROM names JOIN nodes USING (node_key) WHERE name = ?"
+        "SELECT coalesce(holder_id, node_id), breadcrumb FROM names JOIN nodes USING (node_key) WHERE name = ?"
         " ORDER BY level, node_key LIMIT ?",
         (name, limit),
     )
-    return [row[0] for row in rows]
+    return [(node_id, len(_read_titles(breadcrumb))) for node_id, breadcrumb in rows]
 
 
 def texts_of_nodes(connection: Connection, node_ids: Iterable[str]) -> dict[str, str]:

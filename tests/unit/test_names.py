@@ -1,9 +1,12 @@
 """What a section is called, and which section stands for one without text."""
 
+from pathlib import Path
+
 import pytest
 
 from pageindex import parse_document
 from pageindex.document import find_holders
+from retriever import open_retriever
 from retriever.lexical.names import (
     find_codes,
     is_identifier,
@@ -14,6 +17,8 @@ from retriever.lexical.names import (
     spell_name,
 )
 from retriever.searching.names import holds_identifier
+from retriever.types import Source
+from tests.shelf import WORDS_ALONE, write_pages
 
 
 @pytest.mark.parametrize(
@@ -156,3 +161,20 @@ def test_an_identifier_is_no_part_of_a_longer_word() -> None:
     assert holds_identifier("use `-filterhashtable @{}`", "-FilterHashtable")
     assert not holds_identifier("System.Collections.Hashtables", "Hashtable")
     assert holds_identifier("xHashtable, Hashtable.", "hashtable")
+
+
+def test_a_page_is_named_sooner_than_a_section_of_another(tmp_path: Path) -> None:
+    pages = {
+        "plugins.md": "# Plugins\n\nWhat a plugin is.\n",
+        "testing.md": "# Testing\n\nx\n\n## Plugins\n\nOf a plugin, a test: plugins, plugins.\n",
+        "types.md": "# Types\n\nx\n\n## Examples\n\nx\n\n### Plugins\n\nPlugins.\n",
+    }
+    with open_retriever([write_pages(tmp_path / "docs", pages)], tmp_path / "index", settings=WORDS_ALONE) as retriever:
+        hits = retriever.search("plugins").hits
+    shares = {hit.node_id: item.score for hit in hits for item in hit.evidence if item.source is Source.NAME}
+    assert hits[0].node_id == "plugins.md#plugins"
+    assert shares == {
+        "plugins.md#plugins": pytest.approx(36 / 49),  # 1 of 1 + 1/4 + 1/9
+        "testing.md#testing/plugins": pytest.approx(1 / 3),
+        "types.md#types/examples/plugins": pytest.approx(1 / 3),
+    }
