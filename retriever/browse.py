@@ -9,7 +9,7 @@ from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.references import find_exactly, find_in_documents
+from retriever.references import find_exactly, find_in_documents, find_node
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
@@ -56,6 +56,17 @@ def load_tree(connection: Connection) -> DocumentTree:
         for source_id, target_id, _ in reading.link_targets(connection, key):
             tree.link(source_id, target_id)
     return tree
+
+
+def load_tree_at(connection: Connection, reference: str) -> tuple[DocumentTree, str | None]:
+    """The tree, and the id of the node that a reference names: None, for all of it, where that is empty.
+
+    Raises:
+        UnknownReferenceError: there is no such node.
+        UsageError: there are several.
+    """
+    tree = load_tree(connection)
+    return tree, find_node(connection, tree, reference) if reference else None
 
 
 def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -> Excerpt:

@@ -14,7 +14,7 @@ from retriever.store import reading
 from retriever.store.address import read_address
 from retriever.store.database import write_index
 from retriever.trace import NoProgress
-from retriever.types import Degradation, StageName
+from retriever.types import Degradation, IndexState, StageName
 from retriever.vectors.manifest import CHROMA, choose_part
 
 # Seconds; a look takes so long at about five thousand files. One that takes n times as long is made after n times the
@@ -117,3 +117,22 @@ class Watch:
                 diff = detect_changes(folder, known, listing)
                 diffs.append(settle_unsure(diff, self._profile.documents.max_file_bytes, self._digests))
         return diffs, problems
+
+
+def read_state(view: View, freshness: Freshness) -> IndexState:
+    """What is searched, and how fresh it is."""
+    counts, named = view.counts, read_named_folders(view.index).folders
+    folders = tuple(folder.path for folder in reading.folders(view.connection))
+    return IndexState(
+        path=str(view.index),
+        folders=folders,
+        snapshot=view.number,
+        documents=counts.documents,
+        sections=counts.sections,
+        chunks=counts.chunks,
+        refreshed_files=freshness.refreshed,
+        stale_files=freshness.stale,
+        skipped_files=reading.skipped_count(view.connection),
+        unchecked_folders=sum(folder not in named for folder in folders),
+        embedded_share=view.embedded_share,
+    )

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from retriever.embedding import open_encoder
 from retriever.errors import EncoderError, RetrieverError
 from retriever.indexing.request import IndexRequest
-from retriever.llm import open_generator
 from retriever.protocols import Encoder
-from retriever.rerank.stage import Reranker, open_reranker
 from retriever.searching.encode import LastQuestion, explain_pending
 from retriever.searching.open_index import View
 from retriever.settings.layers import DEFAULT_PROFILE, collect_settings
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from retriever.expansion.expand import Expander
     from retriever.llm.generator import ServedGenerator
     from retriever.llm.task import Generator
+    from retriever.rerank.stage import Reranker
 
 
 class OpenModels:
@@ -83,6 +82,8 @@ class OpenModels:
 
     def generator(self, model: str = "") -> "ServedGenerator":
         """A language model, llm.model where none is named; stages that ask the same one share its circuit breaker."""
+        from retriever.llm import open_generator
+
         settings = replace(self._profile.llm, model=model or self._profile.llm.model)
         if settings.model not in self._generators:
             self._generators[settings.model] = open_generator(settings)
@@ -116,7 +117,9 @@ class OpenModels:
         return self.generator() if self._profile.use_llm and self._profile.rounds else None
 
     @cached_property
-    def reranker(self) -> Reranker | None:
+    def reranker(self) -> "Reranker | None":
         """What reads the candidates; None where none is wanted."""
+        from retriever.rerank.stage import open_reranker
+
         open_model = partial(self.generator, self._profile.llm.rerank_model)
         return open_reranker(self._profile.part(RerankStageSettings), open_model)

@@ -11,23 +11,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pageindex.node import Node
-from retriever.browse import Excerpt, load_tree, read_excerpt
-from retriever.deadline import Deadline, StageTimes
 from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
-from retriever.expansion.expanded import ExpandedQuery, SearchRequest
 from retriever.files import Closing
-from retriever.freshness import Freshness, Watch
+from retriever.freshness import Freshness, Watch, read_state
 from retriever.indexing.consent import FolderAccess
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
 from retriever.query import Expansion, Scope, Turn, as_turns
-from retriever.references import find_node
 from retriever.search import expect_search, find_best, find_part, search
 from retriever.searching.confidence import assess
 from retriever.searching.hits import MAX_TITLE_CHARS
 from retriever.searching.open_index import OpenIndex, View
+from retriever.searching.queries import ExpandedQuery, SearchRequest
 from retriever.searching.question import (
     ReadQuestion,
     clean_question,
@@ -35,17 +32,18 @@ from retriever.searching.question import (
     settle_question,
 )
 from retriever.settings.duration import parse_duration
-from retriever.status import Status, read_state, read_status
 from retriever.store.address import read_address
 from retriever.text import cut
-from retriever.trace import NoProgress, Recorder
+from retriever.trace import Deadline, NoProgress, Recorder, StageTimes
 from retriever.types import Answer, CitedSentence, Hit, ShortAnswer, SimilarSections, StageName
 
 # A plain question that meets no changed file needs none of these, and loads none of them: see the functions.
 if TYPE_CHECKING:
+    from retriever.browse import Excerpt
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Piece
     from retriever.expansion.cache import ExpansionMetrics
+    from retriever.status import Status
 
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
@@ -303,27 +301,35 @@ class Retriever(Closing):
         Raises:
             UnknownReferenceError: there is no such node.
         """
+        from retriever.browse import load_tree_at
+
         with self.view() as view:
-            tree = load_tree(view.connection)
-            return tree.pretty(find_node(view.connection, tree, reference) if reference else None, depth)
+            tree, top = load_tree_at(view.connection, reference)
+            return tree.pretty(top, depth)
 
     def nodes(self, reference: str = "", depth: int | None = None) -> tuple[Node, ...]:
         """What `tree` draws, as values: parents before their children, in document order."""
+        from retriever.browse import load_tree_at
+
         with self.view() as view:
-            tree = load_tree(view.connection)
-            return tuple(tree.walk(find_node(view.connection, tree, reference) if reference else None, depth))
+            tree, top = load_tree_at(view.connection, reference)
+            return tuple(tree.walk(top, depth))
 
     def count_folders(self) -> dict[str, tuple[int, int]]:
         """Node ids of folders -> how many files are below each, and how many sections."""
+        from retriever.browse import load_tree
+
         with self.view() as view:
             return load_tree(view.connection).count_folders()
 
-    def read(self, reference: str) -> Excerpt:
+    def read(self, reference: str) -> "Excerpt":
         """The text of a node id as it was indexed; of a path, `path:first-last` or `path:line` as it is on the disk.
 
         Raises:
             UsageError: there is no such node, path or line.
         """
+        from retriever.browse import read_excerpt
+
         with self.view() as view:
             excerpt = read_excerpt(view.connection, reference, self.access)
         if self.profile.record:
@@ -350,8 +356,10 @@ class Retriever(Closing):
                 view, reference, self.access, count, same_file=same_file, how=self.profile.vector_search
             )
 
-    def status(self, *, details: bool = False) -> Status:
+    def status(self, *, details: bool = False) -> "Status":
         """What is indexed, and which files changed since; with `details` broken links, duplicates, other formats."""
+        from retriever.status import read_status
+
         with self.view() as view:
             status = read_status(view, self._watch, self.profile, details=details)
         return replace(status, index=replace(status.index, note=self._request.note))

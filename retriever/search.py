@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.errors import EncoderError, OutOfTimeError, ScopeError
-from retriever.expansion.expanded import ExpandedQuery, build_queries
 from retriever.models import OpenModels
 from retriever.query import Query, SearchedScope
-from retriever.rerank.stage import RerankRequest, rerank
 from retriever.searching.confidence import measure_agreement
 from retriever.searching.encode import UNDERSTOOD_FROM, EncodedQueries, encode
 from retriever.searching.fusion import Fusion, cap_candidates, fuse, weigh_rankings
@@ -18,6 +16,7 @@ from retriever.searching.hits import HitSettings, build_hits
 from retriever.searching.names import NameSettings, rank_names
 from retriever.searching.neighbors import Neighborhood, add_neighbors
 from retriever.searching.open_index import View
+from retriever.searching.queries import ExpandedQuery, build_queries
 from retriever.searching.sources import (
     KeywordResult,
     KeywordSettings,
@@ -26,7 +25,6 @@ from retriever.searching.sources import (
     TokenMatchSettings,
     measure_embedded,
     rank_keyword,
-    rank_recency,
     rank_semantic,
     rank_token_match,
 )
@@ -46,8 +44,16 @@ def search(
     if models.planner is not None:
         candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
     # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
-    request = RerankRequest(expanded.question, words, expanded.entities)
-    candidates = rerank(view, models.reranker, request, candidates, profile.part(RerankStageSettings), recorder)
+    with recorder.stage(StageName.RERANK) as note:
+        if profile.rerank.kind == "none":
+            note.skip()
+        else:
+            from retriever.expansion.gate import find_entities
+            from retriever.rerank.stage import RerankRequest, rerank
+
+            names = find_entities(expanded.question, expanded.expansion.entities)
+            request, settings = RerankRequest(expanded.question, words, names), profile.part(RerankStageSettings)
+            candidates = rerank(view, models.reranker, request, candidates, settings, recorder, note)
     with recorder.stage(StageName.HITS) as note:
         hits = build_hits(view, candidates[: profile.top_k], expanded.question, words, profile.part(HitSettings))
         note.text = f"{len(hits)} hits"
@@ -113,6 +119,8 @@ def find_candidates(
     if view.part is not None:  # a section without text hands its rank to another one, which a scope may leave out
         direct = [replace(ranking, items=view.keep_allowed(ranking.items)) for ranking in direct]
     if profile.fusion.method == "blended" and profile.fusion.recency_weight:
+        from retriever.searching.recency import rank_recency
+
         direct.append(rank_recency(view, direct, profile.fusion.half_life_days))
     # An answer often stands beside what matched: above it, below it, next to it.
     with recorder.stage(StageName.NEIGHBORS) as note:

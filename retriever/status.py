@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import describe_prefixes
-from retriever.freshness import Freshness, Watch
+from retriever.freshness import Freshness, Watch, read_state
 from retriever.indexing.consent import read_named_folders
 from retriever.searching.open_index import View
 from retriever.settings.schema import Profile
@@ -96,23 +96,4 @@ def read_details(view: View, profile: Profile) -> StatusDetails:
         broken_links=reading.broken_links(view.connection),
         duplicates=reading.duplicates(view.connection),
         unread_formats=tuple(sorted(formats.items(), key=lambda item: (-item[1], item[0]))),
-    )
-
-
-def read_state(view: View, freshness: Freshness) -> IndexState:
-    """What is searched, and how fresh it is."""
-    counts, named = view.counts, read_named_folders(view.index).folders
-    folders = tuple(folder.path for folder in reading.folders(view.connection))
-    return IndexState(
-        path=str(view.index),
-        folders=folders,
-        snapshot=view.number,
-        documents=counts.documents,
-        sections=counts.sections,
-        chunks=counts.chunks,
-        refreshed_files=freshness.refreshed,
-        stale_files=freshness.stale,
-        skipped_files=reading.skipped_count(view.connection),
-        unchecked_folders=sum(folder not in named for folder in folders),
-        embedded_share=view.embedded_share,
     )

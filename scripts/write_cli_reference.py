@@ -7,9 +7,8 @@ from pathlib import Path
 
 import click
 
-from retriever.command_line.help import is_help
+from retriever.command_line.help import SettingOption, format_value, is_help, setting_flags
 from retriever.command_line.program import command_line
-from retriever.command_line.setting_flags import SettingOption, format_value, setting_flags
 from retriever.settings.schema import list_settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "cli.md"

@@ -15,8 +15,7 @@ from click.shell_completion import CompletionItem
 
 from retriever.command_line import COMMANDS
 from retriever.command_line.console import Bars, Console
-from retriever.command_line.help import WithExamples
-from retriever.command_line.setting_flags import SettingOption
+from retriever.command_line.help import SettingOption, WithExamples
 from retriever.display.editors import AUTOMATIC, EDITOR_TEMPLATES, EDITOR_VARIABLE, NO_EDITOR
 from retriever.errors import NotIndexedError, QuestionError, RetrieverError
 from retriever.query import Scope
@@ -256,13 +255,13 @@ Opener = Callable[..., AbstractContextManager["Retriever"]]
 @contextmanager
 def open_one_or_several(opening: Opening, console: Console) -> "Iterator[Retriever | SeveralRetrievers]":
     """The index, or those of `--index a --index b`, each opened as one of them alone is."""
-    from retriever.errors import IndexUnusableError
-    from retriever.several import SeveralRetrievers
-
     with ExitStack() as stack:
         if not opening.several:
             yield stack.enter_context(opening.open(console))
             return
+        from retriever.errors import IndexUnusableError
+        from retriever.several import SeveralRetrievers
+
         retrievers, failed = {}, {}
         for name, place in opening.find_several().items():
             try:

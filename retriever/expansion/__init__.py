@@ -1,6 +1,5 @@
 """A question in other words: what a language model writes for it, and when that is not used.
 
-expanded   the question and the texts beside it, as the search takes them
 follow_up  what makes a question stand alone that follows others
 expand     the stage: whether the model is asked, and what of its answer is searched with
 gate       which questions are searched as they are

@@ -14,12 +14,10 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from retriever.deadline import Deadline
 from retriever.errors import EncoderError, LanguageModelError, OutOfTimeError, SnapshotError
 from retriever.expansion.cache import CachedExpansion, ExpansionCache, cache_key
-from retriever.expansion.expanded import ExpandedQuery, SearchRequest, find_rarity
 from retriever.expansion.follow_up import build_rewriting, carry_words, find_fault, is_follow_up, read_turns
-from retriever.expansion.gate import count_rare_names, reason_to_skip
+from retriever.expansion.gate import count_rare_names, find_entities, reason_to_skip
 from retriever.expansion.prompt import (
     Grounding,
     Vocabulary,
@@ -37,9 +35,9 @@ from retriever.llm.task import Generator, Task
 from retriever.protocols import Encoder
 from retriever.query import Dropped, ExpansionReport, FollowUp, Query
 from retriever.searching.open_index import State, View
-from retriever.searching.queries import normalize_weights
+from retriever.searching.queries import ExpandedQuery, SearchRequest, find_rarity, normalize_weights
 from retriever.settings.schema import ExpansionSettings
-from retriever.trace import Recorder, milliseconds_since
+from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName
 
 if TYPE_CHECKING:
@@ -113,7 +111,8 @@ class Expander:
             expanded = self._expand(request, open_view, recorder)
             if (report := expanded.report) is not None:
                 note.text = report.note
-                expanded = replace(expanded, report=replace(report, entities=expanded.entities))
+                entities = find_entities(expanded.question, expanded.expansion.entities)
+                expanded = replace(expanded, report=replace(report, entities=entities))
         return expanded
 
     def _expand(self, request: SearchRequest, open_view: OpenView, recorder: Recorder) -> ExpandedQuery:

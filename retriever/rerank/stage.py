@@ -17,7 +17,7 @@ from retriever.searching.open_index import View
 from retriever.settings.schema import RerankStageSettings
 from retriever.store.reading import StoredChunk
 from retriever.text import cut, cut_around
-from retriever.trace import Recorder
+from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 if TYPE_CHECKING:
@@ -93,54 +93,51 @@ def rerank(
     candidates: tuple[Candidate, ...],
     settings: RerankStageSettings,
     recorder: Recorder,
+    note: Note,
 ) -> tuple[Candidate, ...]:
     """The candidates, best first.
 
-    Of the first `candidate_cap` those that `choose_pool` leaves are reranked; the others follow as they come. Where the
-    profile has no reranker, and when it fails (the recorder has why), the candidates are exactly those that came.
+    Of the first `candidate_cap` those that `choose_pool` leaves are reranked; the others follow as they come. Without a
+    reranker, and when it fails (the recorder has why), the candidates are exactly those that came.
     """
     pool = choose_pool(candidates[: settings.candidate_cap], settings.rerank.margin)
-    with recorder.stage(StageName.RERANK) as note:
-        if settings.rerank.kind == "none":
-            note.skip()
-            return candidates
-        if reranker is None:
-            recorder.degrade(StageName.RERANK, "the language model is switched off (use_llm)")
-            note.skip()
-            return candidates
-        if len(pool) < 2:
-            note.skip(pluralize(len(pool), "candidate"))
-            return candidates
-        try:
-            inputs = build_inputs(view, pool, request.words, settings)
-            with recorder.deadline.allow(StageName.RERANK, reranker.start_s) as seconds:
-                output = reranker.score(request.question, inputs, seconds)
-        except OutOfTimeError as error:
-            recorder.degrade(StageName.RERANK, error)
-            note.skip()
-            return candidates
-        except (LanguageModelError, RerankerError) as error:
-            recorder.degrade(StageName.RERANK, error)
-            note.text = "failed"
-            return candidates
+    if reranker is None:
+        recorder.degrade(StageName.RERANK, "the language model is switched off (use_llm)")
+        note.skip()
+        return candidates
+    if len(pool) < 2:
+        note.skip(pluralize(len(pool), "candidate"))
+        return candidates
+    try:
+        inputs = build_inputs(view, pool, request.words, settings)
+        with recorder.deadline.allow(StageName.RERANK, reranker.start_s) as seconds:
+            output = reranker.score(request.question, inputs, seconds)
+    except OutOfTimeError as error:
+        recorder.degrade(StageName.RERANK, error)
+        note.skip()
+        return candidates
+    except (LanguageModelError, RerankerError) as error:
+        recorder.degrade(StageName.RERANK, error)
+        note.text = "failed"
+        return candidates
 
-        scores = []
-        is_boosted = bool(request.entities and settings.entity_boost)
-        nodes = view.tree.read([candidate.node_id for candidate in pool]) if is_boosted else {}
-        for candidate, score in zip(pool, output.scores, strict=True):
-            boost, remark = 0.0, ""
-            if node := nodes.get(candidate.node_id):
-                named = count_named(request.entities, node.titled_body)
-                boost = named * settings.entity_boost
-                remark = f"{named} of {len(request.entities)} entities" if named else ""
-            scores.append(RerankScore(candidate, score, boost, remark))
-        blend = settings.rerank.blend
-        note.text = output.note
-        if output.cut_short:
-            recorder.degrade(StageName.RERANK, f"{output.cut_short}; what was read by then counts")
-        best = blend_orders(scores, blend, reranker.scale)
-        unread = [candidate for candidate in candidates if candidate not in pool]
-        return (*best, *rescale_unread(unread, len(pool) + 1, blend))
+    scores = []
+    is_boosted = bool(request.entities and settings.entity_boost)
+    nodes = view.tree.read([candidate.node_id for candidate in pool]) if is_boosted else {}
+    for candidate, score in zip(pool, output.scores, strict=True):
+        boost, remark = 0.0, ""
+        if node := nodes.get(candidate.node_id):
+            named = count_named(request.entities, node.titled_body)
+            boost = named * settings.entity_boost
+            remark = f"{named} of {len(request.entities)} entities" if named else ""
+        scores.append(RerankScore(candidate, score, boost, remark))
+    blend = settings.rerank.blend
+    note.text = output.note
+    if output.cut_short:
+        recorder.degrade(StageName.RERANK, f"{output.cut_short}; what was read by then counts")
+    best = blend_orders(scores, blend, reranker.scale)
+    unread = [candidate for candidate in candidates if candidate not in pool]
+    return (*best, *rescale_unread(unread, len(pool) + 1, blend))
 
 
 def choose_pool(candidates: Sequence[Candidate], margin: float) -> tuple[Candidate, ...]:

@@ -1,4 +1,4 @@
-"""What each text of a search weighs, and how the texts become one vector and one bag of words. Pure.
+"""What is searched for: a question, and the texts that are searched with besides it, each with its weight.
 
 The semantic search takes the weighted mean of the texts' vectors, as HyDE does (Gao, Ma, Lin and Callan, "Precise
 Zero-Shot Dense Retrieval without Relevance Labels", ACL 2023); the keyword search takes their words, each counted by
@@ -9,11 +9,13 @@ against a list for each text (docs/evaluation.md), this is as good or better.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retriever.lexical.tokens import tokenize
-from retriever.query import Expansion, Query
+from retriever.query import Correction, Expansion, ExpansionReport, FollowUp, Query, Scope, Turn
+from retriever.searching.open_index import View
 from retriever.settings.schema import QueryWeights
 
 if TYPE_CHECKING:
@@ -21,6 +23,40 @@ if TYPE_CHECKING:
 
 # Terms -> how rare each is in the documents, above 0; terms that no section holds are left out.
 Rarity = Callable[[Sequence[str]], Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    question: str
+    # Used in place of the language model's answer; None: the model is asked, if it is switched on.
+    expansion: Expansion | None = None
+    conversation: tuple[Turn, ...] = ()  # what was asked before, oldest first
+    focus: tuple[str, ...] = ()  # kinds of things to write about
+    # Done in another thread while a language model writes: the wait is long, and this process idle.
+    meanwhile: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedQuery:
+    question: str
+    expansion: Expansion = field(default_factory=Expansion)
+    report: ExpansionReport | None = None  # none where no expansion was asked for
+    follow_up: FollowUp | None = None  # none where the question stands alone
+    asked: str = ""  # the question as it was asked, with its filters
+    scope: Scope = field(default_factory=Scope)  # what may be found
+    notes: tuple[str, ...] = ()  # how the question was read, where that may surprise
+    corrections: tuple[Correction, ...] = ()  # what was mended in it
+
+
+def build_queries(expanded: ExpandedQuery, view: View, weights: QueryWeights) -> tuple[Query, ...]:
+    """The question first, then the texts that may be searched with besides it."""
+    return weigh_queries(expanded.question, expanded.expansion, weights, partial(find_rarity, view))
+
+
+def find_rarity(view: View, terms: Sequence[str]) -> dict[str, float]:
+    """How rare the terms are in the documents, of those that stand there."""
+    found = view.lexical.search(terms, 1).terms if terms else ()
+    return {term.term: term.rarity for term in found if term.documents}
 
 
 def weigh_queries(

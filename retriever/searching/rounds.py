@@ -13,13 +13,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from retriever.deadline import Deadline
 from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
 from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.searching.open_index import View
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
+from retriever.trace import Deadline
 from retriever.types import Candidate, Evidence, Source, StageName
 
 MAX_SEARCHES = 2  # of all rounds of a question

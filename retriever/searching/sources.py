@@ -1,4 +1,4 @@
-"""The rankings of a search: by vectors, by words, by tokens, by age. The neighbors are in their own module.
+"""The rankings of a search: by vectors, by words, by tokens. Neighbors and recency are modules of their own.
 
 With several texts to search with, the semantic and the keyword search each give one list for all of them, or one list
 for each text (`semantic_per_query`, `keyword_per_query`).
@@ -21,7 +21,6 @@ from retriever.searching.open_index import View
 from retriever.searching.queries import average_vectors, weigh_words
 from retriever.searching.question_words import choose_telling, cut_words, measure_known, measure_together, read_form
 from retriever.settings.schema import FusionSettings
-from retriever.store import queries as recorded
 from retriever.store import reading, text_vectors
 from retriever.types import Candidate, FloatMatrix, QuestionForm, Ranked, Ranking, Source, TokenBits
 from retriever.vectors.manifest import VectorChoice
@@ -29,7 +28,6 @@ from retriever.vectors.manifest import VectorChoice
 COSINE_TOLERANCE = 1e-3  # float32 and ChromaDB's own normalising change a cosine by about 1e-7: this leaves room
 EMBEDDED_IN = 30  # sections that the words find first: while vectors are still to come, those of these decide
 TOGETHER_IN = 5  # sections in which the words are looked for side by side: as many as the verdict is about
-SECONDS_OF_A_DAY = 86_400.0
 
 RankWeighting = Literal["evidence", "constant"]
 KeywordSearch = Literal["bm25", "tsvector"]
@@ -303,44 +301,6 @@ def rank_token_match(
     items = penalize_boilerplate(view, map(Ranked, tokens, scores), settings.page_prior)
     items = weigh_evidence(items, settings.rank_weighting)
     return Ranking(Source.TOKEN_MATCH, "MaxSim", settings.token_match_weight * share, items)
-
-
-# By age: how new a section is, and how often it was opened
-#
-# The prior of Li and Croft, "Time-Based Language Models", CIKM 2003, decays exponentially with age. Age is counted from
-# the newest of the sections that are compared, not from the clock: the same index gives the same answer on any day. No
-# order depends on it: from a later day all of them would be less by one factor, which is taken out again where they are
-# divided by the highest.
-
-
-def rank_recency(view: View, rankings: Sequence[Ranking], half_life_days: float) -> Ranking:
-    """The sections that the rankings hold, by how new they are and how often they were opened."""
-    ids = sorted({item.node_id for ranking in rankings for item in ranking.items})
-    dates = reading.dates(view.connection, ids)
-    opened = recorded.opened_counts(view.connection, ids)
-    scores = score_recency([dates[node_id] for node_id in ids], [opened.get(key, 0) for key in ids], half_life_days)
-    items = sort_ranked(map(Ranked, ids, scores))
-    return Ranking(Source.RECENCY, "recency and openings", 1.0, items, max(scores, default=0.0))
-
-
-def score_recency(dates: Sequence[float | None], opened: Sequence[int], half_life_days: float) -> list[float]:
-    """Recency times 1 + ln(1 + how often a section was opened): the tenth time says less than the first; at least 0."""
-    return [
-        share * (1.0 + math.log(1 + times))
-        for share, times in zip(decay_by_age(dates, half_life_days), opened, strict=True)
-    ]
-
-
-def decay_by_age(dates: Sequence[float | None], half_life_days: float) -> list[float]:
-    """For each date 0.5 ** (age / half-life): 1 for the newest, 0.5 for one that is a half-life older; 0 to 1.
-
-    Args:
-        dates: seconds, from any moment; None, when the time was too young to be kept, is as new as the newest.
-        half_life_days: above 0.
-    """
-    newest = max((date for date in dates if date is not None), default=0.0)
-    ages = [0.0 if date is None else (newest - date) / SECONDS_OF_A_DAY for date in dates]
-    return [0.5 ** (age / half_life_days) for age in ages]
 
 
 # What several of them do

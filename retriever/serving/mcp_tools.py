@@ -180,12 +180,11 @@ class OutlineTool(Tool):
     cursor: Cursor = ""
 
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
-        from retriever.browse import load_tree
-        from retriever.references import find_node
+        from retriever.browse import load_tree_at
 
         with served.choose(self.index).retriever() as retriever, retriever.view() as view:
-            tree, snapshot = load_tree(view.connection), view.number
-            top = find_node(view.connection, tree, self.node_or_path) if self.node_or_path else None
+            tree, top = load_tree_at(view.connection, self.node_or_path)
+            snapshot = view.number
         pages = Pagination((self.name, self.index, self.node_or_path, self.depth), snapshot)
         return reply_outline(tree.pretty(top, self.depth).split("\n"), pages, self.cursor, self.max_tokens)
 

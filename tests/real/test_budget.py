@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from retriever.deadline import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
 from retriever.errors import LanguageModelTimeoutError, OutOfTimeError, ProfileError
 from retriever.query import Expansion
 from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
+from retriever.trace import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
 from retriever.types import Stage, StageName
 from tests.program import Cli
 from tests.real.scripted_ollama import HELPFUL, QUESTION, ScriptedOllama, delayed, help_and_reverse, silence

@@ -18,7 +18,7 @@ from retriever.searching.fusion import (
     share_weights,
     weigh_rankings,
 )
-from retriever.searching.sources import SECONDS_OF_A_DAY, decay_by_age, score_recency
+from retriever.searching.recency import SECONDS_OF_A_DAY, decay_by_age, score_recency
 from retriever.settings.schema import FusionSettings, Profile
 from retriever.types import Candidate, Ranked, Ranking, Source
 
