@@ -16,6 +16,7 @@ from pageindex.summary import prose_sentences
 MAX_SECTION_CHARS = 20_000  # ten pages; what is written with headings hardly ever has so much below one
 PART_CHARS = 3_000  # a page and a half, about as much as is asked for in one question
 MAX_TITLE_CHARS = 60
+TITLE_WITHIN_CHARS = 500  # a title is read from so many: Markdown that nobody wrote makes reading more of it slow
 
 _ITEM = re.compile(r"[-*+] |\d{1,9}[.)] ")
 
@@ -29,6 +30,7 @@ def divide(markdown: Markdown, text: str, first: int) -> Iterator[Heading]:
     if len(text) <= MAX_SECTION_CHARS:
         return
     starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    # Rather a last part that is up to half as long again than one of a few lines.
     cuts = [0]
     for line in _find_beginnings(markdown, text, first, starts):
         if starts[line] - starts[cuts[-1]] >= PART_CHARS and len(text) - starts[line] >= PART_CHARS / 2:
@@ -40,7 +42,8 @@ def divide(markdown: Markdown, text: str, first: int) -> Iterator[Heading]:
 
 def _first_words(text: str, references: References) -> str:
     """What a part is called."""
-    words = " ".join(islice(prose_sentences(text, references), 5)) or text.lstrip().partition("\n")[0]
+    text = text.lstrip()[:TITLE_WITHIN_CHARS]
+    words = " ".join(islice(prose_sentences(text, references), 5)) or text.partition("\n")[0]
     if len(words) >= MAX_TITLE_CHARS:
         words = words[: MAX_TITLE_CHARS - 1]  # one less for the sign of what follows
         words = words[: words.rfind(" ")] if " " in words else words

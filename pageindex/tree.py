@@ -210,6 +210,7 @@ class DocumentTree:
     def _unknown(self, node_id: str) -> UnknownNodeError:
         from difflib import get_close_matches  # 15 ms, for mistakes alone
 
+        # Who mistypes an id has most often copied its path, or changed a heading since.
         # The nearest id of the same file if that exists, else the nearest file or folder.
         path = node_id.partition("#")[0]
         same_file = [known for known in self._graph if known.partition("#")[0] == path]

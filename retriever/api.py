@@ -69,6 +69,7 @@ def open_retriever(
     if request.docs:
         from retriever.indexing.update import update_index
 
+        # What the first answer, by words, shows is embedded first: it is looked at while the rest is waited for.
         likely: list[str] = []
 
         def ask_early() -> None:
@@ -77,6 +78,7 @@ def open_retriever(
                 with Retriever(request, profile) as early:
                     likely.extend(on_words(early) or ())
 
+        # ChromaDB is brought up to date by `index` and `watch`: who asks would wait a second for what he does not ask.
         update_index(replace(request, with_chroma=False), progress or NoProgress(), ask_early, lambda: likely)
         remember(request.index)
     return Retriever(request, profile)

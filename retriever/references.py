@@ -80,6 +80,7 @@ def find_exactly(connection: Connection, reference: str) -> tuple[int, str] | No
         key = reading.document_of_node(connection, node_id)
         if key is not None:
             return key, node_id
+    # The slug of a heading stands for its whole id, which has those of the headings above it as well.
     path, sign, slug = reference.rpartition("#")
     known = find_exactly(connection, path) if sign and slug else None
     if known is None:
@@ -151,6 +152,7 @@ class Names:
             lambda document: wanted in map(fold, document.aliases),
             lambda document: fold(document.title) == wanted,
         )
+        # The first way that finds any decides: who writes a path does not mean a title.
         found = (list(filter(way, self._documents)) for way in ways)
         return sorted(next(filter(None, found), []), key=lambda document: (len(document.path), document.path))
 

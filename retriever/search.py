@@ -44,6 +44,7 @@ def search(
     if models.planner is not None:
         candidates = look_further(view, models, models.planner, expanded, profile, candidates, recorder)
     # From here on the order changes, and nothing is added: a reranker that fails leaves what is there.
+    # A profile without one does not import it.
     with recorder.stage(StageName.RERANK) as note:
         if profile.rerank.kind == "none":
             note.skip()

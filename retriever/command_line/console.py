@@ -104,6 +104,7 @@ def write_whole(target: str) -> Iterator[IO[str]]:
     if target == STANDARD_STREAM:
         yield sys.stdout
         return
+    # Who reads the file while it is written, or after a failure, finds the one that was there before, and no half.
     path = Path(target).resolve()  # through a link: what is replaced is the file, not the link
     is_special = path.exists() and not path.is_file()
     partial = path if is_special else path.with_name(f".{path.name}.{os.getpid()}.partial")

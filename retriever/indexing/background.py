@@ -190,6 +190,7 @@ def read_unrelated(connection: Connection, fingerprint: str) -> "FloatMatrix | N
         rows = np.frombuffer(b64decode(content["rows"]), "<f4").reshape(len(UNRELATED_QUESTIONS), -1)
         return unit_rows(rows, len(UNRELATED_QUESTIONS), "the index")
     except (LookupError, TypeError, ValueError, EncoderError):
+        # Damage is no error: they are embedded again, in the time of 48 questions.
         return None
 
 
@@ -200,6 +201,7 @@ def measure_background(questions: FloatMatrix, chunks: FloatMatrix, fingerprint:
 
 def measure_cosines(questions: FloatMatrix, chunks: FloatMatrix, fingerprint: str) -> "Cosines":
     """The cosines of the questions with (n, d) unit rows."""
+    # Sums and maxima, not the median: those of several folders add up to those of all, without their vectors.
     parts = (chunks[start : start + CHUNKS_AT_ONCE] for start in range(0, len(chunks), CHUNKS_AT_ONCE))
     cosines = [(questions @ part.T).astype("float64") for part in parts]
     best = [max(float(row) for row in rows) for rows in zip(*(block.max(axis=1) for block in cosines), strict=True)]

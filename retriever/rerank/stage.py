@@ -190,6 +190,7 @@ def build_inputs(
 
 def cut_passage(node: Node, chunk: StoredChunk | None, max_chars: int) -> str:
     """At most `max_chars` of the section, with the chunk in the middle as far as there is text on both sides."""
+    # A model reads what matched, and not the beginning of a long section, where it may not stand.
     text, span = node.body, node.body_span
     if chunk is None or span is None:
         return cut(text, max_chars)

@@ -93,6 +93,7 @@ def weigh_queries(
     others = [*rewordings, *passages]
     if weights.hyde.keyword == "original":
         others = [replace(query, keyword_weight=0.0) for query in others]
+    # Each of the others weighs at most as much as the question; all of them together more, unless that is bound too.
     if weights.hyde.bound == "together":
         semantic = max(1.0, sum(query.semantic_weight for query in others))
         keyword = max(1.0, sum(query.keyword_weight for query in others))

@@ -116,6 +116,7 @@ def run_rounds(
                 plan = generator.write(task)
             granted, refused = check_actions(plan.actions, question, len(shown), done)
             rounds.refused += refused
+            # A model that was refused everything would be shown the same again, and asks for the same.
             if not granted:
                 break
             done += granted
@@ -148,6 +149,7 @@ def build_task(
     read = view.tree.read(shown)
     nodes = [read[node_id] for node_id in shown]
     room = generator.room(instructions, max_tokens, seconds)
+    # Where there is no room for all, shorter texts, then titles alone: what is there matters more than what it says.
     for chars in (SHOWN_CHARS, SHOWN_CHARS // 2, 0):
         lines = [json_line({"question": question})]
         for number, node in enumerate(nodes, start=1):

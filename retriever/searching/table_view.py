@@ -174,6 +174,7 @@ class TableView(View):
             among = "text_hash IN (SELECT text_hash FROM chunks WHERE node_key = ANY(?))"
             of_part = [self.part.node_keys.tolist()]
         candidates = f"SELECT * FROM vectors WHERE fingerprint = ? AND {among}"
+        # All vectors, unless the graph is asked: who asks for the exact ones, or for a part, gets every one compared.
         parameters = [query, self.fingerprint, *of_part]
         if not is_exact:
             for name, value in (("ef_search", EF_SEARCH), ("iterative_scan", "relaxed_order")):
@@ -197,6 +198,7 @@ class TableView(View):
             f" FROM (SELECT {both} FROM ({near}) AS near) AS found",
             (*parameters, limit),
         )
+        # A cluster's nodes know nothing of one another's settings: there each statement waits for the one before.
         if is_cluster(self.postgres.address):
             return found
         ask, chunks = self.postgres.foresee, f"CAST(current_setting('{NEAR}_chunks') AS bigint[])"

@@ -158,6 +158,7 @@ def set_skipped(
     rows |= {item.path: (folder_key, item.path, None, None, None, None, item.reason) for item in skipped}
     query = "SELECT folder_key, path, size, mtime_ns, ctime_ns, inode, reason FROM skipped WHERE folder_key = ?"
     noted = connection.execute(query, (folder_key,)).fetchall()
+    # `index` runs on timers and in hooks: where nothing is new, the file must not change either.
     if set(noted) == set(rows.values()):
         return
     connection.execute("DELETE FROM skipped WHERE folder_key = ?", (folder_key,))
@@ -186,6 +187,7 @@ def set_link_targets(connection: Connection, folder: StoredFolder) -> None:
         found = resolve_link(Link(line, target_path, anchor, LinkKind(kind)), path, targets)
         problem = found.value if isinstance(found, Broken) and found is not Broken.NOT_A_DOCUMENT else None
         target = None if isinstance(found, Broken) else found
+        # One file's new heading leaves nearly all links as they were, and each row written is in the log of the commit.
         if (target, problem) != (old_target, old_problem):
             resolved.append((target, problem, *key))
     connection.executemany(

@@ -243,6 +243,7 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
             nodes = list(outline.walk(start, given.depth))
             end = given.offset + given.limit
             shown = nodes[given.offset : end]
+            # The nodes of an outline come without summaries: those of one page are read, not those of all.
             known = summaries(view.connection, (node.id for node in shown))
         counts = outline.count_folders()
         parts = [NodeJson.of(replace(node, summary=known.get(node.id, "")), counts) for node in shown]
