@@ -1,6 +1,5 @@
 """Reading and looking around in an index, without a question: the tree, a section, some lines."""
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,14 +8,12 @@ from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.references import find_exactly, find_in_documents, find_node
+from retriever.references import LINES, find_exactly, find_in_documents, find_node
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import OutlineNode, StoredNode
-
-_LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,7 +72,7 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
     Besides a node id, with all that is below it, it may be a path, `path:first-last` or `path:line`; a path is
     absolute, or relative to an indexed folder or to the current one. What else it may be, `references` tells.
     """
-    match = _LINES.fullmatch(reference) if find_exactly(connection, reference) is None else None
+    match = LINES.fullmatch(reference) if find_exactly(connection, reference) is None else None
     try:
         key, node_id = find_in_documents(connection, match["path"] if match else reference)
         lines = (int(match["first"]), int(match["last"] or match["first"])) if match else None

@@ -5,6 +5,7 @@ folder as the index or the current folder sees it. Only where these name nothing
 file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them, a title, a title with a slip in it.
 """
 
+import contextlib
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -17,6 +18,7 @@ from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import DocumentName, SectionName
 
+LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
 MAX_NEAR = 3  # that are asked about where it means none
 MAX_NAME_CHARS = 300  # nobody types a longer name
@@ -39,17 +41,35 @@ def possible_ids(connection: Connection, reference: str) -> Iterator[str]:
 
 
 def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]:
-    """The document (its key) and the id of the file or section that a reference names.
+    """The document (its key) and the id of the file or section that a reference names: of lines, what holds the first.
 
     Raises:
         UnknownReferenceError: there is no such file or section; it says which are called nearly so.
-        UsageError: there are several.
+        UsageError: there are several, or the file has no such line.
     """
     if found := find_exactly(connection, reference):
         return found
     if not _is_name(reference) or reference.endswith("/"):  # a folder is no document
         raise UnknownReferenceError(reference)
+    if match := LINES.fullmatch(reference):
+        with contextlib.suppress(UnknownReferenceError):  # then it is a name that ends like lines
+            key, file = find_in_documents(connection, match["path"])
+            return key, find_holder(connection, key, file, int(match["first"]))
     return Names(connection).find(reference)
+
+
+def find_holder(connection: Connection, document_key: int, file: str, line: int) -> str:
+    """The id of the section, or file, that holds a line of a document as it was indexed.
+
+    Raises:
+        UsageError: it has no such line.
+    """
+    last = 0
+    for stored in reading.nodes_of_documents(connection, [document_key]):  # in document order
+        last = stored.node.span.last if stored.node.span else last
+        if 1 <= line <= last:
+            return stored.node.id
+    raise UsageError(f"{file} has the lines 1-{last}, not {line}")
 
 
 def find_node(connection: Connection, tree: Container[str], reference: str) -> str:

@@ -75,13 +75,14 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
 
 @options.command(
     "similar ranking.md",
-    'similar "ranking.md#how-sections-are-ranked/token-match" --count 3',
+    'similar "ranking.md#how-sections-are-ranked/token-match" -k 3',
     "similar ranking.md --same-file --json",
 )
 @click.argument("reference", metavar="FILE|SECTION", shell_complete=options.complete_reference)
 @click.option(
-    "--count", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N", help="How many at most."
-)
+    "-k", "--top-k", "count", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="N",
+    help="How many sections at most.",
+)  # fmt: skip
 @click.option("--same-file", is_flag=True, help="Other sections of the same file count as well; they are marked.")
 @options.opening(options.docs, options.index)
 @options.editor

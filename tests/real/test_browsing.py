@@ -262,7 +262,10 @@ def test_the_tree_below_a_reference(retriever: Retriever) -> None:
     ]
     whole = retriever.tree()
     assert whole.index("a/c#.md") < whole.index("guide.md") < whole.index("docs:") < whole.index("only/here.md")
-    for reference in ("\udcff.md", "nowhere", "a\0b"):
+    assert retriever.tree("guide.md:7", depth=0) == retriever.tree("guide.md#install", depth=0)
+    with pytest.raises(UsageError, match=r"guide.md has the lines 1-\d+, not 99"):
+        retriever.tree("guide.md:99")
+    for reference in ("\udcff.md", "nowhere", "nowhere:3", "a\0b"):
         with pytest.raises(UsageError, match="is not in the index"):
             retriever.tree(reference)
 
@@ -314,11 +317,12 @@ def test_what_is_similar_is_nearest_in_meaning(tmp_path: Path, capsys: pytest.Ca
         below = retriever.similar("soup.md#soup", 9, same_file=True).sections
         assert not [item for item in below if item.is_same_file], "what is below it is a part of it"
         assert retriever.similar("soup.md").sections[0].file == "garden.md"
+        assert retriever.similar("soup.md:4-5", 2) == found, "the lines of a hit, as it is cited"
         with pytest.raises(UnknownReferenceError):
             retriever.similar("nowhere.md")
     with shelf.open() as retriever, pytest.raises(UsageError, match="has no text that was embedded"):
         retriever.similar("empty.md")
-    assert main(["similar", "soup.md#soup/tomato", "--index", str(shelf.index), "--count", "1"]) == 0
+    assert main(["similar", "soup.md#soup/tomato", "--index", str(shelf.index), "-k", "1"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[0] == "1"
     assert lines[0].split()[1].endswith("garden.md:1-4")

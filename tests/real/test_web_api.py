@@ -62,7 +62,7 @@ def test_the_api_gives_what_the_command_line_prints(client: httpx.Client, index:
     node = client.get("/api/node", params={"reference": "mail.md#mail/stamps"}).json()
     assert node == printed(cli, "read", "mail.md#mail/stamps", "--index", str(index))
     similar = client.get("/api/similar", params={"reference": "mail.md", "count": "2"}).json()
-    assert similar == printed(cli, "similar", "mail.md", "--count", "2", "--index", str(index))
+    assert similar == printed(cli, "similar", "mail.md", "-k", "2", "--index", str(index))
     tree = client.get("/api/tree", params={"reference": "garden", "depth": "2", "limit": "1000"}).json()
     assert tree["nodes"] == printed(cli, "tree", "garden", "--depth", "2", "--index", str(index))["nodes"]
 
