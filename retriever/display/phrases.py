@@ -26,7 +26,7 @@ class VerdictPhrase:
 VERDICTS = {
     "answered": VerdictPhrase("Answered", "A section probably answers this."),
     "weak": VerdictPhrase("Not sure", "It is not certain that a section answers this; these are the nearest."),
-    "none": VerdictPhrase("No answer", "No section answers this; these are only the nearest."),
+    "none": VerdictPhrase("No answer", "Probably no section answers this; these are the nearest."),
 }
 
 # The fields of `Signals`, from which the verdict comes, and what each says.

@@ -194,7 +194,7 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
     [
         ("answered", " 1  /docs/guide/mail.md:12-34\n"),
         ("weak", "It is not certain that a section answers this; these are the nearest:\n\n 1  /docs"),
-        ("none", "No section answers this; these are only the nearest:\n\n 1  /docs"),
+        ("none", "Probably no section answers this; these are the nearest:\n\n 1  /docs"),
     ],
 )
 def test_a_doubt_is_said_before_the_hits(library: Sample, cli: Cli, verdict: Verdict, begins: str) -> None:
