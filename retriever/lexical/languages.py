@@ -10,8 +10,11 @@ from collections.abc import Sequence
 from functools import cache
 
 READ = 8_000  # characters of a text that are looked at
-LEAST_WORDS = 4.0  # function words that a language needs in a document, those of several languages counted in parts
-LEAST_SHARE = 0.1  # of the document's words: a running text has .25 and more
+# Function words that a language needs in a document, those of several languages counted in parts, and their share of
+# its words: a running text has .25 and more, among code less. In a short note, without code, two are enough, of which
+# one is of no other language.
+LEAST_WORDS, LEAST_SHARE = 4.0, 0.1
+LEAST_WORDS_SHORT, LEAST_SHARE_SHORT = 1.5, 0.15
 LEAD = 1.5  # times as many as any other language has
 
 # English words that say how a sentence is built, and what is left of them at an apostrophe (`don't`, `it's`). They fill
@@ -143,8 +146,9 @@ def detect_language(text: str) -> str:
             return name
     votes = count_votes(words, tuple(STOP_WORDS))
     (most, name), (second, _) = sorted(((number, name) for name, number in votes.items()), reverse=True)[:2]
-    is_enough = most >= max(LEAST_WORDS, LEAST_SHARE * len(words)) and most >= LEAD * second
-    return name if is_enough and name != "english" else ""
+    is_long = most >= max(LEAST_WORDS, LEAST_SHARE * len(words))
+    is_short = most >= max(LEAST_WORDS_SHORT, LEAST_SHARE_SHORT * len(words))
+    return name if (is_long or is_short) and most >= LEAD * second and name != "english" else ""
 
 
 def detect_question(question: str, languages: Sequence[str]) -> tuple[str, ...]:

@@ -29,6 +29,11 @@ def test_english_pages_have_no_language() -> None:
         ("", ""),
         ("SELECT a, b FROM c WHERE d IN (1, 2);", ""),
         ("de la de la", ""),  # too little to tell
+        ("Schreibtisch 2024 gekauft, die Rechnung liegt im Ordner.", "german"),  # two words are enough in a note
+        ("Schreibtisch 2024 gekauft, Rechnung liegt im Ordner.", ""),
+        ("La boîte rouge est dans le garage.", "french"),
+        ("In the end, Der Spiegel and Las Vegas are names.", ""),
+        ("`die()` and `der` " + "x = make(pointer) " * 10, ""),
         ("- Deutsch: der, die, das\n- " + "English, and all of its other words which say what it is. " * 9, ""),
         ("Вы можете отменить заказ, если он ещё не отправлен, и мы вернём деньги.", "russian"),
         ("Het is niet mogelijk om de bestelling te wijzigen als die al is verzonden.", "dutch"),
