@@ -1,6 +1,7 @@
 """Which language a text and a question are in, and what its words become."""
 
 import json
+import re
 
 import pytest
 
@@ -18,8 +19,22 @@ def test_the_language_of_every_note_is_known(folder: str) -> None:
         assert detect_language(note.read_text(encoding="utf-8")) == FOLDERS[folder], note
 
 
+@pytest.mark.parametrize(("folder", "known", "sections"), [("de", 66, 77), ("fr", 60, 72), ("es", 48, 66)])
+def test_sections_taken_for_notes_are_known(folder: str, known: int, sections: int) -> None:
+    texts = [
+        text.strip()
+        for note in (NOTES / folder).glob("*.md")
+        for text in re.split(r"(?m)^#+ ", note.read_text(encoding="utf-8"))
+        if len(text.strip()) > 15
+    ]
+    languages = [detect_language(text) for text in texts]
+    assert (languages.count(FOLDERS[folder]), len(languages)) == (known, sections)
+    assert set(languages) == {FOLDERS[folder], ""}
+
+
 def test_english_pages_have_no_language() -> None:
     pages = [*(PROJECT / "docs").glob("*.md"), *(PROJECT / "tests" / "eval_corpus" / "larder").glob("*.md")]
+    pages += (PROJECT.parent / "shared" / "eval" / "corpora").rglob("*.md")
     assert {detect_language(page.read_text(encoding="utf-8")) for page in pages} == {""}
 
 
