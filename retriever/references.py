@@ -9,6 +9,7 @@ import contextlib
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
+from pathlib import PurePosixPath
 
 from pageindex.files import drop_ending
 from retriever.errors import UnknownReferenceError, UsageError
@@ -17,6 +18,7 @@ from retriever.lexical.names import drop_arguments, list_names
 from retriever.store import reading
 from retriever.store.connection import Connection
 from retriever.store.reading import DocumentName, SectionName
+from retriever.text import find_nearest
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
 MAX_NAMED = 8  # sections that a reference may mean; more are not listed
@@ -83,7 +85,15 @@ def find_node(connection: Connection, tree: Container[str], reference: str) -> s
         for known in (node_id, f"{node_id.rstrip('/')}/"):  # a folder's id ends with a slash
             if known in tree:
                 return known
-    _, node_id = find_in_documents(connection, reference)
+    try:
+        _, node_id = find_in_documents(connection, reference)
+    except UnknownReferenceError:
+        paths = [document.node_id for document in reading.document_names(connection)]
+        folders = {f"{parent}/" for path in paths for parent in map(str, PurePosixPath(path).parents) if parent != "."}
+        near = find_nearest(f"{reference.rstrip('/')}/", folders, SLIP)
+        if not near:
+            raise
+        raise UnknownReferenceError(reference, [near]) from None
     if node_id not in tree:
         raise UnknownReferenceError(reference)
     return node_id

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 SNIPPET_CHARS = 300
+MAX_NAMED = 8  # of what there is, in a message
+MAX_NAME_CHARS = 60
 _SPACE = re.compile(r"\s+")
 # `[text][label]` and `[text][]`, whose definition mostly stands outside of the passage; not `rows[i][j]`.
 _REFERENCE = re.compile(r"(?<![\w\])])\[([^\[\]]+)\]\[[^\[\]]*\]")
@@ -73,3 +75,14 @@ def find_nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
     # Its time is the product of the lengths, and the name is from outside.
     return next(iter(get_close_matches(name[:100], list(known), 1, cutoff)), "")
+
+
+def suggest_among(known: Sequence[str], wanted: str, also: Sequence[str] = ()) -> str:
+    """`; did you mean daily? There are: daily, work`: the nearest, of `also` too, and the first of what there is."""
+    listed = [cut(name, MAX_NAME_CHARS) for name in dict.fromkeys(known) if name]
+    if not listed:
+        return ""
+    by_fold = {name.casefold(): name for name in reversed([*listed, *also])}
+    near = find_nearest(wanted.casefold(), by_fold, 0.6)
+    shown = ", ".join(listed[:MAX_NAMED]) + (", ..." if len(listed) > MAX_NAMED else "")
+    return f"; did you mean {by_fold[near]}? There are: {shown}" if near else f"; there are: {shown}"

@@ -35,7 +35,8 @@ class WithExamples(click.Command):
     """
 
     def __init__(self, *args: Any, examples: Sequence[str], rare: Collection[str] = (), **kwargs: Any) -> None:  # noqa: ANN401 - passed on to click
-        super().__init__(*args, **{"context_settings": {"max_content_width": HELP_WIDTH}, **kwargs})
+        settings = {"max_content_width": HELP_WIDTH, "help_option_names": ["--help", "-h"]}
+        super().__init__(*args, **{"context_settings": settings, **kwargs})
         self.examples = examples
         """Command lines without the program's name."""
         self.rare = frozenset(rare)

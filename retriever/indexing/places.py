@@ -9,6 +9,7 @@ import contextlib
 import json
 import logging
 import os
+import re
 import shlex
 import sqlite3
 from collections import Counter
@@ -25,6 +26,7 @@ from retriever.indexing.request import INDEX_VARIABLE, LAST_NAME, absolute, home
 from retriever.store import reading
 from retriever.store.database import is_index, read_index
 from retriever.store.reading import StoredDocument, StoredFolder
+from retriever.text import suggest_among
 
 MAX_LAST_BYTES = 4096
 MAX_LISTED = 5  # indexes that a message names
@@ -119,6 +121,8 @@ def resolve_name(named: str | Path, *, is_asked: bool) -> Path:
             raise UsageError(f"{text} may be any of the indexes {names}; name one of them")
         if similar:
             return similar[0].path
+        if is_asked and known and re.fullmatch(r"[^/\\]+", text) and not place.exists():  # a name, with a slip perhaps
+            raise NoIndexError(f"there is no index {text}{suggest_among([index.name for index in known], text)}")
     covering = _find_cover(place) if is_asked and is_folder(place) else None
     return covering[0] if covering else place
 

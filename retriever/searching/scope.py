@@ -26,7 +26,7 @@ from retriever.lexical.tokens import tokenize
 from retriever.query import Scope
 from retriever.store import reading
 from retriever.store.connection import Connection
-from retriever.text import cut, find_nearest
+from retriever.text import suggest_among
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
-MAX_NAMED = 8  # of what there is, in a message
 MAX_CHOICES = 300  # of folders, and of tags, in a list to choose from
-MAX_NAME_CHARS = 60
 MAX_FLAG_SECTIONS = 2_000  # in so many of the sections with the word, a `-word` is looked for
 DAY_FORMS = "2024, 2024-05, 2024-05-01, today, yesterday, or how long ago: 7d, 2w, 3m, 1y"
 
@@ -293,7 +291,7 @@ def find_folder(connection: Connection, term: str, name: str, documents: Sequenc
     folders = list_folders(documents)
     files = [document.path for document in documents]
     names = [PurePosixPath(path).name for path in folders]
-    listed = list_known([*folders, *files], wanted, also=names)
+    listed = suggest_among([*folders, *files], wanted, also=names)
     raise ScopeError(term, f"there is no folder or file {name!r}{listed}")
 
 
@@ -322,7 +320,7 @@ def find_tag(term: str, name: str, tables: ScopeTables) -> set[int]:
     """The documents with a tag, or one below it; raises where none has it."""
     if fold_tag(name) not in tables.tags:
         raise ScopeError(
-            term, f"no document has the tag {name!r}{list_known(tables.tag_names, name) or ', or any other'}"
+            term, f"no document has the tag {name!r}{suggest_among(tables.tag_names, name) or ', or any other'}"
         )
     return tables.tags[fold_tag(name)]
 
@@ -336,11 +334,13 @@ def find_field(condition: str, tables: ScopeTables) -> set[int]:
     if not held:
         counts = Counter(known for pairs in tables.fields.values() for known in dict(pairs))
         what = f"the field {name.strip()!r} in its front matter" if counts else "front matter"
-        raise ScopeError(term, f"no document has {what}{list_known([known for known, _ in counts.most_common()], key)}")
+        raise ScopeError(
+            term, f"no document has {what}{suggest_among([known for known, _ in counts.most_common()], key)}"
+        )
     found = {document for document, own in held if not sign or own.casefold() == wanted.casefold()}
     if not found:
         values = [own for own, _ in Counter(own for _, own in held).most_common()]
-        raise ScopeError(term, f"{key} is {given!r} in no document{list_known(values, wanted)}")
+        raise ScopeError(term, f"{key} is {given!r} in no document{suggest_among(values, wanted)}")
     return found
 
 
@@ -373,17 +373,6 @@ def _parse_day(text: str) -> tuple[str, str] | None:
         after = date(year + 1, 1, 1) if not month else (first.replace(day=28) + timedelta(days=4)).replace(day=1)
         return first.isoformat(), (first if day else after - timedelta(days=1)).isoformat()
     return None
-
-
-def list_known(known: Sequence[str], wanted: str, also: Sequence[str] = ()) -> str:
-    """`; did you mean daily? There are: daily, work`: the nearest, of `also` too, and the first of what there is."""
-    listed = [cut(name, MAX_NAME_CHARS) for name in dict.fromkeys(known) if name]
-    if not listed:
-        return ""
-    by_fold = {name.casefold(): name for name in reversed([*listed, *also])}
-    near = find_nearest(wanted.casefold(), by_fold, 0.6)
-    shown = ", ".join(listed[:MAX_NAMED]) + (", ..." if len(listed) > MAX_NAMED else "")
-    return f"; did you mean {by_fold[near]}? There are: {shown}" if near else f"; there are: {shown}"
 
 
 # Sections: words and phrases.

@@ -32,7 +32,7 @@ SILENT_S = 5.0
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib costs 10 ms
 VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
 OWN_FLAGS = frozenset(
-    {"--help", "--help-all", "--version", "--batch", "--run"}
+    {"-h", "--help", "--help-all", "--version", "--batch", "--run"}
 )  # of an `ask` that answers no single question
 NOTE = "note: the resident process {what}; asked without it (see it with `status`, end it with `serve --stop`)\n"
 

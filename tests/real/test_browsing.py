@@ -230,6 +230,12 @@ def test_what_is_nearly_a_name_is_asked_about(vault: Retriever, written: str, sa
     assert str(caught.value).endswith(said)
 
 
+def test_a_folder_with_a_slip_is_asked_about(vault: Retriever) -> None:
+    for written in ("Rezpte", "Rezpte/"):
+        with pytest.raises(UsageError, match=r"'Rezpte/?' is not in the index; did you mean 'Rezepte/'\?"):
+            vault.tree(written)
+
+
 def test_a_closed_retriever_says_that_it_is_closed(shelf: Shelf) -> None:
     retriever = shelf.open()
     assert f"{retriever!r}" == f"<Retriever of {shelf.index}: snapshot 2, 6 documents>"

@@ -140,6 +140,7 @@ def test_indexes_are_listed_by_recognisable_names_and_dropped(run: Ask, place: P
     assert names(run) == sorted([f"{place}/placed", f"{place.name}/notes", "old/notes"])
     assert "may be any of the indexes" in run("empty", "--index", "notes", "keys")[2]
     assert run("empty", "--index", "old/notes", "keys")[0] == 0
+    assert "there is no index plased; there are: " in run("empty", "--index", "plased", "keys")[2]
     shutil.rmtree(place / "old")
     listed = run("empty", "indexes")[1]
     assert "old/notes  2 files | " in listed

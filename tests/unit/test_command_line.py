@@ -64,6 +64,11 @@ def test_nothing_at_all_shows_the_help(cli: Cli) -> None:
     assert "Examples:" in err
 
 
+def test_h_is_help_everywhere(cli: Cli) -> None:
+    for command in ((), ("ask",), ("index",)):
+        assert cli(*command, "-h").out == cli(*command, "--help").out != ""
+
+
 def test_what_is_opened(library: Sample, cli: Cli) -> None:
     cli("--docs", "a", "--docs", "b", "--index", "i", "--profile", "recall", "q")
     assert library.opened == [{"docs": ("a", "b"), "index": "i", "profile": "recall", "settings": {}}]
