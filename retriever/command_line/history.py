@@ -59,7 +59,10 @@ def history(console: Console, number: int | None, delete: str | None, index: str
         queries = [{"id": item.key, **{key: getattr(item, key) for key in keys}} for item in recorded.queries()]
         print_json({"queries": queries})
     else:
-        for item in recorded.queries():
+        kept = recorded.queries()
+        if not kept:
+            console.note("no question is recorded here; ask with --record, or set `record: true` in a profile")
+        for item in kept:
             place = f"  {sanitize_line(item.citation)}" if item.citation else ""
             print_line(f"{item.key:>5}  {item.asked_at}  {item.verdict:<8}  {sanitize_line(item.question)}{place}")
     return ExitCode.OK

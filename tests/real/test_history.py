@@ -170,7 +170,8 @@ def test_the_command_line(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, cli: Cl
     cli("read", "mail.md", "--record", "-q")
     assert opened(shelf, "mail.md#mail") == {"mail.md#mail": 1}
     cli("history", "--delete", "all")
-    assert cli("history").out == ""
+    empty = cli("history")
+    assert (empty.out, "no question is recorded here" in empty.err) == ("", True)
     assert opened(shelf, "mail.md#mail") == {}
 
 
