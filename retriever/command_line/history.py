@@ -1,7 +1,8 @@
 """`history`, `cache`: what is kept of questions, in an index and beside all; `forget`: documents out of an index."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +12,9 @@ from retriever.command_line.options import ExitCode
 from retriever.display.phrases import SOURCES, because, format_doubt, format_size, pluralize
 from retriever.display.sanitize import sanitize_line
 from retriever.errors import UsageError
+
+if TYPE_CHECKING:
+    from retriever.store.queries import StoredQuery
 
 ALL = "all"
 
@@ -59,13 +63,16 @@ def history(console: Console, number: int | None, delete: str | None, index: str
         queries = [{"id": item.key, **{key: getattr(item, key) for key in keys}} for item in recorded.queries()]
         print_json({"queries": queries})
     else:
-        kept = recorded.queries()
-        if not kept:
-            console.note("no question is recorded here; ask with --record, or set `record: true` in a profile")
-        for item in kept:
-            place = f"  {sanitize_line(item.citation)}" if item.citation else ""
-            print_line(f"{item.key:>5}  {item.asked_at}  {item.verdict:<8}  {sanitize_line(item.question)}{place}")
+        list_queries(console, recorded.queries())
     return ExitCode.OK
+
+
+def list_queries(console: Console, queries: "Sequence[StoredQuery]") -> None:
+    if not queries:
+        console.note("no question is recorded here; ask with --record, or set `record: true` in a profile")
+    for item in queries:
+        place = f"  {sanitize_line(item.citation)}" if item.citation else ""
+        print_line(f"{item.key:>5}  {item.asked_at}  {item.verdict:<8}  {sanitize_line(item.question)}{place}")
 
 
 def print_record(record: dict[str, Any]) -> None:
