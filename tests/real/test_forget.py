@@ -167,4 +167,4 @@ def test_the_command_says_what_it_did(shelf: Shelf, cli: Cli, monkeypatch: pytes
     assert json.loads(cli("forget", "--undo", "plans/secret.md", "--index", "index", "--json").out)["forgotten"] == [
         "plans/secret.md"
     ]
-    assert "nothing to forget" in cli("forget", "plans/secret.md", "--index", "nowhere", code=ExitCode.ERROR).err
+    assert "nothing to forget" in cli("forget", "plans/secret.md", "--index", "./nowhere", code=ExitCode.ERROR).err
