@@ -94,7 +94,9 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         draft.mkdir(mode=0o700)
         try:
             has_folders, saved = salvage(index / FILE_NAME, draft)
-            report = fill_draft(draft, index, progress, encoder) if has_folders else None
+            # What this user named for the index is known beside it, too.
+            docs = () if has_folders else tuple(map(Path, read_named_folders(index).folders))
+            report = fill_draft(draft, index, docs, progress, encoder) if has_folders or docs else None
             swap(draft, index)
         finally:
             forget_named(draft)
@@ -130,8 +132,10 @@ def empty_log(index: Path) -> None:
             raise IndexLockedError(f"a process is reading the index {index}", hint="end it, then run the repair again")
 
 
-def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Encoder | None) -> IndexReport:
-    """Indexes the folders that a draft was given, with the settings and the consent of the damaged index."""
+def fill_draft(
+    draft: Path, index: Path, docs: tuple[Path, ...], progress: Progress | None, encoder: Encoder | None
+) -> IndexReport:
+    """Indexes `docs` and the folders that a draft was given, with the settings and the consent of the damaged index."""
     with closing(create_file(draft)) as connection, transaction(connection):
         own = drop_widening_settings(index, reading.index_settings(connection))
         given = collect_settings(DEFAULT_PROFILE, None, own)
@@ -139,7 +143,7 @@ def fill_draft(draft: Path, index: Path, progress: Progress | None, encoder: Enc
         numbers = [folder.name.removeprefix("snapshot-") for folder in index.glob("snapshot-*")]
         highest = max((int(number) for number in numbers if number.isdecimal()), default=0)
         writing.set_meta(connection, "snapshot", str(highest))
-    request = IndexRequest(draft, (), given.profile(), given.for_index(), encoder)
+    request = IndexRequest(draft, docs, given.profile(), given.for_index(), encoder)
     # The draft may look at what this user has named for the index, not at all that its database names.
     known = read_named_folders(index)
     name_folders(draft, [Path(folder) for folder in known.folders], known.documents or {})

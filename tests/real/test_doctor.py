@@ -17,6 +17,7 @@ from retriever.api import check_up
 from retriever.command_line.options import ExitCode
 from retriever.doctor import CheckUp
 from retriever.errors import DocumentsError, IndexDamagedError, IndexLockedError, IndexVersionError
+from retriever.indexing.consent import forget_named
 from retriever.store.checking import find_damage
 from retriever.store.database import INDEX_FORMAT, list_aside
 from retriever.store.locks import writer_lock
@@ -156,11 +157,21 @@ def test_a_database_that_is_cut(shelf: Shelf, good: Shelf, left: float) -> None:
             shelf.update()
     (shelf.index / "index.sqlite.damaged").write_bytes(b"of the repair before")
     repaired = examined(shelf, repair=True)
-    if "folders it held cannot be read" in " ".join(repaired.repairs) or not left:
+    if not left:
         assert problems(repaired) or notes(repaired)["index"]
         shelf.update()
+    else:  # where no folder can be read in it, those that were named for it are indexed again
+        assert "28 documents indexed again" in repaired.repairs[2]
     assert problems(examined(shelf)) == []
     assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
+
+
+def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None:
+    os.truncate(shelf.index / "index.sqlite", 4096)
+    forget_named(shelf.index)  # as in an index that was copied here
+    repaired = examined(shelf, repair=True)
+    assert "which folders it held cannot be read" in repaired.repairs[2]
+    assert problems(repaired)
 
 
 def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
