@@ -123,7 +123,7 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
     """Of each node of a document that has no text of its own, the node whose text is shown in its place.
 
     The first one below it that has text; else the nearest one above it, or the first below that. A node is left out
-    when there is none: a document of headings alone is shown as it is.
+    when there is none: a document of headings alone is shown as it is, the file by its first heading.
     """
     parents = {placed.node.id: placed.parent_id for placed in nodes}
     speaks = {placed.node.id: placed.node.has_text for placed in nodes}
@@ -141,6 +141,9 @@ def find_holders(nodes: Sequence[Placed]) -> dict[str, str]:
             place = parents[place]
         if place is not None:
             holders[node_id] = place if speaks[place] else first_below[place]
+    file, *sections = (placed.node for placed in nodes)
+    if file.span is None and sections:  # it has no lines that could be cited
+        holders.setdefault(file.id, sections[0].id)
     return holders
 
 

@@ -324,10 +324,13 @@ def shown_ids(connection: Connection, node_keys: Iterable[int]) -> dict[int, str
 
 
 def nodes_named(connection: Connection, name: str, limit: int) -> list[tuple[str, int]]:
-    """(id that a search shows, how many titles stand above) of the nodes with this name, the highest headings first."""
+    """(id that a search shows, how many titles stand above) of the nodes with this name, the highest headings first.
+
+    Without those of which there is nothing to show: empty files.
+    """
     rows = connection.execute(
         "SELECT coalesce(holder_id, node_id), breadcrumb FROM names JOIN nodes USING (node_key) WHERE name = ?"
-        " ORDER BY level, node_key LIMIT ?",
+        " AND (first_line IS NOT NULL OR holder_id IS NOT NULL) ORDER BY level, node_key LIMIT ?",
         (name, limit),
     )
     return [(node_id, len(_read_titles(breadcrumb))) for node_id, breadcrumb in rows]

@@ -159,7 +159,8 @@ def test_odd_folders(tmp_path: Path, pages: dict[str, str], sections: int) -> No
     shelf = Shelf(tmp_path, pages)
     assert shelf.update().sections == sections
     with shelf.open(top_k=100) as retriever:
-        for question in ("the very same words", "zebra", "?!"):
+        # Each file by its name, too: nothing may be found that has no lines.
+        for question in ("the very same words", "zebra", "?!", *(Path(name).stem for name in pages), "only a title"):
             first, second = retriever.search(question), retriever.search(question)
             assert found(first) == found(second)
             assert len(first.hits) <= sections

@@ -144,7 +144,9 @@ def test_the_first_text_below_or_above_stands_for_a_bare_heading() -> None:
 
 
 def test_a_document_of_headings_alone_is_shown_as_it_is() -> None:
-    assert find_holders(parse_document("a.md", "# Groceries\n\n## Milk\n\n## Eggs\n").nodes) == {}
+    holders = find_holders(parse_document("a.md", "# Groceries\n\n## Milk\n\n## Eggs\n").nodes)
+    assert holders == {"a.md": "a.md#groceries"}, "a file without lines of its own is cited by its first heading"
+    assert find_holders(parse_document("a.md", "").nodes) == find_holders(parse_document("a.md", "Milk\n").nodes) == {}
 
 
 @pytest.mark.parametrize("word", ["-FilterHashtable", "read_text", "fusion.py", "utf8", "HTTPServer"])
