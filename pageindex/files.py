@@ -198,7 +198,7 @@ class _Walk:
         return name.lower().endswith(self.options.suffixes)
 
     def run(self) -> None:
-        pending: list[tuple[str, IgnoreRules]] = [("", IgnoreRules.of_caller(self.options.ignore))]
+        pending: list[tuple[str, IgnoreRules]] = [("", self.first_rules())]
         while pending:  # a loop, not recursion: folders may be nested deeper than Python's stack
             folder, rules = pending.pop()
             pending.extend(self.list_folder(folder, rules))
@@ -227,17 +227,32 @@ class _Walk:
             elif (self.is_document(entry.name) or self.others is not None) and not rules.ignores(path):
                 self.note_file(entry, path)
 
+    def first_rules(self) -> IgnoreRules:
+        """Those that hold in the root: the caller's, and those of the git repository that the root is a part of."""
+        rules = caller = IgnoreRules.of_caller(self.options.ignore)
+        for above in reversed(find_repository(self.root)):
+            if os.path.lexists(f"{above}/.gitignore"):
+                lead = f"{os.path.relpath(self.root, above)}/".replace(os.sep, "/")
+                path = f"{'../' * lead.count('/')}.gitignore"
+                rules = rules.around(lead, self.read_gitignore(above, ".gitignore", path))
+        # Who names a folder that the repository ignores wants it read all the same.
+        return caller if rules.ignores("") else rules
+
     def add_gitignore(self, folder: str, rules: IgnoreRules) -> IgnoreRules:
         path = f"{folder}/.gitignore" if folder else ".gitignore"
+        return rules.below(folder, self.read_gitignore(self.root, path, path))
+
+    def read_gitignore(self, root: str, path: str, shown: str) -> tuple[str, ...]:
+        """The patterns of a .gitignore; what is wrong with it is noted under the path that is shown."""
         try:
-            raw = read_regular(self.root, path, MAX_FILE_BYTES)[0]
+            raw = read_regular(root, path, MAX_FILE_BYTES)[0]
         except OSError as error:
-            self.skip(path, f"its patterns are not obeyed: {_describe(error)}")
-            return rules
+            self.skip(shown, f"its patterns are not obeyed: {_describe(error)}")
+            return ()
         patterns, mistakes = read_ignore_file(raw.decode("utf-8", "replace"))
         for mistake in mistakes:
-            self.skip(path, mistake)
-        return rules.below(folder, patterns)
+            self.skip(shown, mistake)
+        return patterns
 
     def check_name(self, name: str, path: str) -> bool:
         """Whether a name can be stored and printed; names one that cannot."""
@@ -284,6 +299,19 @@ class _Walk:
             self.links.append((path, os.path.relpath(target, self.root).replace(os.sep, "/")))
 
 
+def find_repository(root: str) -> list[str]:
+    """The folders above the root, innermost first, as far as they belong to its git repository; none outside of one."""
+    folders: list[str] = []
+    here = root
+    while not os.path.lexists(f"{here}/.git"):
+        above = os.path.dirname(here)  # noqa: PTH120 - each look at a folder does this, and pathlib takes as long as the look
+        if above == here:
+            return []
+        folders.append(above)
+        here = above
+    return folders
+
+
 def list_files(root: Path, options: CorpusOptions | None = None) -> Listing:
     """The documents below `root`; one stat for each of them and none for other files.
 
@@ -314,7 +342,7 @@ def count_documents(root: Path, *, seconds: float) -> tuple[int, int, bool]:
     """How many documents `list_files` would list, how many bytes they have, and whether the time was enough for all."""
     walk = _Walk(os.path.realpath(root), CorpusOptions())
     end = time.monotonic() + seconds
-    pending = [("", IgnoreRules.of_caller(walk.options.ignore))]
+    pending = [("", walk.first_rules())]
     try:
         while pending and time.monotonic() < end:
             pending.extend(walk.list_folder(*pending.pop()))
@@ -330,7 +358,7 @@ def find_document(root: str, path: str, options: CorpusOptions | None = None) ->
     `options.ignore` is no pattern.
     """
     walk = _Walk(root, options or CorpusOptions())
-    rules = IgnoreRules.of_caller(walk.options.ignore)
+    rules = walk.first_rules()
     parts = path.split("/")
     is_foreign = os.sep != "/" and (os.sep in path or ":" in path)  # Windows
     if is_foreign or "\0" in path or not all(part and not part.startswith(".") for part in parts):

@@ -32,8 +32,9 @@ class IgnoreRules:
     """The rules that hold in one folder."""
 
     caller: "GitIgnoreSpec | None" = None  # the caller's patterns: asked first
-    # One for each .gitignore above, innermost first: (how many characters of a path lead to its folder, patterns).
-    layers: "tuple[tuple[int, GitIgnoreSpec], ...]" = ()
+    # One for each .gitignore above, innermost first: (what leads from its folder to the root, how many characters of a
+    # path lead from the root to its folder, patterns). One of both is empty.
+    layers: "tuple[tuple[str, int, GitIgnoreSpec], ...]" = ()
 
     @classmethod
     def of_caller(cls, patterns: tuple[str, ...]) -> "IgnoreRules":
@@ -42,17 +43,23 @@ class IgnoreRules:
 
     def below(self, folder: str, patterns: tuple[str, ...]) -> "IgnoreRules":
         """These rules and the ones of a .gitignore in `folder`."""
+        return self._add("", len(folder) + 1 if folder else 0, patterns)
+
+    def around(self, lead: str, patterns: tuple[str, ...]) -> "IgnoreRules":
+        """These rules and the ones of a .gitignore above the root, from whose folder `lead` leads to it (`docs/`)."""
+        return self._add(lead, 0, patterns)
+
+    def _add(self, lead: str, skip: int, patterns: tuple[str, ...]) -> "IgnoreRules":
         if not patterns:
             return self
         spec = _cached_spec(patterns) if len(patterns) <= MAX_CACHED_PATTERNS else _compile(patterns)
-        layer = (len(folder) + 1 if folder else 0, spec)
-        return IgnoreRules(self.caller, (layer, *self.layers))
+        return IgnoreRules(self.caller, ((lead, skip, spec), *self.layers))
 
     def ignores(self, path: str) -> bool:
-        """Whether a path relative to the root is excluded; a folder's path ends with `/`."""
-        asked = ((0, self.caller), *self.layers) if self.caller else self.layers
-        for skip, spec in asked:
-            verdict = spec.check_file(path[skip:]).include
+        """Whether a path relative to the root is excluded; a folder's path ends with `/`, that of the root is empty."""
+        asked = (("", 0, self.caller), *self.layers) if self.caller else self.layers
+        for lead, skip, spec in asked:
+            verdict = spec.check_file(lead + path[skip:]).include
             if verdict is not None:
                 return verdict
         return False
@@ -66,8 +73,11 @@ def read_ignore_file(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 @lru_cache(maxsize=64)
 def _read_patterns(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     patterns, mistakes = [], []
-    for number, line in enumerate(with_lf(text).split("\n"), start=1):
+    for number, line in enumerate(with_lf(text.removeprefix("\ufeff")).split("\n"), start=1):
         names = line.split("/")
+        if "[[:" in line:  # pathspec reads them as sets of these letters
+            mistakes.append(f"line {number} is not obeyed: a class of characters such as [[:digit:]]")
+            continue
         if names.count("**") > MAX_WILDCARDS or any(name.count("*") > MAX_WILDCARDS for name in names):
             mistakes.append(f"line {number} is not obeyed: more than {MAX_WILDCARDS} wildcards in one name")
             continue

@@ -29,7 +29,7 @@ from retriever.errors import (
     NoIndexError,
     SnapshotError,
 )
-from retriever.indexing.changes import detect_changes, list_documents, settle_unsure
+from retriever.indexing.changes import detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import drop_widening_settings, explain_refusal, read_named_folders
 from retriever.indexing.forget import list_forgotten
 from retriever.indexing.snapshot import Snapshot, locate_snapshot, needs_signs
@@ -371,7 +371,7 @@ def examine_folders(connection: Connection, index: Path) -> Iterator[Finding]:
         # What cannot be read is known as well: it has changed only where its size or times have.
         known = reading.documents(connection, folder.key) | reading.unreadable(connection, folder.key)
         try:
-            diff = detect_changes(folder, known, list_documents(Path(folder.path), settings))
+            diff = detect_changes(folder, known, list_known_folder(folder, known, settings))
             changed = len(settle_unsure(diff, settings.max_file_bytes))
         except DocumentsError as error:
             cure = Command(f"forget {folder.path}", "bring it back, or run").render()

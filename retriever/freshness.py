@@ -2,10 +2,9 @@
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from retriever.errors import DocumentsError, RetrieverError, UsageError
-from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_documents, settle_unsure
+from retriever.indexing.changes import Digests, StatDiff, detect_changes, list_known_folder, settle_unsure
 from retriever.indexing.consent import explain_refusal, read_named_folders
 from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import update_vectors
@@ -28,6 +27,7 @@ class Freshness:
 
     refreshed: int = 0  # files that were indexed anew because of it
     stale: int = 0  # files that changed and were not
+    unseen: int = 0  # folders that could not be looked at
     degraded: tuple[Degradation, ...] = ()  # what stood in the way
 
 
@@ -71,9 +71,11 @@ class Watch:
         with index.view() as view:
             diffs, problems = self.find_changes(view)
             self._look_s = time.monotonic() - started
+            unseen = len(reading.folders(view.connection)) - len(diffs)
             can_index, number = matches_config(view.connection, self._request), view.number
         changed = sum(map(len, diffs))
-        found = Freshness(0, changed, tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems))
+        reasons = tuple(Degradation(StageName.REFRESH, problem) for _, problem in problems)
+        found = Freshness(0, changed, unseen, reasons)
         # Many changed files would keep the question waiting: then the answer says how many are stale.
         if changed > self._profile.refresh_max_files or not any(diff.count for diff in diffs):
             return found
@@ -110,7 +112,7 @@ class Watch:
                 continue
             known = reading.documents(view.connection, folder.key) | reading.unreadable(view.connection, folder.key)
             try:
-                listing = list_documents(Path(folder.path), self._profile.documents)
+                listing = list_known_folder(folder, known, self._profile.documents)
             except DocumentsError as error:
                 problems.append((folder.path, str(error)))
             else:
@@ -133,6 +135,6 @@ def read_state(view: View, freshness: Freshness) -> IndexState:
         refreshed_files=freshness.refreshed,
         stale_files=freshness.stale,
         skipped_files=reading.skipped_count(view.connection),
-        unchecked_folders=sum(folder not in named for folder in folders),
+        unchecked_folders=max(freshness.unseen, sum(folder not in named for folder in folders)),
         embedded_share=view.embedded_share,
     )

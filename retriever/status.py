@@ -60,7 +60,7 @@ def read_status(view: View, watch: Watch, profile: Profile, *, details: bool = F
     chunks = view.counts.chunks
     vectors = text_vectors.vector_count(view.connection, view.fingerprint)
     return Status(
-        index=read_state(view, Freshness(stale=sum(map(len, diffs)))),
+        index=read_state(view, Freshness(0, sum(map(len, diffs)), len(reading.folders(view.connection)) - len(diffs))),
         encoder=" ".join(filter(None, (profile.encoder.kind, model))),
         size_bytes=view.size_bytes,
         changed_files=tuple(path for diff in diffs for path in diff.paths),

@@ -262,7 +262,7 @@ class IndexState:
     skipped_files: int = 0
     """Files that could not be read; `status` names them."""
     unchecked_folders: int = 0
-    """Folders that are not looked at, because nobody has named them for this index."""
+    """Folders that are not looked at: they are not there, or nobody has named them for this index."""
     embedded_share: float = 1.0
     """The share of the chunks' texts that have a vector, 0 to 1; below 1 while a first indexing goes on, or where it
     was interrupted: the others are found by words alone."""

@@ -185,7 +185,7 @@ def print_status(status: "Status", index: str | None) -> None:
             f"{pluralize(len(status.changed_files), 'file')} changed; run: {format_refresh_command(state, index)}"
         )
     elif state.unchecked_folders:
-        freshness = f"{pluralize(state.unchecked_folders, 'folder')} not looked at until named with --docs"
+        freshness = f"{pluralize(state.unchecked_folders, 'folder')} not looked at: not there, or not named with --docs"
     print_line(f"index         {sanitize_line(state.path)}")
     for folder in state.folders:
         print_line(f"folder        {sanitize_line(folder)}")

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -119,6 +119,14 @@ def list_documents(folder: Path, settings: DocumentSettings) -> Listing:
         return list_files(folder, CorpusOptions(settings.suffixes, settings.ignore, settings.max_file_bytes))
     except CorpusError as error:
         raise DocumentsError(str(error)) from error
+
+
+def list_known_folder(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:
+    """The same of an indexed folder; DocumentsError too where none of its documents is left: a drive is not mounted."""
+    listing = list_documents(Path(folder.path), settings)
+    if known and not listing.files:
+        raise DocumentsError(f"{folder.path} holds no documents any more (is a drive not mounted?)")
+    return listing
 
 
 def detect_changes(folder: StoredFolder, known: Mapping[str, StoredDocument], listing: Listing) -> StatDiff:

@@ -29,8 +29,8 @@ from retriever.indexing.changes import (
     Changes,
     StatDiff,
     detect_changes,
-    list_documents,
     list_folders,
+    list_known_folder,
     read_changes,
 )
 from retriever.indexing.consent import explain_refusal, name_folders, read_named_folders
@@ -199,7 +199,7 @@ def compare_folders(
             if listing is None:
                 if folder.path not in read_named_folders(request.index).folders:
                     raise DocumentsError(explain_refusal([folder.path]))
-                listing = list_documents(Path(folder.path), request.profile.documents)
+                listing = list_known_folder(folder, known, request.profile.documents)
         except DocumentsError as error:
             if is_anew:
                 raise DocumentsError(f"{error}; bring it back, or make another index with --index") from error

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sized
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,8 +12,9 @@ import pytest
 from pageindex.files import Listing
 from retriever import freshness as freshness_module
 from retriever.errors import DocumentsError
-from retriever.indexing.changes import list_documents
+from retriever.indexing.changes import list_known_folder
 from retriever.settings.schema import DocumentSettings
+from retriever.store.reading import StoredFolder
 from tests.shelf import NEVER_REFRESH, TOO_YOUNG_NS, CountingEncoder, FailingEncoder, Shelf, wait_until_trusted
 
 
@@ -52,11 +54,11 @@ def test_a_look_that_takes_long_is_repeated_less_often(shelf: Shelf, monkeypatch
     clock = [1000.0]
     monkeypatch.setattr(freshness_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
-    def list_slowly(folder: Path, settings: DocumentSettings) -> Listing:
+    def list_slowly(folder: StoredFolder, known: Sized, settings: DocumentSettings) -> Listing:
         clock[0] += 0.5
-        return list_documents(folder, settings)
+        return list_known_folder(folder, known, settings)
 
-    monkeypatch.setattr(freshness_module, "list_documents", list_slowly)
+    monkeypatch.setattr(freshness_module, "list_known_folder", list_slowly)
     with shelf.open(refresh_seconds=2) as retriever:
         retriever.search("otter")
         shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
@@ -120,10 +122,13 @@ def test_a_folder_that_is_away_still_answers_and_is_named(shelf: Shelf, tmp_path
 def test_a_folder_that_lost_all_its_documents(shelf: Shelf) -> None:
     shutil.rmtree(shelf.docs)
     shelf.docs.mkdir()
-    answer = shelf.ask("otter")
-    assert (answer.index.refreshed_files, answer.index.documents, answer.hits) == (4, 0, ())
+    answer = shelf.ask("otter")  # it looks as where a drive is not mounted: nothing is lost
+    assert (answer.index.refreshed_files, answer.index.documents, answer.index.fresh) == (0, 4, False)
+    assert {hit.citation_state for hit in answer.hits} == {"gone"}
+    assert "is a drive not mounted?" in answer.degraded[0].reason
     shelf.write("otter.md", "# Otters\n\nAn otter sleeps.\n")
-    assert shelf.ask("otter").hits[0].citation == "otter.md:1-3"
+    answer = shelf.ask("otter")
+    assert (answer.hits[0].citation, answer.index.documents, answer.index.fresh) == ("otter.md:1-3", 1, True)
 
 
 def test_what_cannot_be_read_is_named_and_tried_again_by_index_alone(

@@ -12,6 +12,7 @@ from pageindex.files import (
     SourceFile,
     UnreadableDocumentError,
     UnreadableFolderError,
+    find_document,
     list_files,
     read_document,
 )
@@ -57,6 +58,32 @@ def test_gitignore_at_every_level_and_the_callers_patterns(tmp_path: Path) -> No
     assert paths(tmp_path) == ["docs/keep.md", "docs/tmp.md", "keep.md"]
     assert paths(tmp_path, "keep.md") == ["docs/tmp.md"]
     assert paths(tmp_path, "!drafts") == ["docs/keep.md", "docs/tmp.md", "drafts/a.md", "keep.md"]
+
+
+def test_in_a_repository_each_gitignore_above_holds_too(tmp_path: Path) -> None:
+    names = (
+        "docs/a.md",
+        "docs/tmp.md",
+        "docs/private/p.md",
+        "docs/x.secret.md",
+        "docs/in/keep.secret.md",
+        "drafts/d.md",
+    )
+    make(tmp_path, *(f"repo/part/{name}" for name in names))
+    make(tmp_path, ".gitignore", content=b"*.md\n")  # not of the repository
+    make(tmp_path, "repo/.gitignore", content=b"\xef\xbb\xbf*.secret.md\n/part/docs/private/\ndrafts\n")
+    make(tmp_path, "repo/part/.gitignore", content=b"!keep.secret.md\n")
+    docs = tmp_path / "repo" / "part" / "docs"
+    (docs / ".gitignore").write_text("tmp.md\n")
+    assert paths(docs) == ["a.md", "in/keep.secret.md", "private/p.md", "x.secret.md"]
+    (tmp_path / "repo" / ".git").mkdir()
+    assert paths(docs) == ["a.md", "in/keep.secret.md"]
+    assert find_document(str(docs), "a.md").path == "a.md"
+    with pytest.raises(UnreadableDocumentError):
+        find_document(str(docs), "private/p.md")
+    assert paths(docs.parent / "drafts") == ["d.md"], "who names a folder that is ignored wants it"
+    make(tmp_path, "repo/.gitignore", content=b"*[[:digit:]].md\n*a*a*a*a.md\n")
+    assert skipped(docs) == {"../../.gitignore": "line 2 is not obeyed: more than 3 wildcards in one name"}
 
 
 def test_a_gitignore_that_is_slow_or_wrong_is_named(tmp_path: Path) -> None:
