@@ -21,7 +21,13 @@ from retriever.display.phrases import pluralize
 from retriever.doctor import examine_parts, examine_snapshot
 from retriever.errors import Command, IndexDamagedError, IndexLockedError, NoIndexError, RetrieverError
 from retriever.files import sync, writing_to
-from retriever.indexing.consent import drop_widening_settings, forget_named, name_folders, read_named_folders
+from retriever.indexing.consent import (
+    drop_widening_settings,
+    explain_refusal,
+    forget_named,
+    name_folders,
+    read_named_folders,
+)
 from retriever.indexing.request import WAIT_FOR_WRITER_S, IndexRequest
 from retriever.indexing.snapshot import locate_snapshot, remove_old_snapshots, renew_snapshot
 from retriever.indexing.update import update_index
@@ -93,10 +99,12 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
         empty_log(index)
         draft.mkdir(mode=0o700)
         try:
-            has_folders, saved = salvage(index / FILE_NAME, draft)
-            # What this user named for the index is known beside it, too.
-            docs = () if has_folders else tuple(map(Path, read_named_folders(index).folders))
-            report = fill_draft(draft, index, docs, progress, encoder) if has_folders or docs else None
+            folders, saved = salvage(index / FILE_NAME, draft)
+            # What this user named for the index is known beside it, too; what nobody named is not looked at.
+            named = read_named_folders(index).folders
+            docs = () if folders else tuple(map(Path, named))
+            can_index = set(folders) <= set(named) if folders else bool(docs)
+            report = fill_draft(draft, index, docs, progress, encoder) if can_index else None
             swap(draft, index)
         finally:
             forget_named(draft)
@@ -104,8 +112,8 @@ def repair_index(index: Path, progress: Progress | None = None, encoder: Encoder
     yield f"a new index took the place of the damaged one, which was kept as {index / DAMAGED_NAME}"
     yield saved
     if report is None:
-        command = Command(f"index FOLDER --index {shlex.quote(str(index))}")
-        yield f"which folders it held cannot be read; {command.render()}"
+        command = Command(f"index {shlex.join(folders) or 'FOLDER'} --index {shlex.quote(str(index))}")
+        yield f"{explain_refusal(folders) if folders else 'which folders it held cannot be read'}; {command.render()}"
         return
     texts = f"{report.embedded:,} texts embedded, {report.reused_vectors:,} known already"
     yield f"{pluralize(report.documents, 'document')} indexed again: {texts}"
@@ -177,10 +185,10 @@ def swap(draft: Path, index: Path) -> None:
 # Out of a damaged index.sqlite, what no document can give back, and the vectors.
 
 
-def salvage(damaged: Path, draft: Path) -> tuple[bool, str]:
+def salvage(damaged: Path, draft: Path) -> tuple[tuple[str, ...], str]:
     """Fills the database of a new index in the empty folder `draft`; nothing is written to the damaged one.
 
-    Returns whether it names folders, and how much was saved: a sentence for people.
+    Returns the folders that it names, and how much was saved: a sentence for people.
     """
     saved, broken = {}, []
     uri = f"{damaged.as_uri()}?mode=ro"
@@ -204,10 +212,10 @@ def salvage(damaged: Path, draft: Path) -> tuple[bool, str]:
                 saved[name] = target.total_changes - before
             remove_odd_vectors(target)
             target.execute("DELETE FROM forgotten WHERE folder_key NOT IN (SELECT folder_key FROM folders)")
-        has_folders = bool(reading.folders(target))
+        folders = tuple(folder.path for folder in reading.folders(target))
     counts = ", ".join(pluralize(count, name) for name, count in saved.items() if count) or "nothing"
     lost = f"; not all could be read of: {', '.join(broken)}" if broken else ""
-    return has_folders, f"saved of the damaged one: {counts}{lost}"
+    return folders, f"saved of the damaged one: {counts}{lost}"
 
 
 def copy_table(source: sqlite3.Connection, target: sqlite3.Connection, table: str) -> bool:

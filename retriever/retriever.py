@@ -427,7 +427,8 @@ class Retriever(Closing):
                     self._unusable = Unusable(number, str(error), time.monotonic())
                     break
                 is_rebuilt = True
-                recorder.degrade(StageName.INDEX, f"{error}; it was rebuilt")
+                what = str(error).removesuffix("; index the documents again")
+                recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
         if self._unusable is not None:
             recorder.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
         return self._search_snapshot(index, settle, fresh, recorder, substitute=True)
@@ -438,7 +439,9 @@ class Retriever(Closing):
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
         with index.view(substitute=substitute, is_checked_late=True) as view:
             if not view.number:
-                raise NoIndexError(f"the index {index.path} is not finished", hint=Command("index FOLDER"))
+                raise NoIndexError(
+                    f"the index {index.path} is not finished", hint=Command(f"index FOLDER --index {index.path}")
+                )
             expanded = settle(view)
             part, searched, notes = find_part(view, expanded)
             hits: tuple[Hit, ...] = ()

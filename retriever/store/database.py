@@ -122,7 +122,7 @@ def _is_empty(connection: sqlite3.Connection) -> bool:
 def _check_format(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuses an index that another version made, another program's tables, and an empty database."""
     if _is_empty(connection):
-        raise NoIndexError(f"the index {folder} is empty", hint=Command("index FOLDER"))
+        raise NoIndexError(f"the index {folder} is empty", hint=Command(f"index FOLDER --index {folder}"))
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     if not found:
         raise IndexDamagedError(f"{folder / FILE_NAME} belongs to another program; name another folder with --index")

@@ -174,6 +174,17 @@ def test_without_folders_that_are_known_they_are_asked_for(shelf: Shelf) -> None
     assert problems(repaired)
 
 
+def test_folders_that_were_named_elsewhere_are_indexed_when_they_are_named(shelf: Shelf, good: Shelf) -> None:
+    with shelf.rows() as rows:
+        rows.execute("UPDATE nodes SET kind = 'none'")
+    forget_named(shelf.index)
+    repaired = examined(shelf, repair=True)
+    assert repaired.repairs[2].endswith(f"index {shelf.docs} --index {shelf.index}")
+    shelf.update()
+    assert (problems(examined(shelf)), shelf.encoder.encoded) == ([], 0)
+    assert all(same_hits(some, others) for some, others in zip(answers(shelf), answers(good), strict=True))
+
+
 def test_what_no_document_gives_back_is_saved(shelf: Shelf, cli: Cli) -> None:
     cli("forget", "kitchen.md", "--index", shelf.index, "-q")
     shelf.ask(QUESTIONS[0], record=True, **NEVER_REFRESH)
