@@ -8,7 +8,15 @@ from pageindex.node import Node, NodeKind, Span, folder_id
 from pageindex.tree import DocumentTree
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.consent import FolderAccess
-from retriever.references import LINES, find_exactly, find_in_documents, find_node
+from retriever.references import (
+    LINES,
+    check_lines,
+    find_exactly,
+    find_holder,
+    find_in_documents,
+    find_last_line,
+    find_node,
+)
 from retriever.searching.citations import Anchor, CitationState, open_anchors
 from retriever.searching.open_index import View
 from retriever.store import reading
@@ -90,8 +98,7 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
         span = check_lines(file, last_line, lines or (1, last_line))
         return Excerpt(file.id, folder, file.path, span, _cut(now, span), file.title, file.breadcrumb)
     if lines:
-        last_line = max((item.node.span.last for item in stored if item.node.span), default=0)
-        span = check_lines(file, last_line, lines)
+        span = check_lines(file, find_last_line(stored), lines)
     else:
         below, spans = {node_id}, list[Span]()
         for item in stored:
@@ -102,20 +109,9 @@ def read_excerpt(connection: Connection, reference: str, access: FolderAccess) -
             raise UsageError(f"{file.path} is empty")
         span = Span(spans[0].first, spans[-1].last)
     text = _cut("".join(item.node.text for item in stored if item.node.span), span)
-    holder = next(item.node for item in stored if item.node.span and item.node.span.last >= span.first)
+    holder = find_holder(stored, span.first)
     anchor = anchors.anchor(key, span, text)
     return Excerpt(holder.id, folder, file.path, anchor.span, text, holder.title, holder.breadcrumb, anchor.state)
-
-
-def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
-    """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
-    first, last = lines
-    if not last_line:
-        raise UsageError(f"{file.path} is empty")
-    if not 1 <= first <= last <= last_line:
-        asked = f"{first}-{last}" if last != first else first
-        raise UsageError(f"{file.path} has the lines 1-{last_line}, not {asked}")
-    return Span(first, last)
 
 
 def _cut(text: str, span: Span) -> str:

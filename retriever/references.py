@@ -8,16 +8,17 @@ file's name alone, `Note#Heading` and `[[Note#Heading]]` as Obsidian writes them
 import contextlib
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from pageindex.files import drop_ending
+from pageindex.node import Node, Span
 from retriever.errors import UnknownReferenceError, UsageError
 from retriever.indexing.request import locate_path
 from retriever.lexical.names import drop_arguments, list_names
 from retriever.store import reading
 from retriever.store.connection import Connection
-from retriever.store.reading import DocumentName, SectionName
+from retriever.store.reading import DocumentName, SectionName, StoredNode
 from retriever.text import find_nearest
 
 LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)  # as a hit is cited
@@ -55,23 +56,33 @@ def find_in_documents(connection: Connection, reference: str) -> tuple[int, str]
         raise UnknownReferenceError(reference)
     if match := LINES.fullmatch(reference):
         with contextlib.suppress(UnknownReferenceError):  # then it is a name that ends like lines
-            key, file = find_in_documents(connection, match["path"])
-            return key, find_holder(connection, key, file, int(match["first"]))
+            key, _ = find_in_documents(connection, match["path"])
+            stored = list(reading.nodes_of_documents(connection, [key]))
+            first = int(match["first"])
+            check_lines(stored[0].node, find_last_line(stored), (first, first))
+            return key, find_holder(stored, first).id
     return Names(connection).find(reference)
 
 
-def find_holder(connection: Connection, document_key: int, file: str, line: int) -> str:
-    """The id of the section, or file, that holds a line of a document as it was indexed.
+def check_lines(file: Node, last_line: int, lines: tuple[int, int]) -> Span:
+    """The lines of a file that ends at `last_line`. Raises UsageError when it has no such lines."""
+    first, last = lines
+    if not last_line:
+        raise UsageError(f"{file.path} is empty")
+    if not 1 <= first <= last <= last_line:
+        asked = f"{first}-{last}" if last != first else first
+        raise UsageError(f"{file.path} has the lines 1-{last_line}, not {asked}")
+    return Span(first, last)
 
-    Raises:
-        UsageError: it has no such line.
-    """
-    last = 0
-    for stored in reading.nodes_of_documents(connection, [document_key]):  # in document order
-        last = stored.node.span.last if stored.node.span else last
-        if 1 <= line <= last:
-            return stored.node.id
-    raise UsageError(f"{file} has the lines 1-{last}, not {line}")
+
+def find_last_line(stored: Iterable[StoredNode]) -> int:
+    """The last line of a document, of its nodes; 0 of an empty one."""
+    return max((item.node.span.last for item in stored if item.node.span), default=0)
+
+
+def find_holder(stored: Iterable[StoredNode], line: int) -> Node:
+    """The section, or file, that holds a line of a document, of its nodes in their order."""
+    return next(item.node for item in stored if item.node.span and item.node.span.last >= line)
 
 
 def find_node(connection: Connection, tree: Container[str], reference: str) -> str:
