@@ -1,7 +1,7 @@
 """How large an index is beside its documents, and which part of it takes how much.
 
     uv run python benchmarks/size.py FOLDER...
-    uv run python benchmarks/size.py FOLDER --model all-MiniLM-L6-v2     # with another encoder
+    uv run python benchmarks/size.py FOLDER --model models/l12     # with another encoder
 
 Bytes of the Markdown files are 1; all else is printed as a multiple of them.
 """

@@ -17,7 +17,7 @@ from typing import Literal
 
 from retriever.archive import name_drafts
 from retriever.display.phrases import format_size, pluralize
-from retriever.embedding import MODELS
+from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.onnx import ModelCard
 from retriever.embedding.prefixes import describe_prefixes
 from retriever.errors import (
@@ -117,11 +117,10 @@ def examine_software() -> Iterator[Finding]:
         yield Finding("environment", "package names", "well", "no other distribution has `pageindex` or `retriever`")
 
     try:
-        for folder in MODELS.values():
-            ModelCard.read(folder).verify(folder)
-        yield Finding("environment", "bundled models", "well", f"{' and '.join(MODELS)} have their checksums")
+        ModelCard.read(BUNDLED_MODEL).verify(BUNDLED_MODEL)
+        yield Finding("environment", "bundled model", "well", f"{BUNDLED_MODEL.name} has its checksums")
     except EncoderError as error:
-        yield Finding("environment", "bundled models", "problem", str(error), "install again: uv sync --reinstall")
+        yield Finding("environment", "bundled model", "problem", str(error), "install again: uv sync --reinstall")
 
 
 def examine_models(profile: Profile) -> Iterator[Finding]:

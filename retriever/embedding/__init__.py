@@ -17,7 +17,6 @@ __all__ = [
     "BUNDLED_MODEL",
     "CARD_NAME",
     "MAX_CARD_BYTES",
-    "MODELS",
     "EncoderSettings",
     "bundled_counter",
     "card_digest",
@@ -30,9 +29,8 @@ __all__ = [
 
 CARD_NAME = "encoder.json"  # stands beside an ONNX model: how it is to be used, and which files it is
 MAX_CARD_BYTES = 1_000_000
-MODELS = {name: Path(__file__).parent / "models" / name for name in ("sections-minilm-1", "all-MiniLM-L6-v2")}
-"""The folders of the models that come with the program, by name; the first is taken when none is named."""
-BUNDLED_MODEL = MODELS["sections-minilm-1"]
+BUNDLED_MODEL = Path(__file__).parent / "models" / "sections-minilm-1"
+"""The folder of the model that comes with the program."""
 
 
 def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Encoder | None:
@@ -70,8 +68,8 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
 
 
 def model_folder(name: str) -> Path:
-    """The folder of an ONNX model: one that comes with the program, by its name, the default for none, or any other."""
-    return MODELS.get(name or BUNDLED_MODEL.name) or Path(name).expanduser()
+    """Return the folder of an ONNX model: the bundled one for its name or none, else the path that was given."""
+    return BUNDLED_MODEL if name in ("", BUNDLED_MODEL.name) else Path(name).expanduser()
 
 
 def card_digest(name: str) -> str:

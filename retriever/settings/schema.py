@@ -265,9 +265,7 @@ class EncoderSettings:
     kind: Literal["onnx", "sentence-transformers", "ollama", "openai", "none"] = setting(
         "onnx", "What runs the embedding model; none: search by words and structure alone."
     )
-    model: str = setting(
-        "", "Its name or folder; with the program come sections-minilm-1, which empty means, and all-MiniLM-L6-v2."
-    )
+    model: str = setting("", "Its name, or a folder that scripts/export_model.py made; empty: the bundled model.")
     url: str = setting("", "The server of the kinds ollama (empty: http://127.0.0.1:11434) and openai (ending in /v1).")
     api_key_env: str = setting(
         "OPENAI_API_KEY",

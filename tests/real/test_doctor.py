@@ -59,7 +59,7 @@ def test_a_whole_index_has_neither_problems_nor_notes(shelf: Shelf) -> None:
     found = examined(shelf)
     assert (problems(found), notes(found)) == ([], {})
     names = {item.name for item in found.findings}
-    assert names >= {"Python", "SQLite", "packages", "bundled models", "disk", "permissions", "index.sqlite"}
+    assert names >= {"Python", "SQLite", "packages", "bundled model", "disk", "permissions", "index.sqlite"}
     assert names >= {"vectors", "words", "vectors in ChromaDB", "links", "duplicates", "folder", "locks"}
     assert examined(shelf, repair=True).repairs == ()
 
