@@ -326,9 +326,9 @@ class Degradation:
 Verdict: TypeAlias = Literal["answered", "weak", "none"]
 
 
-# `sentence`: with words such as `how`, `the` and `of`; `words`: without; `unspaced`: in a script that has no spaces
-# between words; `numbers`: no word at all.
-QuestionForm: TypeAlias = Literal["sentence", "words", "unspaced", "numbers"]
+# `question`: begins as questions do, or ends in a question mark; `function_words`: one word among `the`, `of` and their
+# like; `words`: any other; `unspaced`: in a script that has no spaces between words; `numbers`: no word at all.
+QuestionForm: TypeAlias = Literal["question", "function_words", "words", "unspaced", "numbers"]
 
 
 @dataclass(frozen=True, slots=True)

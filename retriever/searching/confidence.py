@@ -47,8 +47,9 @@ NEAR_FROM = 3.5
 # Times this, 46 of 48 questions in Chinese, Japanese and Thai with a right first hit are known well enough, and 1 of 22
 # without an answer (docs/languages.md).
 UNSPACED = 1.8
-# Of `coherence`: 5 % of random words of the documents reach it, and 94 % of the questions in the documents' words.
-COHERENT_FROM = 1.0
+# Of `coherence`: 5 % of random words of the documents reach it, and 98 % of the questions in the documents' words.
+COHERENT_FROM = 1.15
+ASKS = 0.3  # people ask in sentences that begin as questions do, or end in a question mark; 5 % of random words do
 TOGETHER_ALONE = 5.0  # without vectors, one pair of words in five has to stand side by side
 
 
@@ -85,18 +86,19 @@ def coherence(signals: Signals) -> float:
     """Whether the question's words belong together in the documents, or are any words of theirs; at least 0.
 
     Words that stand side by side say it; so do, for a question in a wording of its own, meaning and words that name the
-    same section, a near chunk, and a sentence's build. Without vectors the first says it alone. Numbers belong to
-    nothing: every folder of some size has them.
+    same section, a near chunk, and a beginning or an end as questions have. Without vectors the first says it alone.
+    One word among function words is together with nothing, and numbers belong to nothing: every folder has them.
     """
     if signals.form == "numbers":
         return 0.0
+    together = 0.5 * signals.together if signals.form == "function_words" else signals.together
     if signals.margin is None or signals.agreement is None:
-        return signals.together * TOGETHER_ALONE
+        return together * TOGETHER_ALONE
     return (
-        signals.together
+        together
         + 0.5 * signals.agreement
         + 0.12 * max(0.0, signals.margin)
-        + (0.15 if signals.form == "sentence" else 0.0)
+        + (ASKS if signals.form == "question" else 0.0)
     )
 
 

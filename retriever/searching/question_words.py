@@ -27,6 +27,23 @@ PART_LETTERS = 3  # of a part that speaks for its identifier: the `Xv7` and `38`
 NEAR = 200  # characters from one word to the next: stop words and blanks may stand between
 MOST_READ = 50_000  # characters of a section: a longer one is a table or a log
 
+PUNCTUATION = "?!.,:;()\"'¿«»„“”"
+# One telling word among at least three function words, as in `to the was be can is using`.
+FUNCTION_WORDS_FROM = 4
+# The words that questions begin with in English, German, French, Spanish, Italian, Portuguese and Dutch.
+OPENINGS = frozenset(
+    """
+    how what what's which when where where's why who who's whose whom can could do does did is are was were should will
+    would may must has have i my
+    wie was welche welcher welches welchen wann wo wohin woher warum wieso weshalb wer wem wen wessen womit wofür kann
+    können darf muss soll gibt ist sind haben wird werden
+    comment quoi quel quelle quels quelles quand où pourquoi qui que combien est-ce qu'est-ce peut peut-on puis-je
+    cómo qué cuál cuáles cuándo dónde porqué quién cuánto cuántos puedo puede como que
+    cosa quale quali quando dove perché chi quanto quanti posso può qual quais onde porque quem quantos pode
+    hoe wat welk welke wanneer waar waarom wie kan kunnen moet zijn heeft
+    """.split()  # noqa: SIM905  # a list of 120 literals would fill the page
+)
+
 _BLANK_LINE = re.compile(r"\n\s*\n")
 
 
@@ -48,17 +65,19 @@ def choose_telling(typed_words: Iterable[TypedWord]) -> tuple[Word, ...]:
 
 
 def read_form(typed_words: Sequence[TypedWord]) -> QuestionForm:
-    """Whether it is built as a sentence (people rarely scatter `the` and `of`), of words, or of no words.
+    """Return whether it asks something, is a list of words, is hardly more than function words, or has no words.
 
-    In a script without spaces it is neither: its words are pairs of characters, many of which belong to two words.
+    In a script without spaces it is none of these: its words are pairs of characters, many of them of two words.
     """
     letters = [character for typed, _ in typed_words for character in typed if character.isalpha()]
     if not letters:
         return "numbers"
     if 2 * sum(map(is_unspaced, letters)) > len(letters):
         return "unspaced"
-    are_functions = (typed.strip("?!.,:;()\"'").isalpha() and not terms for typed, terms in typed_words)
-    return "sentence" if any(are_functions) else "words"
+    if typed_words[0][0].strip(PUNCTUATION).lower() in OPENINGS or typed_words[-1][0].endswith("?"):
+        return "question"
+    has_one_word = len(choose_telling(typed_words)) == 1
+    return "function_words" if has_one_word and len(typed_words) >= FUNCTION_WORDS_FROM else "words"
 
 
 def measure_known(words: Sequence[Word], terms: Mapping[str, "QuestionTerm"], lexical: "LexicalIndex") -> float:

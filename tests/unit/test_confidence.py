@@ -17,13 +17,14 @@ from retriever.api import open_retriever
 from retriever.indexing import background
 from retriever.indexing.background import UNRELATED_QUESTIONS, Background, encode_unrelated, measure_background
 from retriever.searching.confidence import MEANING_AND_WORDS, WORDS_ALONE, assess, measure_agreement, probability
+from retriever.searching.question_words import cut_words, read_form
 from retriever.types import FloatMatrix, Ranked, Ranking, Signals, Source
 from tests.fake_encoder import FakeEncoder
 from tests.shelf import PAGES, Shelf
 
 SHARES = st.floats(0, 1)
 MARGINS = st.floats(-50, 50)
-FORMS = st.sampled_from(["sentence", "words", "unspaced", "numbers"])
+FORMS = st.sampled_from(["question", "function_words", "words", "unspaced", "numbers"])
 SIGNALS = st.builds(Signals, SHARES, SHARES, SHARES, FORMS, MARGINS, SHARES) | st.builds(
     Signals, SHARES, SHARES, SHARES, FORMS, st.none(), st.none()
 )
@@ -72,11 +73,12 @@ def test_the_model_by_hand() -> None:
     ("signals", "verdict"),
     [
         (Signals(1.0, 1.0, 1.0, "words", 8.0, 1.0), "answered"),
-        (Signals(1.0, 1.0, 0.0, "sentence", 5.0, 1.0), "answered"),  # no words side by side, but meaning agrees
+        (Signals(1.0, 1.0, 0.0, "question", 5.0, 1.0), "answered"),  # no words side by side, but meaning agrees
         (Signals(1.0, 1.0, 0.0, "words", 4.0, 0.1), "weak"),  # all words are there, and nothing holds them together
         (Signals(1.0, 1.0, 0.0, "numbers", 8.0, 1.0), "weak"),
-        (Signals(0.3, 0.8, 0.5, "sentence", 2.0, 0.0), "weak"),
-        (Signals(0.5, 0.5, 0.0, "sentence", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
+        (Signals(1.0, 1.0, 1.0, "function_words", 4.0, 0.1), "weak"),  # `enums some values the`
+        (Signals(0.3, 0.8, 0.5, "question", 2.0, 0.0), "weak"),
+        (Signals(0.5, 0.5, 0.0, "question", 3.0, 1.0), "none"),  # it is about a word that the documents do not have
         (Signals(0.0, 0.0, 0.0, "words", 0.5, 0.0), "none"),
         (Signals(0.4, 0.5, 0.3, "unspaced", None, None), "answered"),  # half of its pairs stand across two words
         (Signals(0.4, 0.5, 0.3, "words", None, None), "none"),
@@ -92,6 +94,23 @@ def test_the_model_by_hand() -> None:
 )
 def test_verdicts(signals: Signals, verdict: str) -> None:
     assert assess(signals).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("question", "form"),
+    [
+        ("how is it?", "question"),
+        ("rotate the keys?", "question"),
+        ("Wie dreht man Schlüssel", "question"),
+        ("enums some values the", "words"),
+        ("to the was be can is using", "function_words"),
+        ("the keys", "words"),
+        ("8.04 17", "numbers"),
+        ("東京都は", "unspaced"),
+    ],
+)
+def test_the_form_of_a_question(question: str, form: str) -> None:
+    assert read_form(cut_words(question)) == form
 
 
 def test_agreement_by_hand() -> None:
@@ -243,5 +262,5 @@ def test_without_vectors_words_alone_are_judged(tmp_path: Path) -> None:
     with open_retriever([shelf.docs], shelf.index, settings=settings) as retriever:
         answer = retriever.search("what rises over night?")
     assert kept(shelf) is None
-    assert answer.trace.signals == Signals(1.0, 1.0, 1.0, form="sentence", margin=None, agreement=None)
+    assert answer.trace.signals == Signals(1.0, 1.0, 1.0, form="question", margin=None, agreement=None)
     assert answer.verdict == "answered"
