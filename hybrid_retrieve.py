@@ -1,22 +1,16 @@
-"""The command line begins: a resident process answers where one runs, otherwise this one does.
-
-Nothing heavy is imported before that is known; the commands are in retriever/command_line.
-"""
+"""Start the command line; the commands are in retriever/command_line."""
 
 import sys
 from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command line: that of the process, or `arguments` in this process whatever else runs.
+    """Run one command line: that of the process, or `arguments`.
 
     Returns:
         the exit status; see `ExitCode`.
     """
     try:
-        code = let_resident_answer(sys.argv[1:]) if arguments is None else None
-        if code is not None:
-            return code
         from retriever.command_line.program import main as run
 
         return run(sys.argv[1:] if arguments is None else arguments)
@@ -48,27 +42,6 @@ def explain_conflicts() -> bool:
     if conflicts:
         sys.stderr.write(f"error: {installation.CURE}\n")
     return bool(conflicts)
-
-
-def let_resident_answer(words: Sequence[str]) -> int | None:
-    """Prints what the resident process answers, and returns its exit status; None when there is no answer."""
-    from retriever.command_line import COMMANDS
-    from retriever.serving.resident_client import ask_resident
-
-    try:
-        answer = ask_resident(words, COMMANDS)
-        if answer is None:
-            return None
-        code, chunks = answer
-        for number, data in chunks:
-            stream = (sys.stdout if number == 1 else sys.stderr).buffer
-            stream.write(data)
-            stream.flush()
-        return code
-    except (OSError, KeyboardInterrupt) as error:
-        from retriever.command_line.program import report_error
-
-        return report_error(error)
 
 
 if __name__ == "__main__":

@@ -91,14 +91,14 @@ def index(place: Path) -> Command:
 
 def ask(place: Path) -> Command:
     """A cold ask."""
-    return (*PROGRAM, "--index", str(place / "index"), "what is said about stamps?", "--resident", "never")
+    return (*PROGRAM, "--index", str(place / "index"), "what is said about stamps?")
 
 
 def ask_long(place: Path) -> Command:
     """The same with a question that no command line could hold."""
     question = "what is said about stamps? ".ljust(LONG_QUESTION, "?")
     (place / "long.jsonl").write_text(json.dumps({"id": 1, "question": question}), "utf-8")
-    return (*PROGRAM, "--index", str(place / "index"), "--batch", str(place / "long.jsonl"), "--resident", "never")
+    return (*PROGRAM, "--index", str(place / "index"), "--batch", str(place / "long.jsonl"))
 
 
 def read(place: Path) -> Command:

@@ -95,10 +95,6 @@ class Watch:
             return replace(found, stale=0, degraded=(*found.degraded, trouble))
         return replace(found, refreshed=refreshed, stale=0)
 
-    def look_again(self) -> None:
-        """The next refresh looks, however young the last look is."""
-        self._looked = float("-inf")
-
     def find_changes(self, view: View) -> tuple[list[StatDiff], list[tuple[str, str]]]:
         """What changed in each folder; and the folders that cannot be listed, with the reason."""
         diffs, problems = [], []

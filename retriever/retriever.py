@@ -83,8 +83,6 @@ class Retriever(Closing):
         self._unusable: Unusable | None = None
         self._stage_times = StageTimes()
         self._lock = threading.RLock()
-        self.is_impaired = False
-        """Whether something stood in the way of an answer; what this retriever remembers of it may be over by now."""
         self.clock = time.monotonic
         """What the budget of a question is measured by."""
         self.on_partial: Callable[[Answer], None] | None = None
@@ -151,7 +149,6 @@ class Retriever(Closing):
         with self._use() as index:
             answer = self._answer(index, settle, fresh, recorder)
             self._stage_times.record(answer.trace.stages)
-            self.is_impaired = self.is_impaired or bool(answer.degraded)
             # What the caller wrote says nothing of how the model does.
             if answer.expansion is not None and expansion is None:
                 self._models.cache_file.add_event(index.path, answer.expansion)
@@ -286,10 +283,6 @@ class Retriever(Closing):
             from retriever.store.postgres_pool import check_address
 
             check_address(address)
-
-    def look_again(self) -> None:
-        """The next question looks at the folders, however young the last look is."""
-        self._watch.look_again()
 
     def tree(self, reference: str = "", depth: int | None = None) -> str:
         """The drawn outline of all documents, or below a folder, file or section.

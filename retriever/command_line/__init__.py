@@ -26,7 +26,7 @@ COMMANDS = {
     "explain": ("explain:explain", "Show how an answer was made, or why a section is not in it."),
     "questions": ("evaluate:questions", "Make questions out of your own documents, for eval."),
     "mcp": ("serve:mcp", "Serve an agent (MCP) over standard input and output."),
-    "serve": ("serve:serve", "Serve `ask`, agents (MCP over HTTP) or a web page, on this machine."),
+    "serve": ("serve:serve", "Serve agents (MCP over HTTP) or a web page and its JSON API, on this machine."),
     "postgres": ("postgres:postgres", "Make the tables of an index in PostgreSQL."),
     "worker": ("worker:worker", "Index queued documents into PostgreSQL, beside other workers."),
     "completion": ("program:completion", "Print what makes a shell complete command lines."),
@@ -55,7 +55,6 @@ OTHER_NAMES = {
     **dict.fromkeys(("config", "settings"), "profiles"),
     **dict.fromkeys(("web", "browser", "gui", "ui"), "serve --web"),
     **dict.fromkeys(("server", "start"), "serve"),
-    **dict.fromkeys(("stop", "quit"), "serve --stop"),
 }
 LIKE = 0.8  # by difflib: `indx`, `staus`, `serach`; not `evil` for `eval`
 SHORTEST = 4  # letters of a word that may be a slip: three are too near to too many

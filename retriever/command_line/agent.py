@@ -14,7 +14,6 @@ from retriever.indexing.places import find_index
 from retriever.indexing.request import absolute
 from retriever.overview import OVERVIEW_BEGINS, QUOTED
 from retriever.serving.pool import ServedIndex
-from retriever.serving.resident_client import PACKAGE
 from retriever.text import cut
 
 PROGRAM = "hybrid-retrieve"
@@ -110,7 +109,7 @@ def find_program() -> str:
     """The program as a shell starts it here, from any folder."""
     if shutil.which(PROGRAM):
         return PROGRAM
-    return shlex.join([sys.executable, str(Path(PACKAGE).parent / "hybrid_retrieve.py")])
+    return shlex.join([sys.executable, str(Path(__file__).parents[2] / "hybrid_retrieve.py")])
 
 
 def read_known(path: Path) -> str | None:

@@ -26,7 +26,6 @@ from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
 from retriever.errors import QuestionError, RetrieverError, ScopeError, UsageError
 from retriever.query import Scope
-from retriever.serving.resident_client import MODE_VARIABLE
 
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
@@ -68,7 +67,6 @@ class AskCommand(WithExamples):
         "show_hypothetical",
         "fail_on_none",
         "editor",
-        "resident",
         "record",
         "documents.ignore",
     ),
@@ -94,15 +92,6 @@ class AskCommand(WithExamples):
 )
 @click.option("--fail-on-none", is_flag=True, help="Exit with 3 when the verdict is none: no section answers.")
 @options.editor
-@click.option(
-    "--resident",
-    type=click.Choice(["use", "auto", "never"]),
-    default="use",
-    show_default=True,
-    envvar=MODE_VARIABLE,  # hybrid_retrieve.py has looked at both already, before it loaded what reads options
-    help="Let the resident process of `serve` answer: use it where it runs, start it in the background where it "
-    f"does not (auto), or answer here (never). Otherwise {MODE_VARIABLE}.",
-)
 def ask(
     console: Console,
     scope: Scope,
@@ -113,7 +102,6 @@ def ask(
     conversation: tuple[str, ...],
     focus: tuple[str, ...],
     editor: str,
-    resident: str,
     *,
     full: bool,
     explain: bool,
@@ -147,10 +135,6 @@ def ask(
     with note_command(words, console) as answers:
         answer = answer_question(question, grounding, opening, form, console, in_context=context)
         answers.append(answer)
-    if resident == "auto" and click.get_current_context().obj is None:  # this process is not the resident one
-        from retriever.command_line.serve import start_in_background
-
-        start_in_background()
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
 
 

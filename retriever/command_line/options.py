@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -208,7 +208,7 @@ class Opening:
     def open(
         self, console: Console, on_words: "Callable[[Retriever], Sequence[str]] | None" = None
     ) -> "Iterator[Retriever]":
-        """The open retriever, from the process that runs this command line where it keeps one open.
+        """The open retriever.
 
         Args:
             console: is told how far indexing is, where it is needed.
@@ -216,7 +216,6 @@ class Opening:
         """
         from retriever.api import open_retriever
 
-        opener: Opener = click.get_current_context().obj or open_retriever
         with console.show_progress("looking at the documents" if self.docs else "") as progress:
 
             def show_words(retriever: "Retriever") -> Sequence[str]:
@@ -227,10 +226,10 @@ class Opening:
 
             early = show_words if on_words else None
             try:
-                opened = opener(*self.arguments, progress, on_words=early)
+                opened = open_retriever(*self.arguments, progress, on_words=early)
             except NotIndexedError as error:
                 docs = [offer_index(error, console)]
-                opened = opener(*replace(self, docs=docs).arguments, progress, on_words=early)
+                opened = open_retriever(*replace(self, docs=docs).arguments, progress, on_words=early)
         with opened as retriever:
             yield retriever
 
@@ -247,9 +246,6 @@ EVERY_INDEX = ("--all",)  # in place of names
 # Of documents, for each core, with the bundled model (docs/speed.md): for a rough guess.
 BYTES_A_SECOND = 17_000
 WORDS_BYTES_A_SECOND = 300_000  # until words answer, by one core
-
-# Takes an `Opening` and a `Progress`: the first five arguments of `open_retriever`.
-Opener = Callable[..., AbstractContextManager["Retriever"]]
 
 
 @contextmanager

@@ -21,14 +21,14 @@ from click.shell_completion import CompletionItem, get_completion_class, shell_c
 from retriever.command_line import COMMANDS, GROUPS
 from retriever.command_line.console import abandon_output, prepare_streams
 from retriever.command_line.help import WithExamples, common_options, shorten, write_options
-from retriever.command_line.options import COMMAND_IMPLIED, EXIT_CODES_HELP, ExitCode, Opener
+from retriever.command_line.options import COMMAND_IMPLIED, EXIT_CODES_HELP, ExitCode
 from retriever.display.sanitize import sanitize
 from retriever.errors import RetrieverError, UsageError
-from retriever.serving.resident_client import VERBOSITY_FLAGS
 
 PROGRAM = "hybrid-retrieve"  # as it is installed: a shell completes the words behind this one
 COMPLETION_VARIABLE = "_HYBRID_RETRIEVE_COMPLETE"  # by it the shell's script asks what could come next (see click)
 DEFAULT_COMMAND = "ask"
+VERBOSITY_FLAGS = frozenset({"-q", "--quiet", "-v", "--verbose", "-qv", "-vq"})  # may stand before a command's name
 FIRST_OF_A_QUESTION = ("docs", "setting_top_k", "full", "as_json")  # in --help
 COMMAND_COLUMN = 14  # columns for a command's name in --help
 # New objects before Python looks for cyclic garbage; its own number is 700. The modules of an ask are 127,000 objects
@@ -136,14 +136,9 @@ def main(arguments: Sequence[str]) -> int:
     instruction = os.environ.get(COMPLETION_VARIABLE)
     if instruction:  # a shell asks what could come next
         return shell_complete(command_line, {}, PROGRAM, COMPLETION_VARIABLE, instruction)
-    return run(arguments, Path(sys.argv[0]).name)
-
-
-def run(arguments: Sequence[str], program: str, opener: Opener | None = None) -> int:
-    """Runs one command line, for which `opener` opens the retriever of an `ask`; returns its exit status."""
     with note_interrupts() as interrupts:
         try:
-            with command_line.make_context(program, list(arguments), obj=opener) as context:
+            with command_line.make_context(Path(sys.argv[0]).name, list(arguments)) as context:
                 code = int(command_line.invoke(context))
             sys.stdout.flush()
             return code

@@ -1,51 +1,21 @@
-"""`serve` and `mcp`: agents, a page for the browser, and the resident process, which keeps index and models open."""
+"""`serve` and `mcp`: an open index for agents, for a browser, and for `ask --server`."""
 
 import contextlib
 import os
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
-from retriever.command_line import COMMANDS, options
+from retriever.command_line import options
 from retriever.command_line.console import Console
 from retriever.command_line.options import ExitCode, Opening
-from retriever.display.phrases import format_size, pluralize
-from retriever.errors import IndexLockedError, NotIndexedError, ServingError
-from retriever.files import Closing
-from retriever.serving.resident_client import (
-    PACKAGE,
-    ConversationError,
-    NoResidentError,
-    ResidentPaths,
-    is_question,
-    talk,
-)
-from retriever.trace import NoProgress
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-    from retriever.protocols import Progress
-    from retriever.retriever import Retriever
     from retriever.serving.pool import ServedIndex, ServedIndexes
-    from retriever.serving.resident_server import Call, Outcome
-
-MAX_OPEN = 4  # retrievers; each holds a model and an index: 100 MB and more
-ANSWER_S = 30.0  # the longest that an answer may take, with everything to be loaded, on a busy machine
-MODEL_S = 150.0  # the same where a language model takes part, which may have to be loaded first
-NEVER_S = 10 * 365 * 24 * 3600.0
-STOP_S = 10.0  # for a process that was told to leave; then it is killed
-# Beginnings of the variables that an open retriever depends on, beside its settings and the key of its encoder.
-VARIABLES = ("HOME", "XDG_", "OLLAMA_", "HF_", "TRANSFORMERS_", "SENTENCE_TRANSFORMERS_", "SSL_", "REQUESTS_CA_")
-
 
 about_option = click.option(
     "--about", default="", metavar="TEXT", help="What your documents are about, in a line: agents are told it."
@@ -56,7 +26,6 @@ about_option = click.option(
     "serve",
     "serve --web --open --docs docs",
     "serve --mcp --web --port 9000",
-    "serve --stop",
     settings=(),
 )
 @click.option("--mcp", is_flag=True, help="Serve MCP, for agents, at /mcp.")
@@ -86,16 +55,6 @@ about_option = click.option(
 )
 @about_option
 @click.option("--open", "opens", is_flag=True, help="Open the web page in your browser.")
-@click.option("--stop", is_flag=True, help="End the resident process.")
-@click.option(
-    "--idle-minutes",
-    type=click.FloatRange(0),
-    default=15.0,
-    show_default=True,
-    metavar="N",
-    help="The resident process leaves after this time without a question; 0: never.",
-)
-@click.option("--background", is_flag=True, hidden=True, help="The resident process says nothing, and keeps a log.")
 @options.opening(options.docs, options.indexes, options.everywhere, options.profile)
 def serve(
     console: Console,
@@ -106,26 +65,19 @@ def serve(
     roles_file: str | None,
     public_url: str,
     about: str,
-    idle_minutes: float,
     *,
     mcp: bool,
     web: bool,
     opens: bool,
-    stop: bool,
-    background: bool,
 ) -> ExitCode:
-    """Serve what was asked for until Ctrl-C: --mcp for agents, --web for a browser, or both.
+    """Serve an index until Ctrl-C: --mcp for agents, --web for a browser and for `ask --server`, or both.
 
-    With neither, a resident process keeps index and models open, and answers what `ask` is asked in other processes.
     Only programs of this machine can connect, and no page of another place that a browser shows.
     """
     if opens and not web:
         raise click.UsageError("--open shows the web page: add --web")
     if not (mcp or web):
-        if opening != Opening(profile=opening.profile) or about:
-            raise click.UsageError("the resident process answers with what each `ask` says; or add --mcp or --web")
-        return end_resident(console) if stop else run_resident(console, idle_minutes, background=background)
-
+        raise click.UsageError("say what to serve: --web (a page, and the JSON API), --mcp (for agents), or both")
     if web and opening.several:
         raise click.UsageError("the web page has one index: give --index once, or index the folders as one: index A B")
     from retriever.serving import http
@@ -230,201 +182,3 @@ def open_browser(console: Console, address: str) -> None:
         is_open = False
     if not is_open:
         console.note("no browser could be opened; open the address above yourself")
-
-
-# The resident process.
-
-
-def run_resident(console: Console, idle_minutes: float, *, background: bool) -> ExitCode:
-    """Answers the questions of other processes until told to leave, or idle for that time (0: for ever)."""
-    # What every question needs is loaded now, so that the first one finds it.
-    import retriever.command_line.ask
-    import retriever.command_line.render
-    import retriever.embedding.onnx
-    import retriever.vectors  # noqa: F401 - loaded, not used
-    from retriever.serving.resident_server import ResidentServer, write_log
-
-    paths = ResidentPaths(os.environ)
-    with QuestionRunner() as runner:
-        server = ResidentServer(
-            runner.run, paths, lambda: MODEL_S if runner.uses_model else ANSWER_S, idle_minutes * 60 or NEVER_S
-        )
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, lambda *_: server.leave())
-        if background:
-            write_log(paths.log, "begins")
-        else:
-            console.note(f"resident  process {os.getpid()} answers what `ask` is asked")
-            console.note_dim("Ctrl-C or `serve --stop` ends it")
-        reason = server.run()
-    if background:
-        write_log(paths.log, f"leaves: {reason}")
-    else:
-        console.note_dim(reason)
-    return ExitCode.OK
-
-
-class DeclinedError(BaseException):
-    """The question is to be asked in a process of its own. No Exception: nothing on the way may handle it."""
-
-
-class QuestionRunner(Closing):
-    """Runs the command lines of other processes, with retrievers that stay open between them; for one thread."""
-
-    def __init__(self) -> None:
-        from retriever.serving.pool import RetrieverPool
-
-        self.uses_model = False  # whether the question of now may wait for a language model
-        self._pool = RetrieverPool(MAX_OPEN)
-
-    def close(self) -> None:
-        self._pool.close()
-
-    def run(self, call: "Call") -> "Outcome":
-        from retriever.command_line.program import run
-        from retriever.serving.resident_server import impersonate
-
-        if not is_question(call.words, COMMANDS):
-            return "it is no question"
-        self.uses_model = False
-        try:
-            with impersonate(call) as chunks:
-                code = run(call.words, call.program_name, self.open_retriever)
-        except DeclinedError as error:
-            return f"to be indexed first: {error}"
-        except OSError as error:
-            return f"its folder cannot be entered: {error}"
-        return code, chunks
-
-    @contextmanager
-    def open_retriever(
-        self,
-        docs: Sequence[str | Path],
-        index: str | Path | None,
-        profile: str,
-        settings: Mapping[str, Any],
-        _: "Progress | None" = None,
-        *,
-        on_words: object = None,
-    ) -> "Iterator[Retriever]":
-        """As `retriever.api.open_retriever`, but the retriever stays open, unless it is in trouble; never early."""
-        from retriever.api import index_request
-        from retriever.indexing.request import remember
-        from retriever.indexing.update import update_index
-        from retriever.retriever import Retriever
-
-        # All is resolved anew, and a retriever is used only if it was opened for just the same profile, environment and
-        # index settings.
-        try:
-            request = index_request(docs, index, profile, settings)
-        except NotIndexedError as error:  # it is offered to index the folder: this process has no terminal
-            raise DeclinedError(str(error)) from error
-        self.uses_model = request.profile.use_llm
-        if request.docs:
-            try:
-                update_index(replace(request, wait_s=0.0, with_chroma=False, leaves_pending=True), _NoIndexing())
-            except IndexLockedError as error:
-                raise DeclinedError(str(error)) from error
-            remember(request.index)
-        names = (*VARIABLES, request.profile.encoder.api_key_env or VARIABLES[0])
-        variables = sorted(item for item in os.environ.items() if item[0].startswith(names))
-        key = repr((request.index, request.profile, request.settings, request.index_config, profile, variables))
-        with self._pool.borrow(key, lambda: Retriever(request, profile)) as retriever:
-            with retriever.view() as view:
-                if view.embedded_share < 1:
-                    raise DeclinedError("its vectors are not all there")
-            try:
-                retriever.look_again()
-                yield retriever
-            except BaseException:
-                self._pool.discard(key)
-                raise
-            if retriever.is_impaired:  # a process of its own would begin without what this one remembers of it
-                self._pool.discard(key)
-
-
-class _NoIndexing(NoProgress):
-    """A Progress that declines: whoever indexes wants to see how far it is, and to stop it."""
-
-    def start(self, stage: str, total: int, unit: str) -> NoReturn:
-        raise DeclinedError(f"{stage} {total:,} {unit}")
-
-
-def start_in_background() -> None:
-    """Starts a resident process that outlives this one, in a session of its own; where one runs, the new one leaves."""
-    subprocess.Popen(
-        [sys.executable, str(Path(PACKAGE).parent / "hybrid_retrieve.py"), "serve", "--background"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        start_new_session=True,
-    )
-
-
-def end_resident(console: Console) -> ExitCode:
-    """Ends this user's resident process after what it answers now; kills it when it hangs."""
-    paths = ResidentPaths(os.environ)
-    if not paths.is_private() or wait_until_gone(paths, 0):
-        console.note("no resident process runs")
-        return ExitCode.OK
-    try:
-        pid = int(Path(paths.pid).read_text(encoding="ascii"))
-    except (OSError, ValueError) as error:
-        raise ServingError(f"a resident process begins or ends just now; try again ({error})") from error
-    left = False
-    with contextlib.suppress(NoResidentError, ConversationError):  # it hangs, or has just left
-        talk(paths, {"kind": "stop"})
-        left = wait_until_gone(paths, STOP_S)
-    if not left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        if not wait_until_gone(paths, STOP_S):
-            raise ServingError(f"the resident process {pid} cannot be ended")
-    console.note(f"the resident process {pid} has ended")
-    return ExitCode.OK
-
-
-def wait_until_gone(paths: ResidentPaths, seconds: float) -> bool:
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(paths.lock, mode=0o600).acquire(timeout=seconds):
-            return True
-    except Timeout:
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class ResidentState:
-    pid: int
-    since: str  # UTC, as ISO 8601
-    questions: int  # how many it has answered
-    bytes: int  # its memory
-
-
-def read_resident_state() -> ResidentState | ServingError | None:
-    """The state of this user's resident process; None when there is none, the error when it hangs."""
-    try:
-        reply = talk(ResidentPaths(os.environ), {"kind": "status"})
-        since = datetime.fromtimestamp(float(reply["since"]), UTC).isoformat(timespec="seconds")
-        return ResidentState(int(reply["pid"]), since, int(reply["questions"]), int(reply["bytes"]))
-    except NoResidentError:
-        return None
-    except (ConversationError, LookupError, ValueError, TypeError) as error:
-        return ServingError(f"the resident process does not answer ({error}); run: serve --stop")
-
-
-def describe_resident(state: ResidentState | ServingError | None) -> str:
-    if state is None:
-        return "not running"
-    if isinstance(state, ServingError):
-        return str(state)
-    asked = pluralize(state.questions, "question")
-    return f"process {state.pid} since {state.since}, {asked}, {format_size(state.bytes)}"
-
-
-def dump_resident(state: ResidentState | ServingError | None) -> dict[str, Any] | None:
-    if state is None:
-        return None
-    return {"trouble": str(state)} if isinstance(state, ServingError) else asdict(state)

@@ -120,12 +120,10 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, 
 
     With -v also broken links, duplicates, files with remarks, and the formats in the folders that are not read.
     """
-    from retriever.command_line.serve import describe_resident, dump_resident, read_resident_state
     from retriever.sharing import read_queue
 
     if watch:
         return watch_queue(opening.index, as_json=as_json)
-    resident = read_resident_state()
     with opening.open(console) as retriever:
         state = retriever.status(details=console.verbose or as_json)
         measured = retriever.metrics() if metrics else None
@@ -135,10 +133,9 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, 
 
         more = {"expansion": asdict(measured)} if measured else {}
         more |= {"queue": dump_queue(queue)} if queue else {}
-        print_json(StatusJson.dump(state) | {"resident": dump_resident(resident)} | more)
+        print_json(StatusJson.dump(state) | more)
         return ExitCode.OK
     print_status(state, opening.index)
-    print_line(f"resident      {describe_resident(resident)}")
     if queue:
         print_queue(queue)
     if measured:

@@ -52,7 +52,6 @@ class IndexingProgress:
 class _Entry:
     opened: "Future[Retriever]" = field(default_factory=Future)
     users: int = 0  # how many use it, or wait for it
-    is_discarded: bool = False  # whether it is closed after its last user
 
     @property
     def has_failed(self) -> bool:
@@ -107,19 +106,8 @@ class RetrieverPool(Closing):
                 entry.users -= 1
                 idle = [key for key, other in self._entries.items() if other.opened.done() and not other.users]
                 surplus = [self._entries.pop(key) for key in idle[: max(0, len(self._entries) - self._max_open)]]
-            if entry.is_discarded and not entry.users:
-                surplus.append(entry)
             for other in surplus:
                 other.close()
-
-    def discard(self, key: Hashable) -> None:
-        """Opens a retriever anew when that key is next asked for; who uses the old one keeps it until then."""
-        with self._lock:
-            entry = self._entries.pop(key, None)
-            if entry is not None:
-                entry.is_discarded = True
-                if not entry.users:
-                    entry.close()
 
     def close(self) -> None:
         with self._lock:

@@ -79,7 +79,7 @@ def test_text_json_and_agents_name_it_alike(
     shelf = made.cloned(tmp_path)
     profile = tmp_path / "profile.yaml"
     profile.write_text(yaml.safe_dump({**ALWAYS_LOOK, **settings}), encoding="utf-8")
-    asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile), "--resident", "never"]
+    asked = ["ask", question, "--index", str(shelf.index), "--profile", str(profile)]
 
     with trouble(shelf):
         text = cli(*asked).err

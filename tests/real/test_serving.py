@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from retriever.api import open_retriever
 from retriever.retriever import Retriever
 from retriever.serving.guard import ServerAddress
 from retriever.serving.http import listen, make_server
-from retriever.serving.pool import MAX_OPEN, RetrieverPool, ServedIndex
+from retriever.serving.pool import MAX_OPEN, ServedIndex
 from tests.real.served import indexed
 from tests.shelf import WORDS_ALONE
 
@@ -135,22 +134,3 @@ def test_one_that_is_used_is_not_closed_however_many_are(library: ServedIndex, c
         assert all(retriever.search("stamp").hits for retriever in taken)
         assert len(closed) == before
     assert len(closed) == before + 2
-
-
-def test_one_that_is_discarded_stays_open_for_who_uses_it(
-    library: ServedIndex, closed: list[Retriever], tmp_path: Path
-) -> None:
-    with RetrieverPool() as pool:
-
-        def open_it() -> Retriever:
-            return open_retriever(index=tmp_path / "index", settings=WORDS_ALONE)
-
-        with pool.borrow("key", open_it) as old:
-            pool.discard("key")
-            with pool.borrow("key", open_it) as new:
-                assert new is not old
-            assert closed == []
-            assert old.search("stamp").hits
-        assert closed == [old]
-        with pool.borrow("key", open_it) as again:
-            assert again is new

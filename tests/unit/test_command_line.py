@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
-from retriever.command_line.program import note_interrupts, run
+from retriever.command_line.program import main, note_interrupts
 from retriever.errors import DocumentsError, IndexLockedError, NoIndexError, ProfileError, QuestionError
 from retriever.retriever import Retriever
 from retriever.settings.schema import Setting, list_settings, nest
@@ -215,8 +215,11 @@ def half_loaded(*_: object, **__: object) -> Retriever:
     raise AssertionError("it was not interrupted")
 
 
-def test_another_error_that_it_becomes_is_an_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["what is it?"], "hybrid_retrieve.py", half_loaded) == 130
+def test_another_error_that_it_becomes_is_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("retriever.api.open_retriever", half_loaded)
+    assert main(["what is it?"]) == 130
     assert capsys.readouterr() == ("", "interrupted\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

@@ -77,7 +77,7 @@ def test_the_help_of_a_question_fits_one_screen_and_the_rest_is_one_flag_away(
     for flag in ("--docs", "--index", "--profile", "--top-k", "--json", "--explain", "--full", "--quiet", "--verbose"):
         assert flag in screen
     assert "--help-all" in screen
-    rare = ("--batch", "--resident", "--editor", "--vector-top-n", "--rrf-k", "--encoder-kind", "Exit codes:")
+    rare = ("--batch", "--editor", "--vector-top-n", "--rrf-k", "--encoder-kind", "Exit codes:")
     assert all(flag in whole and flag not in screen for flag in rare)
 
 
