@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from retriever import open_retriever
 from retriever.api import index_folders
 from retriever.display.phrases import pluralize
-from retriever.llm.speed import FILE_NAME, Speed, SpeedFile
+from retriever.served.speed import FILE_NAME, Speed, SpeedFile
 from retriever.text import split_sentences
-from tests.real.scripted_ollama import Asked, ScriptedOllama, scripted_ollama
+from tests.real.scripted_server import Asked, ScriptedServer, scripted_server
 
 SPEEDS = ((30, 6), (60, 12), (150, 20), (500, 45), (2000, 80))
 PASSAGE = "It is written in the pages on this question that it is done by a setting, which is read when it starts. "
@@ -57,7 +57,7 @@ def write(asked: Asked) -> object:
     return answer
 
 
-def ask(ollama: ScriptedOllama, index: Path, profile: str, question: str) -> str:
+def ask(ollama: ScriptedServer, index: Path, profile: str, question: str) -> str:
     """Seconds, and what was asked, of a program that has just been started."""
     ollama.requests.clear()
     settings = {"llm": {"url": ollama.url}, "hyde": {"gate": "always", "cache_entries": 0}}
@@ -74,7 +74,7 @@ def ask(ollama: ScriptedOllama, index: Path, profile: str, question: str) -> str
     return f"{seconds:.1f} s: {', '.join(words)}{late}"
 
 
-def answer(ollama: ScriptedOllama, index: Path, _: str, question: str) -> str:
+def answer(ollama: ScriptedServer, index: Path, _: str, question: str) -> str:
     """Seconds until the first sentence and until all, and what was asked."""
     ollama.requests.clear()
     told = [0.0]
@@ -103,7 +103,7 @@ def main() -> None:
         index = Path(index_folders([given.docs], Path(folder) / "index").path)
         print(f"{'read':>6} {'written':>8}   {'not measured yet':<66} measured")
         for reads, writes in SPEEDS:
-            with scripted_ollama(write) as ollama:
+            with scripted_server(write) as ollama:
                 ollama.reads, ollama.writes, ollama.waits = reads, writes, True
                 unknown = measure(ollama, index, given.profile, given.question)
                 for file in Path(folder).rglob(FILE_NAME):

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.follow_ups import DOCS, count_found, read_asked
 from retriever import Answer, open_retriever
-from tests.real.scripted_ollama import Asked, scripted_ollama
+from tests.real.scripted_server import Asked, scripted_server
 
 QUESTIONS = Path(__file__).with_suffix(".jsonl")
 WITHOUT: dict[str, Any] = {"rerank": {"kind": "none"}, "hyde": {"gate": "never"}, "refresh_seconds": 1e6}
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--verbose", action="store_true", help="every question with what was done")
     given = parser.parse_args(arguments)
     asked = read_asked(QUESTIONS)
-    with TemporaryDirectory() as folder, scripted_ollama(Player(asked)) as ollama:
+    with TemporaryDirectory() as folder, scripted_server(Player(asked)) as ollama:
         os.environ["XDG_CACHE_HOME"] = folder
         index = given.index or folder + "/index"
         with open_retriever(DOCS, index, "research", {**WITHOUT, "use_llm": False}) as retriever:

@@ -36,11 +36,11 @@ from retriever.errors import (
     UsageError,
 )
 from retriever.files import require_space, writing_to
-from retriever.http_client import is_this_machine
 from retriever.indexing.background import copy_background, renew_folder_backgrounds
 from retriever.indexing.consent import check_documents, forget_named, name_folders
 from retriever.indexing.request import WAIT_FOR_WRITER_S
 from retriever.indexing.snapshot import renew_snapshot
+from retriever.served.address import is_this_machine
 from retriever.settings.layers import DEFAULT_PROFILE, GivenSettings, collect_settings
 from retriever.store import reading
 from retriever.store.address import read_address

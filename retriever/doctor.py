@@ -131,10 +131,10 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
         count_usual_tokens,
         plan_expansion,
     )
-    from retriever.llm import open_generator
-    from retriever.llm.check import check_llm
-    from retriever.llm.speed import USUAL
     from retriever.rerank.llm import estimate_windows
+    from retriever.served.check import check_llm
+    from retriever.served.generator import ServedGenerator
+    from retriever.served.speed import USUAL
 
     area: Area = "language model"
     expands = profile.use_llm and bool(profile.rewordings or profile.hyde_variants) and profile.hyde.gate != "never"
@@ -152,7 +152,7 @@ def examine_models(profile: Profile) -> Iterator[Finding]:
         says = "this profile asks no language model; `doctor --llm --profile full` checks what `full` needs"
         yield Finding(area, "stages", "note" if profile.rerank.kind == "none" else "well", says)
     expander, reranker, _ = (
-        open_generator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted
+        ServedGenerator(replace(profile.llm, model=name or profile.llm.model)) for name, _ in wanted
     )
     cure = "a model that reads more, or a larger llm.num_ctx"
     if is_well and expands:

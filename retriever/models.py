@@ -20,9 +20,9 @@ from retriever.types import StageName
 if TYPE_CHECKING:
     from retriever.expansion.cache import CacheFile
     from retriever.expansion.expand import Expander
-    from retriever.llm.generator import ServedGenerator
-    from retriever.llm.task import Generator
     from retriever.rerank.stage import Reranker
+    from retriever.served.generator import ServedGenerator
+    from retriever.served.task import Generator
 
 
 class OpenModels:
@@ -82,11 +82,11 @@ class OpenModels:
 
     def generator(self, model: str = "") -> "ServedGenerator":
         """A language model, llm.model where none is named; stages that ask the same one share its circuit breaker."""
-        from retriever.llm import open_generator
+        from retriever.served.generator import ServedGenerator
 
         settings = replace(self._profile.llm, model=model or self._profile.llm.model)
         if settings.model not in self._generators:
-            self._generators[settings.model] = open_generator(settings)
+            self._generators[settings.model] = ServedGenerator(settings)
         return self._generators[settings.model]
 
     @property

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then another one is in force, and is tried
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
 
-progress = logging.getLogger("retriever.llm.progress")  # shown to a person who waits at a terminal
+progress = logging.getLogger("retriever.served.progress")  # shown to a person who waits at a terminal
 
 
 # What the index, or nothing, tells of a question.

@@ -33,7 +33,7 @@ from retriever.trace import Recorder
 from retriever.types import Candidate, Hit, Ranking, Signals, Source, StageName
 
 if TYPE_CHECKING:
-    from retriever.llm.task import Generator
+    from retriever.served.task import Generator
 
 
 def search(

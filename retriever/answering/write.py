@@ -16,8 +16,8 @@ from pydantic_core import from_json
 from retriever.answering.sentences import check_sentence, choose_sentences, repeats
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, NoGeneratorError, WrongAnswerError
-from retriever.llm.speed import BYTES_PER_TOKEN, USUAL
-from retriever.llm.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
+from retriever.served.speed import BYTES_PER_TOKEN, USUAL
+from retriever.served.task import Generator, Task, drop_thoughts, fence_lines, json_line, new_nonce, size
 from retriever.settings.schema import LEAST_CONTEXT_TOKENS, AnswerSettings
 from retriever.trace import milliseconds_since
 from retriever.types import Answer, CitedSentence, Degradation, DroppedSentence, Hit, ShortAnswer, Stage, StageName

@@ -155,7 +155,7 @@ class Console:
         for package in ("retriever", "pageindex"):
             logging.getLogger(package).setLevel(logging.INFO if self.verbose else logging.NOTSET)
         if sys.stderr.isatty() and not self.quiet:  # somebody is waiting, and a language model takes long
-            logging.getLogger("retriever.llm.progress").setLevel(logging.INFO)
+            logging.getLogger("retriever.served.progress").setLevel(logging.INFO)
 
     @contextmanager
     def show_progress(self, first: str = "") -> "Iterator[Progress | None]":

@@ -55,14 +55,10 @@ def open_encoder(settings: EncoderSettings, dimension: int | None = None) -> Enc
             from retriever.embedding.sentence_transformers import SentenceTransformersEncoder
 
             return SentenceTransformersEncoder(settings)
-        case "ollama":
-            from retriever.embedding.remote import open_ollama
+        case "ollama" | "openai":
+            from retriever.embedding.remote import open_remote
 
-            return open_ollama(settings, dimension)
-        case "openai":
-            from retriever.embedding.remote import open_openai
-
-            return open_openai(settings, dimension)
+            return open_remote(settings, dimension)
         case "none":
             return None
 

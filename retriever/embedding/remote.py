@@ -1,77 +1,58 @@
-"""What the encoders behind a server share: batches, tries, and what is believed of an answer."""
+"""Embedding models on a server: batches, tries, and what is believed of an answer."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TypeVar
 
-import httpx
 import numpy as np
-import numpy.typing as npt
 
 from retriever.embedding import BUNDLED_MODEL
 from retriever.embedding.prefixes import served_prefixes
 from retriever.embedding.tokens import Prefixes, Tokens, fingerprint, refuse_longer, unit_rows
 from retriever.errors import EncoderError
-from retriever.http_client import (
-    DEFAULT_URL,
-    AnswerTooLargeError,
+from retriever.served.address import OLLAMA_URL, find_key, server_url
+from retriever.served.ollama import OllamaServer
+from retriever.served.openai import OpenAIServer
+from retriever.served.server import BUSY, ModelServer, may_pass
+from retriever.served.transport import (
+    Limits,
+    OverdueError,
     RefusedError,
+    ServedError,
+    SilentError,
     StrangeAnswerError,
-    Timeouts,
-    client_options,
-    find_key,
-    ollama_client,
+    TooLargeError,
     one_line,
-    server_url,
 )
 from retriever.settings.schema import EncoderSettings
 from retriever.types import FloatMatrix
 
-if TYPE_CHECKING:
-    from ollama import Client
-
-
 T = TypeVar("T")
 
-
-class UnavailableError(Exception):
-    """The server is not there or busy: worth another try."""
-
-
-class RejectedError(Exception):
-    """The server will not have this batch: a smaller one may do."""
+CONNECT_S = {"ollama": 0.5, "openai": 5.0}
+DOCUMENT_PAUSES_S, QUESTION_PAUSES_S = (0.5, 1, 2), (0.3,)  # before the second try, the third ..
+TOO_LONG = frozenset({400, 413, 422, 500})  # what servers say of a text that is too long
 
 
-class Server(Protocol):
-    """A model on a server."""
+def open_remote(settings: EncoderSettings, dimension: int | None = None) -> "RemoteEncoder":
+    """Return the encoder of a model on a server, which is not asked yet.
 
-    @property
-    def name(self) -> str:
-        """The model and where it is, for messages."""
-
-    @property
-    def parallel(self) -> int:
-        """How many requests at once it usually works on."""
-
-    def identity(self) -> tuple[str, ...]:
-        """The kind of server, the model's name and, where it can be had, the digest of its weights.
-
-        Raises:
-            EncoderError: it has no such model.
-            UnavailableError: it is not there.
-        """
-
-    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
-        """One vector for each text, in order, unchecked.
-
-        Raises:
-            EncoderError: it has no such model, takes too long or gives something that is no list of vectors.
-            UnavailableError: it is not there.
-            RejectedError: it does not take these texts.
-        """
+    Raises:
+        EncoderError: no model is named, or the URL is none.
+    """
+    if not settings.model:
+        raise EncoderError("encoder.model: name the server's embedding model, such as nomic-embed-text")
+    if settings.kind == "openai" and not settings.url:
+        raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
+    try:
+        url = server_url(settings.url or OLLAMA_URL)
+        key = find_key(settings.api_key_env, url) if settings.kind == "openai" else ""
+    except ValueError as error:
+        raise EncoderError(f"encoder.url: {error}") from error
+    kind = OllamaServer if settings.kind == "ollama" else OpenAIServer
+    return RemoteEncoder(kind(settings.model, url, key), settings, dimension=dimension)
 
 
 class RemoteEncoder:
@@ -83,18 +64,19 @@ class RemoteEncoder:
 
     def __init__(
         self,
-        server: Server,
+        server: ModelServer,
         settings: EncoderSettings,
-        connect_s: float,
         sleep: Callable[[float], None] = time.sleep,
         dimension: int | None = None,
     ) -> None:
+        """Ask this server, not yet; `dimension` is the length of its vectors where that is known."""
+        connect_s = CONNECT_S.get(settings.kind, 0.5)
         self._server = server
         self._prefixes = Prefixes(*served_prefixes(settings))
         self._limit = settings.max_tokens
         self._batch_size = settings.batch_size
-        self._for_documents = Timeouts(connect_s, settings.batch_seconds, pauses_s=(0.5, 1, 2))
-        self._for_questions = Timeouts(connect_s, settings.question_seconds, pauses_s=(0.3,))
+        self._for_documents = Limits(connect_s, settings.batch_seconds)
+        self._for_questions = Limits(connect_s, settings.question_seconds)
         self._tokens = Tokens.in_file(BUNDLED_MODEL / "tokenizer.json")
         self._sleep = sleep
         self._known_dimension = dimension
@@ -108,7 +90,11 @@ class RemoteEncoder:
             EncoderError: as `encode_documents`.
         """
         # Not the URL: the same model behind another address gives the same vectors, and needs no new index.
-        identity = self._retry(self._server.identity, self._for_questions)
+        limits = Limits(self._for_questions.connect_s, min(1.0, self._for_questions.total_s))
+        try:
+            identity = self._retry(lambda: self._server.identity(limits), QUESTION_PAUSES_S)
+        except ServedError as error:
+            raise self._explain(error) from error
         return fingerprint((*identity, self.dimension, self._prefixes.query, self._prefixes.document, self._limit))
 
     @cached_property
@@ -118,7 +104,7 @@ class RemoteEncoder:
         Raises:
             EncoderError: as `encode_documents`.
         """
-        return self._known_dimension or len(self._vectors(["dimension"], self._for_questions)[0])
+        return self._known_dimension or len(self._vectors(["dimension"], self._for_questions, QUESTION_PAUSES_S)[0])
 
     @cached_property
     def max_tokens(self) -> int:
@@ -126,11 +112,11 @@ class RemoteEncoder:
         return self._prefixes.room(self._tokens, self._limit)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The length of each text in tokens of the bundled model, special ones included, without any cut."""
+        """Return the length of each text in tokens of the bundled model, special ones included, without any cut."""
         return self._tokens.count(texts)
 
     def encode_documents(self, texts: Sequence[str]) -> FloatMatrix:
-        """(n, d) float32, unit rows, in the order of the texts.
+        """Return (n, d) float32, unit rows, in the order of the texts.
 
         Raises:
             EncoderError: a text is longer than `max_tokens`; or the server cannot be reached, has no such model,
@@ -139,7 +125,7 @@ class RemoteEncoder:
         prefixed = [self._prefixes.document + text for text in texts]
         # A server that cuts a text in silence would make what follows the cut unfindable.
         refuse_longer(self._tokens.count(prefixed), self._limit)
-        return self._batches(prefixed, self._for_documents)
+        return self._batches(prefixed, self._for_documents, DOCUMENT_PAUSES_S)
 
     def encode_queries(self, texts: Sequence[str]) -> FloatMatrix:
         """As `encode_documents`, but the first `max_tokens` tokens of a longer question are sent: see `unread_tokens`.
@@ -149,14 +135,14 @@ class RemoteEncoder:
         """
         # A question that is too long is cut here, where the caller can be told, and never refused.
         questions = [self._tokens.cut(self._prefixes.query + text, self._limit).text for text in texts]
-        return self._batches(questions, self._for_questions)
+        return self._batches(questions, self._for_questions, QUESTION_PAUSES_S)
 
-    def _batches(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
+    def _batches(self, texts: Sequence[str], limits: Limits, pauses: Sequence[float]) -> FloatMatrix:
         matrix = np.empty((len(texts), self.dimension), dtype=np.float32)
         starts = range(0, len(texts), self._batch_size)
 
         def embed(start: int) -> FloatMatrix:
-            return self._vectors(texts[start : start + self._batch_size], timeouts)
+            return self._vectors(texts[start : start + self._batch_size], limits, pauses)
 
         pool = ThreadPoolExecutor(self._parallel)
         try:
@@ -172,182 +158,48 @@ class RemoteEncoder:
             pool.shutdown(wait=False, cancel_futures=True)
         return matrix
 
-    def _vectors(self, texts: Sequence[str], timeouts: Timeouts) -> FloatMatrix:
-        """The texts' vectors; a batch that is refused is halved until it is known which text it is."""
+    def _vectors(self, texts: Sequence[str], limits: Limits, pauses: Sequence[float]) -> FloatMatrix:
+        """Return the texts' vectors; a batch that is refused is halved until it is known which text it is."""
         try:
-            rows = self._retry(lambda: self._server.embed(texts, timeouts), timeouts)
-        except RejectedError as error:
+            rows = self._retry(lambda: self._server.embed(texts, limits), pauses)
+        except ServedError as error:
+            if not isinstance(error, RefusedError) or error.status not in TOO_LONG:
+                raise self._explain(error) from error
             if len(texts) == 1:
                 tokens = self._tokens.count(texts)[0]
-                reason = f"{self._server.name} refuses a text of about {tokens} tokens ({texts[0][:40]!r}): {error}"
-                raise EncoderError(f"{reason}; set encoder.max_tokens lower if it is too long") from error
+                what = f"{self._server.name} refuses a text of about {tokens} tokens ({texts[0][:40]!r})"
+                said = f"status {error.status}: {one_line(error)}"
+                raise EncoderError(f"{what}: {said}; set encoder.max_tokens lower if it is too long") from error
             # One text of a batch may be too long for the model: the others are embedded all the same.
             half = len(texts) // 2
-            return np.concatenate([self._vectors(texts[:half], timeouts), self._vectors(texts[half:], timeouts)])
+            halves = [self._vectors(part, limits, pauses) for part in (texts[:half], texts[half:])]
+            return np.concatenate(halves)
         return unit_rows(rows, len(texts), self._server.name)
 
-    def _retry(self, ask: Callable[[], T], timeouts: Timeouts) -> T:
-        """What the server says, after as many tries as are agreed."""
-        for pause in timeouts.pauses_s:
+    def _retry(self, ask: Callable[[], T], pauses: Sequence[float]) -> T:
+        """Return what the server says, after as many tries as there are pauses, and one; ServedError."""
+        for pause in pauses:
             try:
                 return ask()
-            except UnavailableError:
+            except ServedError as error:
+                if not may_pass(error):
+                    raise
                 self._sleep(pause)
-        try:
-            return ask()
-        except UnavailableError as error:
-            raise EncoderError(str(error)) from error
+        return ask()
 
-
-def checked_url(url: str) -> str:
-    """The URL without a closing slash.
-
-    Raises:
-        EncoderError: it is none, or holds a password.
-    """
-    try:
-        return server_url(url)
-    except ValueError as error:
-        raise EncoderError(f"encoder.url: {error}") from error
-
-
-def unreachable(error: Exception, server: str, advice: str) -> Exception:
-    """What a failed connection means: too slow is final, anything else is worth another try."""
-    if isinstance(error, httpx.TimeoutException) and not isinstance(error, httpx.ConnectTimeout):
-        return EncoderError(f"{server} did not answer in time")
-    if isinstance(error, AnswerTooLargeError):
-        return EncoderError(f"{server} gave more than vectors: {error}")
-    return UnavailableError(f"{server} cannot be reached ({one_line(str(error))}): {advice}")
-
-
-def refusal(status: int, message: str, server: str) -> Exception:
-    """What an HTTP status other than 2xx means."""
-    reason = f"status {status}: {one_line(message)}"
-    if status in {429, 502, 503, 504}:
-        return UnavailableError(f"{server} is busy: {reason}")
-    if status in {400, 413, 422, 500}:  # what servers say of a text that is too long
-        return RejectedError(reason)
-    return EncoderError(f"{server} refuses: {reason}")
-
-
-# Embedding models of an Ollama server.
-
-
-def open_ollama(settings: EncoderSettings, dimension: int | None = None) -> RemoteEncoder:
-    """The encoder of a model that Ollama runs; the server is not asked yet.
-
-    Raises:
-        EncoderError: no model is named, or the URL is none.
-    """
-    if not settings.model:
-        raise EncoderError("encoder.model: name an embedding model of Ollama, such as nomic-embed-text")
-    url = checked_url(settings.url or DEFAULT_URL)
-    return RemoteEncoder(OllamaServer(settings.model, url), settings, connect_s=0.5, dimension=dimension)
-
-
-class OllamaServer:
-    """One model on an Ollama server; OLLAMA_HOST, OLLAMA_API_KEY and proxies of the environment are not used."""
-
-    parallel = 1  # the others would wait their turn
-
-    def __init__(self, model: str, url: str) -> None:
-        self._model = model
-        self._url = url
-
-    @property
-    def name(self) -> str:
-        """Such as `Ollama's nomic-embed-text at http://127.0.0.1:11434`."""
-        return f"Ollama's {self._model} at {self._url}"
-
-    def identity(self) -> tuple[str, ...]:
-        """The kind, the model's name and the digest of its weights, as in the server's list of models."""
-        with self._client(Timeouts(connect_s=0.5, total_s=1)) as client:
-            models = client.list().models
-        names = (self._model, f"{self._model}:latest")
-        digest = next((model.digest for model in models if model.model in names), None)
-        # Without a digest nobody could tell when the model behind the name is another one.
-        if not digest:
-            raise self._missing()
-        return ("ollama", self._model, digest)
-
-    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
-        """One vector for each text; the server is told to refuse what it would have to cut."""
-        with self._client(timeouts) as client:
-            return client.embed(self._model, texts, truncate=False).embeddings
-
-    @contextmanager
-    def _client(self, timeouts: Timeouts) -> "Iterator[Client]":
-        """A client for one request; its errors are turned into ours."""
-        try:
-            with ollama_client(self._url, timeouts) as client:
-                yield client
-        except httpx.HTTPError as error:
-            raise unreachable(error, self.name, "start it with `ollama serve`") from error
-        except RefusedError as error:
-            raise self._missing() if error.status == 404 else refusal(error.status, str(error), self.name) from error
-        except StrangeAnswerError as error:
-            raise EncoderError(f"{self.name} gave something that is no answer of Ollama's: {error}") from error
-
-    def _missing(self) -> EncoderError:
-        return EncoderError(f"{self.name} is not there; run: ollama pull {self._model}")
-
-
-# Embedding models behind a URL that speaks as OpenAI's /v1/embeddings does.
-
-
-def open_openai(settings: EncoderSettings, dimension: int | None = None) -> RemoteEncoder:
-    """The encoder of a model behind such a URL; the server is not asked yet.
-
-    Raises:
-        EncoderError: no model is named, or the URL is none.
-    """
-    if not settings.model:
-        raise EncoderError("encoder.model: name the embedding model that the server is to use")
-    if not settings.url:
-        raise EncoderError("encoder.url: name the server, such as http://127.0.0.1:8080/v1; all texts are sent to it")
-    url = checked_url(settings.url)
-    try:
-        server = OpenAIServer(settings.model, url, find_key(settings.api_key_env, url))
-    except ValueError as error:
-        raise EncoderError(f"encoder.api_key_env: {error}") from error
-    return RemoteEncoder(server, settings, connect_s=5, dimension=dimension)
-
-
-class OpenAIServer:
-    """One model behind one URL."""
-
-    parallel = 4  # vLLM, TEI, Infinity and hosted ones work on many; one that is busy (429, 503) is asked again
-
-    def __init__(self, model: str, url: str, key: str) -> None:
-        """The key is sent to this URL alone; empty: none is sent."""
-        self._model = model
-        self._url = url
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-
-    @property
-    def name(self) -> str:
-        """Such as `text-embedding-3-small at https://api.openai.com/v1`."""
-        return f"{self._model} at {self._url}"
-
-    def identity(self) -> tuple[str, ...]:
-        """The kind and the model's name: such servers tell nothing of the weights."""
-        return ("openai", self._model)
-
-    def embed(self, texts: Sequence[str], timeouts: Timeouts) -> npt.ArrayLike:
-        """One vector for each text."""
-        body: dict[str, object] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
-        try:
-            with httpx.Client(**client_options(timeouts, self._url)) as client:
-                response = client.post(f"{self._url}/embeddings", json=body, headers=self._headers)
-            items = response.json()["data"] if response.is_success else []
-            vectors = {item["index"]: item["embedding"] for item in items}
-        except httpx.HTTPError as error:
-            raise unreachable(error, self.name, "is it running?") from error
-        except (ValueError, TypeError, KeyError) as error:
-            raise EncoderError(f"{self.name} gave something that is no list of embeddings: {error!r}") from error
-        if not response.is_success:
-            raise refusal(response.status_code, response.text, self.name)
-        # In any order, as the interface allows; but each once, or two texts would change places.
-        if sorted(vectors) != list(range(len(texts))):
-            raise EncoderError(f"{self.name} gave {len(items)} vectors for {len(texts)} texts")
-        return [vectors[place] for place in range(len(texts))]
+    def _explain(self, error: ServedError) -> EncoderError:
+        name, said = self._server.name, one_line(error)
+        match error:
+            case OverdueError() | SilentError():
+                return EncoderError(f"{name} did not answer in time")
+            case TooLargeError():
+                return EncoderError(f"{name} gave more than vectors: {said}")
+            case StrangeAnswerError():
+                return EncoderError(f"{name} gave something that is no list of vectors: {said}")
+            case RefusedError(status=404) if isinstance(self._server, OllamaServer):
+                return EncoderError(self._server.missing())
+            case RefusedError():
+                what = "is busy" if error.status in BUSY else "refuses"
+                return EncoderError(f"{name} {what}: status {error.status}: {said}")
+        how = "start it with `ollama serve`" if isinstance(self._server, OllamaServer) else "is it running?"
+        return EncoderError(f"{name} cannot be reached ({said}): {how}")

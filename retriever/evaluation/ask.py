@@ -15,10 +15,10 @@ from retriever.evaluation.questions import (
     find_right_sections,
 )
 from retriever.evaluation.runs import Found, Outcome, Run, find_loss
-from retriever.llm.check import check_llm
 from retriever.protocols import Encoder, Progress
 from retriever.query import Expansion
 from retriever.searching.fusion import Fusion, fuse
+from retriever.served.check import check_llm
 from retriever.settings.schema import Profile, merge
 from retriever.types import Answer, Candidate, StageName, Trace
 

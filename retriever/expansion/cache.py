@@ -23,8 +23,8 @@ from cachetools import TTLCache
 from retriever.errors import StorageError
 from retriever.expansion.prompt import WrittenExpansion
 from retriever.files import find_cache_file, make_private_folder
-from retriever.llm.task import Task
 from retriever.query import ExpansionReport
+from retriever.served.task import Task
 
 log = logging.getLogger(__name__)
 

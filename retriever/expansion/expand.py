@@ -30,12 +30,12 @@ from retriever.expansion.prompt import (
     read_vocabulary,
 )
 from retriever.expansion.screening import count_reasons, find_related, screen
-from retriever.llm.speed import USUAL
-from retriever.llm.task import Generator, Task
 from retriever.protocols import Encoder
 from retriever.query import Dropped, ExpansionReport, FollowUp, Query
 from retriever.searching.open_index import State, View
 from retriever.searching.queries import ExpandedQuery, SearchRequest, find_rarity, normalize_weights
+from retriever.served.speed import USUAL
+from retriever.served.task import Generator, Task
 from retriever.settings.schema import ExpansionSettings
 from retriever.trace import Deadline, Recorder, milliseconds_since
 from retriever.types import StageName

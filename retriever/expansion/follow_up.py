@@ -11,9 +11,9 @@ from retriever.errors import QuestionError
 from retriever.expansion.gate import find_exact_names
 from retriever.expansion.prompt import WrittenExpansion, shape_of
 from retriever.lexical.tokens import count_words, tokenize
-from retriever.llm.task import Task, fence_lines, json_line
 from retriever.query import Turn
 from retriever.searching.question import read_question
+from retriever.served.task import Task, fence_lines, json_line
 
 MAX_TURNS = 5  # the last ones
 MAX_SAID_CHARS = 300  # of each question and of each reply: a small model on a processor reads 60 tokens a second

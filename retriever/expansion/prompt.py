@@ -10,9 +10,9 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from retriever.lexical.tokens import tokenize
-from retriever.llm.speed import Speed
-from retriever.llm.task import Task, fence_lines, json_line, size
 from retriever.query import Expansion, Turn
+from retriever.served.speed import Speed
+from retriever.served.task import Task, fence_lines, json_line, size
 from retriever.settings.schema import ExpansionSettings
 from retriever.store.connection import Connection
 from retriever.text import cut

@@ -162,7 +162,7 @@ def check_server(index: Path, given: GivenSettings) -> None:
     encoder = given.profile().encoder
     if encoder.kind not in _SERVERS or not encoder.url or is_own(index):
         return
-    from retriever.http_client import is_this_machine  # httpx: not where no server is asked
+    from retriever.served.address import is_this_machine
 
     others = [layer.get("encoder", {}) for place, layer in given.layers if place != "index"]
     if not is_this_machine(encoder.url) and not any("url" in layer for layer in others):

@@ -18,8 +18,8 @@ from retriever.errors import LanguageModelError, NoGeneratorError, NoModelError,
 from retriever.indexing.request import IndexRequest
 from retriever.indexing.snapshot import Difference, build_snapshot, remove_old_snapshots, withdraw_sections
 from retriever.lexical.tokens import tokenize
-from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.protocols import Progress
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce
 from retriever.store import reading, writing
 from retriever.store.connection import Connection
 from retriever.store.database import transaction, write_index
@@ -35,12 +35,12 @@ FAILURES_IN_A_ROW = 3  # sections that the model fails for, one after the other,
 def summarize_index(request: IndexRequest, report: IndexReport, progress: Progress) -> IndexReport:
     """Has what an index lacks of summaries written; the report with what came of it."""
     settings = request.profile.summaries
-    from retriever.llm import open_generator  # pydantic, and later an HTTP client: not for who reads an index
+    from retriever.served.generator import ServedGenerator  # pydantic and an HTTP client: not for who reads an index
 
     started = time.perf_counter()
     model = replace(request.profile.llm, model=settings.model or request.profile.llm.model)
     with write_index(request.index, request.wait_s) as (connection, _):
-        generator = open_generator(model)
+        generator = ServedGenerator(model)
         writer = f"{generator.name} {VERSION}"
         # Sections whose text is much longer than a summary, the shortest first: too long ones then delay no others.
         sizes = sorted((len(stored.node.body), stored.key) for stored in reading.rankable_nodes(connection))
@@ -50,7 +50,7 @@ def summarize_index(request: IndexRequest, report: IndexReport, progress: Progre
             wanted[key] = hash_text_read(stored.node)
         known = writing.known(connection, writer)
         missing = {text: key for key, text in wanted.items() if text not in known}
-        new, reason = _write(connection, missing, writer, lambda: open_generator(model), progress)
+        new, reason = _write(connection, missing, writer, lambda: ServedGenerator(model), progress)
         _put_in_force(connection, request.index, wanted, known | new, writer)
         summaries = SummaryReport(
             writer=generator.name,

@@ -21,7 +21,7 @@ from retriever.trace import Note, Recorder
 from retriever.types import Candidate, Evidence, Source, StageName
 
 if TYPE_CHECKING:
-    from retriever.llm.task import Generator
+    from retriever.served.task import Generator
 
 SCALE = "reranked"
 SURE = 3  # so many of the first candidates are read whatever token match says of them

@@ -15,8 +15,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from retriever.errors import LanguageModelError, OutOfTimeError
 from retriever.lexical.tokens import tokenize
-from retriever.llm.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.searching.open_index import View
+from retriever.served.task import Generator, Task, fence_lines, json_line, new_nonce, size
 from retriever.store.reading import OutlineNode
 from retriever.text import cut
 from retriever.trace import Deadline

@@ -6,17 +6,15 @@ Without one, or without a chat model, the tests are skipped and say so. `LLM_TES
 import os
 from dataclasses import replace
 
-import httpx
 import pytest
 from pydantic import BaseModel
 
 from retriever.errors import LanguageModelError, NoModelError
-from retriever.http_client import Timeouts, client_options
-from retriever.llm import open_generator
-from retriever.llm.check import check_llm
-from retriever.llm.ollama_server import OllamaServer
-from retriever.llm.server import LOOK_UP_S
-from retriever.llm.task import Task
+from retriever.served.check import check_llm
+from retriever.served.generator import ServedGenerator, open_server
+from retriever.served.server import LOOK_UP_S
+from retriever.served.task import Task
+from retriever.served.transport import Limits, ServedError, request_json
 from retriever.settings.schema import LlmSettings
 
 pytestmark = pytest.mark.timeout(400)
@@ -25,14 +23,13 @@ pytestmark = pytest.mark.timeout(400)
 @pytest.fixture(scope="module")
 def settings() -> LlmSettings:
     try:
-        url = OllamaServer(LlmSettings()).url
-        with httpx.Client(**client_options(Timeouts(0.5, 2), url)) as client:
-            names = sorted(model["name"] for model in client.get(f"{url}/api/tags").json()["models"])
+        tags = request_json(f"{open_server(LlmSettings()).url}/api/tags", Limits(0.5, 2))
+        names = sorted(model["name"] for model in tags["models"])
         names = [os.environ["LLM_TEST_MODEL"]] if "LLM_TEST_MODEL" in os.environ else names
         chatting = [
-            name for name in names if OllamaServer(LlmSettings(model=name, num_ctx=4096)).look_up(LOOK_UP_S).can_chat
+            name for name in names if open_server(LlmSettings(model=name, num_ctx=4096)).look_up(LOOK_UP_S).can_chat
         ]
-    except (LanguageModelError, httpx.HTTPError, ValueError, LookupError) as error:
+    except (LanguageModelError, ServedError, LookupError) as error:
         pytest.skip(f"no Ollama to test with: {error}")
     if not chatting:
         pytest.skip("Ollama has no chat model")
@@ -54,14 +51,14 @@ def test_an_object_of_the_shape_is_written_and_written_again(settings: LlmSettin
         answer=Rewordings,
         max_tokens=200,
     )
-    generator = open_generator(settings)
+    generator = ServedGenerator(settings)
     written = generator.write(task)
     assert written.queries
     assert generator.write(task) == written
 
 
 def test_material_that_fills_the_room_is_read_whole(settings: LlmSettings) -> None:
-    generator = open_generator(settings)
+    generator = ServedGenerator(settings)
     instructions = 'Write the secret word at the very end of the text, as JSON: {"queries": ["the word"]}.'
     filling = "The harbour was quiet, and the boats lay still. " * 1000
     secret = "\nThe secret word is heron."
@@ -72,6 +69,6 @@ def test_material_that_fills_the_room_is_read_whole(settings: LlmSettings) -> No
 
 def test_a_model_that_is_not_there(settings: LlmSettings) -> None:
     with pytest.raises(NoModelError, match="ollama pull no-such-model"):
-        open_generator(replace(settings, model="no-such-model:1b")).write(
+        ServedGenerator(replace(settings, model="no-such-model:1b")).write(
             Task(instructions="x", material="y", answer=Rewordings, max_tokens=5)
         )

@@ -9,7 +9,7 @@ import pytest
 from pageindex.files import DocumentText, SourceFile, read_document
 from tests.program import PROJECT
 from tests.real.loopback import LoopbackHandler, serving
-from tests.real.scripted_ollama import ScriptedOllama, scripted_ollama
+from tests.real.scripted_server import ScriptedServer, scripted_server
 from tests.real.served import indexed
 from tests.shelf import Shelf
 
@@ -34,10 +34,10 @@ def ships(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
 
 
 @pytest.fixture
-def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOllama]:
+def ollama(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     """Answers by the function `answered` of the module; what it wrote is remembered for this test alone."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with scripted_ollama(getattr(request.module, "answered", lambda asked: {})) as script:
+    with scripted_server(getattr(request.module, "answered", lambda asked: {})) as script:
         yield script
 
 

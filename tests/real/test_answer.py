@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from retriever.llm.speed import Measured
+from retriever.served.speed import Measured
 from retriever.types import Answer, CitedSentence, ShortAnswer
-from tests.real import scripted_ollama as scripted
-from tests.real.scripted_ollama import Asked, ScriptedOllama
+from tests.real import scripted_server as scripted
+from tests.real.scripted_server import Asked, ScriptedServer
 from tests.shelf import Shelf
 
 QUESTION = "what pays for the journey of a letter?"
 STAMP = {"block": 1, "quote": "A stamp pays for the journey", "text": "The journey of a letter is paid by a stamp."}
 
 
-def ask(shelf: Shelf, ollama: ScriptedOllama | None, question: str = QUESTION, **settings: Any) -> ShortAnswer:  # noqa: ANN401 - settings of any kind
+def ask(shelf: Shelf, ollama: ScriptedServer | None, question: str = QUESTION, **settings: Any) -> ShortAnswer:  # noqa: ANN401 - settings of any kind
     llm = {"url": ollama.url if ollama else "http://127.0.0.1:1", **settings.pop("llm", {})}
     with shelf.open(llm=llm, **settings) as retriever:
         return retriever.answer(question)
@@ -59,7 +59,7 @@ def test_a_model_that_was_asked_for_and_is_not_there_is_named(shelf: Shelf) -> N
         assert reason.startswith("answer: the documents are quoted; no Ollama answers")
 
 
-def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})
     found = ask(shelf, ollama)
     (sentence,) = found.sentences
@@ -77,7 +77,7 @@ def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedOll
     assert "stamp" not in asked.instructions
 
 
-def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})
     with shelf.open(llm={"url": ollama.url}) as retriever:
         found = retriever.answer("and who pays for it?", conversation=["the journey of a letter"])
@@ -87,7 +87,7 @@ def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: Scri
     assert found.sentences[0].text == STAMP["text"]
 
 
-def test_what_asks_nobody(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_asks_nobody(shelf: Shelf, ollama: ScriptedServer) -> None:
     found = ask(shelf, ollama, answer={"kind": "extractive"})
     assert found.sentences
     assert found.note == "quoted"
@@ -114,7 +114,7 @@ BAD: dict[str, object] = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_model_of_which_nothing_holds_is_replaced_by_the_documents(
-    shelf: Shelf, ollama: ScriptedOllama, bad: object
+    shelf: Shelf, ollama: ScriptedServer, bad: object
 ) -> None:
     ollama.answer = lambda asked: bad
     found = ask(shelf, ollama)
@@ -133,7 +133,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
-def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedOllama, fault: scripted.Fault) -> None:
+def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedServer, fault: scripted.Fault) -> None:
     ollama.answer = lambda asked: fault
     llm = {"url": ollama.url, "seconds": 1.0, "idle_seconds": 0.5}
     with shelf.open(llm=llm, answer={"kind": "llm"}) as retriever:
@@ -145,7 +145,7 @@ def test_a_server_that_fails_costs_no_answer(shelf: Shelf, ollama: ScriptedOllam
     assert reason.startswith("answer: the documents are quoted; ")
 
 
-def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: ScriptedServer) -> None:
     whole = json.dumps(writing({**STAMP, "block": 1}, {"block": 1, "quote": "", "text": "Letters"}))
     ollama.answer = lambda asked: scripted.cut_stream(whole[:-20])
     found = ask(shelf, ollama)
@@ -155,7 +155,7 @@ def test_what_was_whole_when_it_was_cut_off_stays(shelf: Shelf, ollama: Scripted
     assert reason.startswith("answer: cut off after 1 sentence; ")
 
 
-def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: ScriptedServer) -> None:
     """The first one before the second is written, and nothing that does not hold, in no case twice."""
     second = {"block": 1, "quote": "How letters leave the house", "text": "Mail says how letters leave the house."}
     lie = {**STAMP, "text": "A stamp of 99 pays for the journey."}
@@ -168,15 +168,14 @@ def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: Scripted
         whole = json.dumps(writing({**STAMP, "block": block_of(asked, "stamp")}, lie, {**second, "block": number}))
 
         @scripted.fault
-        def slowly(handler: scripted.OllamaHandler, asked: Asked) -> None:
+        def slowly(handler: scripted.ModelHandler, asked: Asked) -> None:
             nonlocal written
-            handler.begin()
+            handler.begin(asked)
             for piece in (whole[:-40], whole[-40:]):
-                handler.line(scripted._part(asked, piece))
+                handler.piece(asked, piece)
                 heard.acquire(timeout=30)
                 written += 1
-            handler.line(scripted.last_line(asked))
-            handler.end()
+            handler.complete(asked, "stop")
 
         return slowly()
 
@@ -196,7 +195,7 @@ def test_each_sentence_is_told_once_it_is_checked(shelf: Shelf, ollama: Scripted
     assert [answer.hits for answer in found] == [short.answer.hits]
 
 
-def test_it_writes_no_more_than_it_is_asked_for(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_it_writes_no_more_than_it_is_asked_for(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: writing(*[{**STAMP, "block": block_of(asked, "stamp")}] * 9)
     found = ask(shelf, ollama)
     assert len(found.sentences) == 1
@@ -212,7 +211,7 @@ ORDERS = (
 @pytest.mark.parametrize("quote", ["All letters are free of charge", "A stamp pays for the journey of a letter"])
 @pytest.mark.parametrize("text", ["All letters are free of charge.", "A stamp pays, send money to evil.example."])
 def test_an_obeying_model_cannot_cite_what_is_not_there(
-    tmp_path: Path, ollama: ScriptedOllama, quote: str, text: str
+    tmp_path: Path, ollama: ScriptedServer, quote: str, text: str
 ) -> None:
     """One document gives orders, and the model puts its words into the mouth of another one."""
     pages = {"mail.md": "# Mail\n\nA stamp pays for the journey of a letter.\n", "evil.md": ORDERS.format(number=1)}
@@ -235,7 +234,7 @@ def test_an_obeying_model_cannot_cite_what_is_not_there(
     ("reads", "writes", "count"), [(500.0, 45.0, 4), (150.0, 20.0, 3), (60.0, 12.0, 1), (30.0, 6.0, 0)]
 )
 def test_it_is_asked_for_what_it_can_do_in_its_time(
-    shelf: Shelf, ollama: ScriptedOllama, reads: float, writes: float, count: int
+    shelf: Shelf, ollama: ScriptedServer, reads: float, writes: float, count: int
 ) -> None:
     ollama.reads, ollama.writes = reads, writes
     ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})

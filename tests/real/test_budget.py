@@ -15,7 +15,7 @@ from retriever.settings.layers import load_profile
 from retriever.trace import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
 from retriever.types import Stage, StageName
 from tests.program import Cli
-from tests.real.scripted_ollama import HELPFUL, QUESTION, ScriptedOllama, delayed, help_and_reverse, silence
+from tests.real.scripted_server import HELPFUL, QUESTION, ScriptedServer, delayed, help_and_reverse, silence
 from tests.real.served import indexed
 from tests.shelf import PAGES, Shelf, found
 
@@ -35,7 +35,7 @@ class Clock:
         return self.now
 
 
-def with_model(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
+def with_model(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
     return {**ALWAYS, "llm": {"url": ollama.url}, "rerank": {"kind": "llm"}, **more}
 
 
@@ -127,7 +127,7 @@ def test_a_model_that_had_too_little_is_not_asked_so_again_for_a_minute() -> Non
     assert Deadline(5.0, deadline.times, clock, clock.now).seconds_for(StageName.RERANK) == pytest.approx(4.98)
 
 
-def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_question_waits_for_another_no_longer_than_it_has_time(shelf: Shelf, ollama: ScriptedServer) -> None:
     with shelf.open(**with_model(ollama, budget="1300ms", rerank={"kind": "none"})) as retriever:
         retriever.clock = Clock()
         with retriever._models.expander._writing:  # as while the model writes for another question
@@ -147,7 +147,7 @@ def ask(
 
 
 def test_what_has_no_time_is_skipped_and_the_answer_is_the_one_without_it(
-    shelf: Shelf, ollama: ScriptedOllama, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, ollama: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = found(shelf.ask(QUESTION))
     monkeypatch.setitem(EXPECTED_SECONDS, StageName.SEMANTIC, 100.0)
@@ -174,7 +174,7 @@ def test_late_interaction_is_skipped_in_the_same_way(tmp_path: Path, cli: Cli) -
     assert (hurried["degraded"], without["degraded"]) == (["token_match: skipped, the budget is used up"], [])
 
 
-def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedServer) -> None:
     """The model never answers, its own limits are longer, and what each stage has is known: this clock stands still."""
     ollama.answer = lambda asked: silence()
     hits, degraded = ask(shelf, with_model(ollama, budget="1500ms"), Clock())
@@ -185,7 +185,7 @@ def test_a_model_is_left_when_the_time_is_over(shelf: Shelf, ollama: ScriptedOll
     assert "did not finish in the 1.5 s" in degraded[1]
 
 
-def test_a_model_that_is_not_loaded_says_how_to_load_it(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_model_that_is_not_loaded_says_how_to_load_it(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.loaded.clear()
     ollama.answer = lambda asked: delayed(30, HELPFUL)
     _, degraded = ask(shelf, with_model(ollama, budget="3s", rerank={"kind": "none"}), Clock())
@@ -194,7 +194,7 @@ def test_a_model_that_is_not_loaded_says_how_to_load_it(shelf: Shelf, ollama: Sc
     assert sentence.endswith("`ollama run llama3.2` loads it")
 
 
-def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_remembered_expansion_needs_no_time(shelf: Shelf, ollama: ScriptedServer) -> None:
     clock = Clock()
     with shelf.open(**with_model(ollama, budget="60s", rerank={"kind": "none"})) as retriever:
         retriever.clock = clock

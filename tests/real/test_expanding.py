@@ -13,12 +13,12 @@ import pytest
 from retriever.doctor import examine_models
 from retriever.expansion.cache import FILE_NAME
 from retriever.history import QuestionLog
-from retriever.llm.speed import Speed, SpeedFile
 from retriever.query import Expansion, ExpansionReport
+from retriever.served.speed import Speed, SpeedFile
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
 from tests.program import Cli
-from tests.real.scripted_ollama import HELPFUL, QUESTION, Asked, Model, ScriptedOllama, help_and_reverse, status
+from tests.real.scripted_server import HELPFUL, QUESTION, Asked, Model, ScriptedServer, help_and_reverse, status
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -30,11 +30,11 @@ def answered(asked: Asked) -> object:
     return HELPFUL
 
 
-def settings(ollama: ScriptedOllama, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
+def settings(ollama: ScriptedServer, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - whatever the profile holds
     return {"use_llm": True, "llm": {"url": ollama.url}, "hyde": {"gate": "always"}, **NEVER_REFRESH, **more}
 
 
-def asked_of(shelf: Shelf, ollama: ScriptedOllama, question: str = QUESTION, **more: Any) -> Answer:  # noqa: ANN401 - as above
+def asked_of(shelf: Shelf, ollama: ScriptedServer, question: str = QUESTION, **more: Any) -> Answer:  # noqa: ANN401 - as above
     return shelf.ask(question, **settings(ollama, **more))
 
 
@@ -43,7 +43,7 @@ def report_of(answer: Answer) -> ExpansionReport:
     return answer.expansion
 
 
-def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = asked_of(shelf, ollama)
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
@@ -60,7 +60,7 @@ def test_what_the_model_writes_is_searched_with(shelf: Shelf, ollama: ScriptedOl
 
 
 def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
-    shelf: Shelf, ollama: ScriptedOllama
+    shelf: Shelf, ollama: ScriptedServer
 ) -> None:
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 80))
     with shelf.open(**settings(ollama)) as retriever:
@@ -74,7 +74,7 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
 
 
 def test_the_question_is_searched_while_the_model_writes(
-    shelf: Shelf, ollama: ScriptedOllama, caplog: pytest.LogCaptureFixture
+    shelf: Shelf, ollama: ScriptedServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[str] = []
 
@@ -87,7 +87,7 @@ def test_the_question_is_searched_while_the_model_writes(
         return HELPFUL
 
     ollama.answer = answer_late
-    with caplog.at_level(logging.INFO, "retriever.llm.progress"):
+    with caplog.at_level(logging.INFO, "retriever.served.progress"):
         answer = asked_of(shelf, ollama)
         assert answer.hits[0].node_id == STAMPS
         seen_before = len(caplog.messages)
@@ -97,7 +97,7 @@ def test_the_question_is_searched_while_the_model_writes(
     assert not any("found" in text for text in caplog.messages[seen_before:]), "nobody waits for what is remembered"
 
 
-def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedServer) -> None:
     with shelf.open(**settings(ollama)) as retriever:
         first = retriever.search(QUESTION)
         retriever.context(QUESTION.upper())
@@ -107,13 +107,13 @@ def test_the_same_question_calls_the_model_once(shelf: Shelf, ollama: ScriptedOl
     assert report_of(again).cached
 
 
-def test_threads_that_ask_the_same_call_the_model_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_threads_that_ask_the_same_call_the_model_once(shelf: Shelf, ollama: ScriptedServer) -> None:
     with shelf.open(**settings(ollama)) as retriever, ThreadPoolExecutor(4) as pool:
         list(pool.map(retriever.search, [QUESTION] * 4))
     assert len(ollama.asked) == 1
 
 
-def test_failures_are_not_remembered(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_failures_are_not_remembered(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.once.append(status(500))
     with shelf.open(**settings(ollama)) as retriever:
         assert retriever.search(QUESTION).degraded
@@ -144,7 +144,7 @@ UNUSABLE: dict[str, Callable[[Asked], object]] = {
 
 @pytest.mark.parametrize("reply", UNUSABLE.values(), ids=UNUSABLE)
 def test_texts_that_cannot_be_used_change_nothing(
-    shelf: Shelf, ollama: ScriptedOllama, reply: Callable[[Asked], object]
+    shelf: Shelf, ollama: ScriptedServer, reply: Callable[[Asked], object]
 ) -> None:
     ollama.answer = reply
     answer = asked_of(shelf, ollama)
@@ -152,7 +152,7 @@ def test_texts_that_cannot_be_used_change_nothing(
     assert not report_of(answer).used
 
 
-def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_gate_spares_the_call(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = asked_of(shelf, ollama, "stamp for a letter", hyde={"gate": "auto"})
     assert ollama.asked == []
     assert answer.degraded == ()
@@ -181,7 +181,7 @@ ASKING: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize(("wishes", "stages"), ASKING.values(), ids=ASKING)
 def test_asking_for_a_stage_switches_it_on(
-    shelf: Shelf, ollama: ScriptedOllama, wishes: dict[str, Any], stages: list[str]
+    shelf: Shelf, ollama: ScriptedServer, wishes: dict[str, Any], stages: list[str]
 ) -> None:
     ollama.answer = help_and_reverse
     answer = shelf.ask(QUESTION, llm={"url": ollama.url}, **wishes, **NEVER_REFRESH)
@@ -194,7 +194,7 @@ def test_asking_for_a_stage_switches_it_on(
 
 
 def test_asking_on_the_command_line_and_in_a_variable(
-    shelf: Shelf, ollama: ScriptedOllama, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, ollama: ScriptedServer, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url)
     cli("ask", "--hyde-variants", "2", QUESTION, *given)
@@ -210,7 +210,7 @@ def test_asking_on_the_command_line_and_in_a_variable(
     assert len(ollama.asked) == 2
 
 
-def test_what_the_model_wrote_is_shown_where_it_is_asked_for(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+def test_what_the_model_wrote_is_shown_where_it_is_asked_for(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     given = ("--index", shelf.index, "--encoder-kind", "none", "--llm-url", ollama.url, "--show-hypothetical")
     shown = cli("ask", "--hyde", "always", "--hyde-variants", "2", QUESTION, *given).out
     assert "written by a language model to search with, found in no document" in shown
@@ -220,12 +220,12 @@ def test_what_the_model_wrote_is_shown_where_it_is_asked_for(shelf: Shelf, ollam
     assert "found in no document" not in plain
 
 
-def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_hypothetical_answer_alone_is_asked_for(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = asked_of(shelf, ollama, rewordings=0, hyde_variants=0, hyde={"gate": "always", "mode": "answer"})
     assert report_of(answer).passages == (HELPFUL["hyde_answer"],)
 
 
-def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: Shelf, ollama: ScriptedServer) -> None:
     asked = asked_of(shelf, ollama)
     given = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]), entities=("stamp",))
     with shelf.open(hyde={"gate": "always"}, **NEVER_REFRESH) as retriever:
@@ -235,14 +235,14 @@ def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: She
 
 
 @pytest.mark.parametrize("mode", ["average", "keywords", "answer"])
-def test_every_mode_finds_the_section(shelf: Shelf, ollama: ScriptedOllama, mode: str) -> None:
+def test_every_mode_finds_the_section(shelf: Shelf, ollama: ScriptedServer, mode: str) -> None:
     answer = asked_of(shelf, ollama, hyde={"gate": "always", "mode": mode})
     assert answer.hits[0].node_id == STAMPS
     assert answer.degraded == ()
     assert report_of(answer).used
 
 
-def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedServer) -> None:
     another = FakeEncoder(fingerprint="0" * 16)
     with shelf.open(encoder=another, **settings(ollama)) as retriever:
         answer = retriever.search(QUESTION)
@@ -251,7 +251,7 @@ def test_without_vectors_the_words_decide(shelf: Shelf, ollama: ScriptedOllama) 
     assert report_of(answer).used
 
 
-def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = asked_of(shelf, ollama, semantic_per_query=3, keyword_per_query=2)
     sources = [(ranking.source, len(ranking.items)) for ranking in answer.trace.rankings]
     assert sum(source == "semantic" for source, _ in sources) == 3
@@ -261,7 +261,7 @@ def test_each_text_can_have_lists_of_its_own(shelf: Shelf, ollama: ScriptedOllam
     assert answer.hits[0].node_id == STAMPS
 
 
-def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     assert json.loads(cli("cache", "--json").out)["expansions"] == 0
     asked_of(shelf, ollama)
     assert "keeps 1 expansion, 1 question counted" in cli("cache").out
@@ -271,7 +271,7 @@ def test_the_cache_is_shown_and_cleared(shelf: Shelf, ollama: ScriptedOllama, cl
     assert len(ollama.asked) == 2
 
 
-def test_expansion_and_reranking_may_have_models_of_their_own(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_expansion_and_reranking_may_have_models_of_their_own(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = help_and_reverse
     ollama.models |= {"small:1b": Model(), "judge:7b": Model()}
     llm = {"url": ollama.url, "expansion_model": "small:1b", "rerank_model": "judge:7b"}
@@ -283,7 +283,7 @@ def test_expansion_and_reranking_may_have_models_of_their_own(shelf: Shelf, olla
 
 
 def test_a_recorded_question_keeps_intent_and_entities(
-    shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path, cli: Cli
+    shelf: Shelf, ollama: ScriptedServer, tmp_path: Path, cli: Cli
 ) -> None:
     own = Shelf(tmp_path / "own", PAGES)
     own.update()
@@ -295,7 +295,7 @@ def test_a_recorded_question_keeps_intent_and_entities(
     assert "entities    red box" in printed
 
 
-def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedOllama, tmp_path: Path) -> None:
+def test_metrics_tell_how_the_stage_fared(shelf: Shelf, ollama: ScriptedServer, tmp_path: Path) -> None:
     with shelf.open(**settings(ollama)) as retriever:
         retriever.search(QUESTION)
         retriever.search(QUESTION)

@@ -15,7 +15,7 @@ from retriever.serving.pool import ServedIndex
 from retriever.several import SeveralRetrievers
 from retriever.types import Answer
 from tests.program import Cli
-from tests.real.scripted_ollama import Asked, ScriptedOllama, hang_up, status
+from tests.real.scripted_server import Asked, ScriptedServer, hang_up, status
 from tests.real.served import served
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
@@ -40,7 +40,7 @@ def ask(shelf: Shelf, url: str = "", question: str = QUESTION, **settings: Any) 
         return retriever.search(question, conversation=BEFORE)
 
 
-def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama: ScriptedServer) -> None:
     alone, answer = shelf.ask(QUESTION), ask(shelf)
     assert alone.follow_up is None
     assert answer.follow_up is not None
@@ -56,7 +56,7 @@ def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama:
     assert ollama.requests == []
 
 
-def test_the_model_rewrites_it_for_the_search_and_the_reranking(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_model_rewrites_it_for_the_search_and_the_reranking(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = ask(shelf, ollama.url, rerank={"kind": "llm"})
     assert answer.follow_up == FollowUp(STANDALONE)
     assert answer.degraded == ()
@@ -71,7 +71,7 @@ def test_the_model_rewrites_it_for_the_search_and_the_reranking(shelf: Shelf, ol
     assert found(answer) == found(plain)
 
 
-def test_the_expansion_is_of_the_rewritten_question_which_is_written_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_expansion_is_of_the_rewritten_question_which_is_written_once(shelf: Shelf, ollama: ScriptedServer) -> None:
     ask(shelf, ollama.url, hyde={"gate": "always"})
     rewriting, expansion = ollama.asked
     assert rewriting.properties == {"standalone_question"}
@@ -91,7 +91,7 @@ def test_the_expansion_is_of_the_rewritten_question_which_is_written_once(shelf:
         (hang_up(), ""),
     ],
 )
-def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedOllama, reply: object, reason: str) -> None:
+def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedServer, reply: object, reason: str) -> None:
     ollama.answer = lambda asked: reply
     answer = ask(shelf, ollama.url)
     assert found(answer) == found(ask(shelf))
@@ -101,7 +101,7 @@ def test_what_fails_is_named_and_words_join(shelf: Shelf, ollama: ScriptedOllama
 
 
 @pytest.mark.parametrize("question", ["how are letters paid?", "Bread rises over night"])
-def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedOllama, question: str) -> None:
+def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: ScriptedServer, question: str) -> None:
     answer = ask(shelf, ollama.url, question)
     assert answer.follow_up is None
     assert ollama.asked == []

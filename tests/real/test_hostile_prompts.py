@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.real.scripted_ollama import Asked, ScriptedOllama
+from tests.real.scripted_server import Asked, ScriptedServer
 from tests.shelf import ALWAYS_LOOK, Shelf
 
 FILLER = {
@@ -50,13 +50,13 @@ def shelf(tmp_path: Path) -> Shelf:
     return shelf
 
 
-def ask(shelf: Shelf, ollama: ScriptedOllama, **settings: Any) -> Any:  # noqa: ANN401 - an answer
+def ask(shelf: Shelf, ollama: ScriptedServer, **settings: Any) -> Any:  # noqa: ANN401 - an answer
     wishes = {"llm": {"url": ollama.url}, "top_k": 13, **ALWAYS_LOOK, **settings}
     return shelf.ask(QUESTION, **wishes)
 
 
 def test_an_obeyed_order_moves_the_one_who_gives_it_and_no_other_out_of_its_window(
-    shelf: Shelf, ollama: ScriptedOllama
+    shelf: Shelf, ollama: ScriptedServer
 ) -> None:
     before = {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
     reranked = {"use_llm": True, "hyde": {"gate": "never"}, "rerank": {"kind": "llm", "window": WINDOW, "blend": 0.0}}
@@ -73,7 +73,7 @@ def test_an_obeyed_order_moves_the_one_who_gives_it_and_no_other_out_of_its_wind
     assert before == {path: path.read_bytes() for path in shelf.docs.rglob("*.md")}
 
 
-def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_an_obedient_expansion_adds_nothing_that_is_shown(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = obedient
     plain = ask(shelf, ollama, use_llm=False)
     expanded = ask(shelf, ollama, use_llm=True, hyde={"gate": "always"}, rerank={"kind": "none"})

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import command, in_terminal, run_command, slow
-from tests.real.scripted_ollama import Asked, scripted_ollama
+from tests.real.scripted_server import Asked, scripted_server
 
 PAYLOADS = {
     "colour": "\x1b[38;5;201mcolour",
@@ -157,7 +157,7 @@ def test_what_a_language_model_writes_is_inert(place: Place) -> None:
         # Not more than a model may write.
         return {"queries": texts, "hyde": texts[:1], "hyde_answer": "", "intent": "APPLICATION", "entities": ["zebra"]}
 
-    with scripted_ollama(answer) as ollama:
+    with scripted_server(answer) as ollama:
         wishes = ["--index", "index", "--profile", "full", "--hyde", "always", "--rerank-kind", "none"]
         status, text = place.in_terminal(
             "what does the striped animal like to eat all day long?",

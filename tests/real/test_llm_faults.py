@@ -1,6 +1,6 @@
 """Whatever goes wrong with the language model, in expansion, reranking or both: the answer is the one without it.
 
-Asked as people ask, by the command line; what each fault is to the client alone is in test_llm.py.
+Asked as people ask, by the command line; what each fault is to the client alone is in test_served_generate.py.
 """
 
 import contextlib
@@ -17,9 +17,9 @@ import pytest
 
 from hybrid_retrieve import main
 from tests.program import slow
-from tests.real.scripted_ollama import QUESTION, Fault, ScriptedOllama, help_and_reverse, scripted_ollama
+from tests.real.scripted_server import QUESTION, Fault, ScriptedServer, help_and_reverse, scripted_server
 from tests.real.served import indexed
-from tests.real.test_llm import FAULTS, SLOW
+from tests.real.test_served_generate import FAULTS, SLOW
 from tests.shelf import PAGES, WORDS_ALONE
 
 STAGES = {
@@ -62,13 +62,13 @@ def say(index: Path, *arguments: str) -> Said:
     return Said(code, json.load(printed), time.perf_counter() - begun)
 
 
-def model(ollama: ScriptedOllama, *arguments: str) -> list[str]:
+def model(ollama: ScriptedServer, *arguments: str) -> list[str]:
     return ["--use-llm", "--llm-url", ollama.url, "--hyde-cache-entries", "0", *arguments]
 
 
 def faulty(index: Path, plain: Said, fault: Fault, stage: str, *limits: str) -> tuple[list[str], float]:
     """What is wrong with an answer when this goes wrong, and how many seconds it took."""
-    with scripted_ollama(lambda asked: fault) as ollama:
+    with scripted_server(lambda asked: fault) as ollama:
         said = say(index, *model(ollama, *STAGES[stage], *limits))
     wrong = [] if said.code == 0 else [f"exit status {said.code}"]
     wrong += [] if limits or ollama.asked else ["the model was not asked"]
@@ -117,7 +117,7 @@ def test_a_budget_is_kept(index: Path, plain: Said, name: str) -> None:
 def test_a_model_that_works_changes_the_list(index: Path, plain: Said) -> None:
     """Otherwise the tests above would show nothing."""
     for stage, flags in STAGES.items():
-        with scripted_ollama(help_and_reverse) as ollama:
+        with scripted_server(help_and_reverse) as ollama:
             said = say(index, *model(ollama, *flags))
         assert said.hits != plain.hits, stage
         assert said.content["degraded"] == []

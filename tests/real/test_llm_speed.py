@@ -9,15 +9,14 @@ from pydantic import BaseModel
 
 from retriever.api import open_retriever
 from retriever.errors import LanguageModelTimeoutError
-from retriever.llm import open_generator
-from retriever.llm.generator import ServedGenerator
-from retriever.llm.speed import FILE_NAME, Measured, Speed, SpeedFile
-from retriever.llm.task import Task
+from retriever.served.generator import ServedGenerator
+from retriever.served.speed import FILE_NAME, Measured, Speed, SpeedFile
+from retriever.served.task import Task
 from retriever.settings.schema import LlmSettings
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_ollama import Asked, ScriptedOllama, delayed, help_and_reverse, silence
+from tests.real.scripted_server import Asked, ScriptedServer, delayed, help_and_reverse, silence
 from tests.shelf import Shelf
 
 
@@ -35,17 +34,17 @@ def answered(asked: Asked) -> object:
     return NUMBERS if "numbers" in asked.properties else help_and_reverse(asked)
 
 
-def opened(ollama: ScriptedOllama, **settings: Any) -> ServedGenerator:  # noqa: ANN401 - as the settings have them
-    return open_generator(LlmSettings(url=ollama.url, **settings))
+def opened(ollama: ScriptedServer, **settings: Any) -> ServedGenerator:  # noqa: ANN401 - as the settings have them
+    return ServedGenerator(LlmSettings(url=ollama.url, **settings))
 
 
-def ask(ships: Shelf, ollama: ScriptedOllama, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
+def ask(ships: Shelf, ollama: ScriptedServer, profile: str = "full", **llm: Any) -> Answer:  # noqa: ANN401 - as above
     settings = {"llm": {"url": ollama.url, **llm}, "hyde": {"gate": "always", "cache_entries": 0}}
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
         return retriever.search(QUESTION)
 
 
-def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedOllama, tmp_path: Path) -> None:
+def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedServer, tmp_path: Path) -> None:
     ollama.reads, ollama.writes = 60.0, 12.0
     assert opened(ollama).speed is None
     generator = opened(ollama)
@@ -63,14 +62,14 @@ def test_what_the_server_says_is_learned_and_kept(ollama: ScriptedOllama, tmp_pa
         assert opened(ollama).speed is None
 
 
-def test_a_server_that_says_nothing_of_it_teaches_nothing(ollama: ScriptedOllama) -> None:
+def test_a_server_that_says_nothing_of_it_teaches_nothing(ollama: ScriptedServer) -> None:
     generator = opened(ollama)
     generator.write(TASK)
     assert generator.speed is None
     assert Measured(50, 1.0, 100, 1.0).joined(None) is None, "too little to tell"
 
 
-def test_what_cannot_be_read_in_time_is_not_asked_and_is_tried_again_some_time(ollama: ScriptedOllama) -> None:
+def test_what_cannot_be_read_in_time_is_not_asked_and_is_tried_again_some_time(ollama: ScriptedServer) -> None:
     ollama.reads, ollama.writes = 2.0, 12.0
     generator = opened(ollama)
     generator.write(TASK)
@@ -81,7 +80,7 @@ def test_what_cannot_be_read_in_time_is_not_asked_and_is_tried_again_some_time(o
     assert generator.speed.reads == 2.5
 
 
-def test_a_model_that_read_until_the_end_is_slower_than_that(ollama: ScriptedOllama) -> None:
+def test_a_model_that_read_until_the_end_is_slower_than_that(ollama: ScriptedServer) -> None:
     ollama.once.append(silence())
     generator = opened(ollama, seconds=0.5)
     with pytest.raises(LanguageModelTimeoutError):
@@ -95,7 +94,7 @@ def test_a_model_that_read_until_the_end_is_slower_than_that(ollama: ScriptedOll
     [(60, 12, 45, 0, 6), (150, 20, 16, 0, 6), (500, 45, 16, 1, 15), (2000, 80, 16, 3, 30)],
 )
 def test_a_stage_asks_for_what_the_model_can_do(
-    ships: Shelf, ollama: ScriptedOllama, reads: float, writes: float, most_s: float, passages: int, least: int
+    ships: Shelf, ollama: ScriptedServer, reads: float, writes: float, most_s: float, passages: int, least: int
 ) -> None:
     """The time is what the server would take by its own speed: by its tokens, which are shorter than most models'."""
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(reads, writes))
@@ -113,7 +112,7 @@ def test_a_stage_asks_for_what_the_model_can_do(
         assert len(answer.trace.order) == 30, "the others stay behind them"
 
 
-def test_what_was_read_of_a_cut_reranking_counts(ships: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_was_read_of_a_cut_reranking_counts(ships: Shelf, ollama: ScriptedServer) -> None:
     """The first window is turned round among its own places; the second one takes too long."""
     plain = ships.ask(QUESTION, top_k=30)
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))
@@ -131,7 +130,7 @@ def test_what_was_read_of_a_cut_reranking_counts(ships: Shelf, ollama: ScriptedO
     assert [order[place] for place in range(0, 30, 3)] == [plain.trace.order[place] for place in range(27, -1, -3)]
 
 
-def test_doctor_measures_the_speed_once_for_all(ollama: ScriptedOllama, cli: Cli) -> None:
+def test_doctor_measures_the_speed_once_for_all(ollama: ScriptedServer, cli: Cli) -> None:
     ollama.reads, ollama.writes = 150.0, 20.0
     printed = cli("doctor", "--llm", "--profile", "full", "--llm-url", ollama.url)
     assert "150 tokens a second read, 20 written" in printed.out

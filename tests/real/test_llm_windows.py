@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from retriever.api import open_retriever
-from retriever.llm.speed import Speed, SpeedFile
+from retriever.served.speed import Speed, SpeedFile
 from retriever.types import Answer
 from tests.program import Cli
 from tests.real.conftest import SHIPS_QUESTION as QUESTION
-from tests.real.scripted_ollama import Asked, Model, ScriptedOllama, help_and_reverse
+from tests.real.scripted_server import Asked, Model, ScriptedServer, help_and_reverse
 from tests.shelf import Shelf
 
 
@@ -18,7 +18,7 @@ def answered(asked: Asked) -> object:
     return {"ready": "yes"} if "ready" in asked.properties else help_and_reverse(asked)
 
 
-def ask(ships: Shelf, ollama: ScriptedOllama, profile: str) -> Answer:
+def ask(ships: Shelf, ollama: ScriptedServer, profile: str) -> Answer:
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(1e5, 1e5))  # time is no reason to ask for less
     settings = {"llm": {"url": ollama.url}, "hyde": {"cache_entries": 0}}
     with open_retriever((), ships.index, profile, settings, encoder=ships.encoder) as retriever:
@@ -27,7 +27,7 @@ def ask(ships: Shelf, ollama: ScriptedOllama, profile: str) -> Answer:
 
 @pytest.mark.parametrize("profile", ["precision", "full"])
 @pytest.mark.parametrize("length", [32_768, 8192, 4096, 2048])
-def test_every_window_is_reranked_in(ships: Shelf, ollama: ScriptedOllama, profile: str, length: int) -> None:
+def test_every_window_is_reranked_in(ships: Shelf, ollama: ScriptedServer, profile: str, length: int) -> None:
     ollama.models["llama3.2:latest"] = Model(context_length=length)
     answer = ask(ships, ollama, profile)
     assert answer.degraded == ()
@@ -40,14 +40,14 @@ def test_every_window_is_reranked_in(ships: Shelf, ollama: ScriptedOllama, profi
 
 
 def findings(
-    cli: Cli, ollama: ScriptedOllama, *options: str, code: int | tuple[int, ...] = 0
+    cli: Cli, ollama: ScriptedServer, *options: str, code: int | tuple[int, ...] = 0
 ) -> dict[str, tuple[str, str]]:
     printed = cli("doctor", "--llm", "--llm-url", ollama.url, "--json", *options, code=code)
     found = json.loads(printed.out)["findings"]
     return {item["name"]: (item["level"], item["says"]) for item in found if item["area"] == "language model"}
 
 
-def test_doctor_checks_what_a_profile_needs(ollama: ScriptedOllama, cli: Cli, tmp_path: Path) -> None:
+def test_doctor_checks_what_a_profile_needs(ollama: ScriptedServer, cli: Cli, tmp_path: Path) -> None:
     ollama.models["small:1b"] = Model(context_length=2048)
     ollama.loaded.add("small:1b")
     assert findings(cli, ollama, "--profile", "full")["expansion"][1].startswith("3 rewordings and 0 passages")

@@ -20,7 +20,7 @@ from retriever.serving.mcp_server import NEXT_STEPS, call_tool, describe_error, 
 from retriever.serving.mcp_tools import INSTRUCTIONS, TOOLS
 from retriever.serving.pool import ServedIndex
 from tests.program import command, environment, slow
-from tests.real.scripted_ollama import Asked, ScriptedOllama
+from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import HOSTILE, PAGES, indexed, served
 from tests.shelf import write_pages
 
@@ -394,7 +394,7 @@ def test_resources_that_are_none(library: ServedIndex, index: Path) -> None:
     assert fourth == "this cursor is none of this server's; list the resources without it"
 
 
-def test_a_language_model_takes_part_and_its_inventions_are_marked(index: Path, ollama: ScriptedOllama) -> None:
+def test_a_language_model_takes_part_and_its_inventions_are_marked(index: Path, ollama: ScriptedServer) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": ["cost of sending an envelope"], "hyde": [invented], "hyde_answer": "", "entities": []}
     ollama.answer = lambda asked: written | {"intent": "APPLICATION"}
@@ -428,7 +428,7 @@ def test_without_a_language_model_it_is_a_search_that_says_so(index: Path, libra
     assert result.structured_content["hits"] == plain.structured_content["hits"]
 
 
-def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedOllama) -> None:
+def test_an_answer_is_checked_and_what_does_not_hold_is_not_told(index: Path, ollama: ScriptedServer) -> None:
     def write(asked: Asked) -> object:
         blocks = [json.loads(line) for line in asked.material.split("\n") if line.startswith('{"block"')]
         number = next(block["block"] for block in blocks if "A stamp pays" in block["text"])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.program import PROGRAM, PROJECT, run_command
-from tests.real.scripted_ollama import Asked, scripted_ollama
+from tests.real.scripted_server import Asked, scripted_server
 from tests.shelf import write_pages
 
 PAGE = "# Zebras\n\nA zebra is a striped animal of the savanna.\n\n## Food\n\nIt eats grass.\n"
@@ -98,7 +98,7 @@ def test_with_one_only_that_one_is_spoken_to(docs: Path, trap: tuple[str, list[s
     def answer(asked: Asked) -> object:
         return {"rewordings": ["what do zebras eat"], "passages": ["Zebras eat grass."], "ranking": [1]}
 
-    with scripted_ollama(answer) as ollama:
+    with scripted_server(answer) as ollama:
         environment = surroundings(docs.parent, url) | {"OLLAMA_HOST": ollama.url}
         seen, _ = connections(
             docs.parent, environment, ["--docs", "docs", "--profile", "full", "--hyde", "always", "--json", QUESTION]

@@ -18,14 +18,14 @@ from retriever.retriever import Retriever
 from retriever.settings.layers import load_profile, profile_names
 from retriever.types import Answer, Source
 from tests.program import Cli
-from tests.real.scripted_ollama import (
+from tests.real.scripted_server import (
     HELPFUL,
     QUESTION,
     Asked,
-    ScriptedOllama,
+    ScriptedServer,
     help_and_reverse,
     killed,
-    scripted_ollama,
+    scripted_server,
 )
 from tests.shelf import ALWAYS_LOOK, Shelf, found
 
@@ -64,13 +64,13 @@ def test_every_profile_that_comes_along_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("profile", PLAIN)
-def test_a_profile_without_a_language_model_asks_none(shelf: Shelf, ollama: ScriptedOllama, profile: str) -> None:
+def test_a_profile_without_a_language_model_asks_none(shelf: Shelf, ollama: ScriptedServer, profile: str) -> None:
     assert ask(shelf, profile, ollama.url).degraded == ()
     assert ollama.requests == []
 
 
 @pytest.mark.parametrize("profile", STAGES)
-def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: ScriptedOllama, profile: str) -> None:
+def test_each_stage_asks_the_model_and_changes_the_answer(shelf: Shelf, ollama: ScriptedServer, profile: str) -> None:
     answer = ask(shelf, profile, ollama.url, rerank={"passes": 1})
     assert sorted({stage_of(item) for item in ollama.asked}) == STAGES[profile]
     assert [item.stage for item in answer.degraded] == (["rerank"] if profile == "research" else [])
@@ -88,7 +88,7 @@ def test_without_a_server_the_answer_is_the_one_without_the_stages(shelf: Shelf,
 
 @pytest.mark.parametrize("profile", STAGES)
 def test_a_server_that_dies_in_the_middle_of_any_call(
-    shelf: Shelf, ollama: ScriptedOllama, profile: str, monkeypatch: pytest.MonkeyPatch
+    shelf: Shelf, ollama: ScriptedServer, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Expansion, each window, each of the two passes, the round of the winners."""
     settings = {"hyde": {"cache_entries": 0}}
@@ -98,7 +98,7 @@ def test_a_server_that_dies_in_the_middle_of_any_call(
     calls = [stage_of(asked) for asked in ollama.asked]
     assert calls == (STAGES[profile] if profile == "research" else [*STAGES[profile][:-1], *["rerank"] * 6])
     for place, stage in enumerate(calls):
-        with scripted_ollama(answered) as dying:
+        with scripted_server(answered) as dying:
             dying.once.extend([answered] * place)
             dying.once.append(killed())
             answer = ask(shelf, profile, dying.url, **settings)
@@ -108,7 +108,7 @@ def test_a_server_that_dies_in_the_middle_of_any_call(
         assert len(dying.asked) == place + 1
 
 
-def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = ask(shelf, "research", ollama.url, rerank={"kind": "none"})
     sources = [ranking.source for ranking in answer.trace.rankings]
     assert (sources.count(Source.SEMANTIC), sources.count(Source.KEYWORD)) == (3, 2), (
@@ -117,7 +117,7 @@ def test_each_wording_is_searched_by_itself_in_research(shelf: Shelf, ollama: Sc
     assert len(answer.hits) == min(12, len(answer.trace.order)) > 5
 
 
-def test_explain_shows_the_rank_after_the_reranking(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+def test_explain_shows_the_rank_after_the_reranking(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     wishes: dict[str, Any] = {"rerank": {"blend": 0.0, "window": 20, "passes": 1}, "hyde": {"gate": "never"}}
     with opened(shelf, "precision", ollama.url, wishes) as retriever:
         order = retriever.search(QUESTION).trace.order
@@ -184,7 +184,7 @@ def test_the_reranking_is_a_part_that_can_be_left_out(profile: str, parts: list[
         )
 
 
-def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedOllama, questions: Path) -> None:
+def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedServer, questions: Path) -> None:
     """The first question is asked before the clock runs, so that what the model wrote for it is remembered."""
     outcomes = run(shelf, questions, ollama.url, {})
     assert [outcome.llm_calls for outcome in outcomes] == [0, 2]
@@ -193,7 +193,7 @@ def test_the_answers_of_the_model_are_counted(shelf: Shelf, ollama: ScriptedOlla
     assert [outcome.llm_calls for outcome in run(shelf, questions, ollama.url, {})] == [0, 1]
 
 
-def test_with_a_server_recorded_expansions_are_reranked(shelf: Shelf, ollama: ScriptedOllama, questions: Path) -> None:
+def test_with_a_server_recorded_expansions_are_reranked(shelf: Shelf, ollama: ScriptedServer, questions: Path) -> None:
     recorded = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]))
     ollama.answer = lambda asked: {"ready": "yes"} if "ready" in asked.properties else answered(asked)
     outcomes = run(shelf, questions, ollama.url, {"1": recorded, "2": recorded})

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from retriever.display.phrases import pluralize
-from retriever.llm.task import size
+from retriever.served.task import size
 from retriever.types import Answer
-from tests.real.scripted_ollama import Asked, ScriptedOllama, scripted_ollama
+from tests.real.scripted_server import Asked, ScriptedServer, scripted_server
 from tests.shelf import NEVER_REFRESH, Shelf
 
 SCRIPTS = ("word ", "\u6f22\u5b57", "\u0434\u043e\u043c ", "0f3a9c", "\U0001f6a4", '"\\<', "x")
@@ -48,7 +48,7 @@ def sizes(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]
     shelf = shelf_of_sizes(place, chance)
     for number in range(count):
         question = f"which ship {number} {passage(chance, round(10 ** chance.uniform(0, 3.9)))}"
-        with scripted_ollama(answered) as ollama:
+        with scripted_server(answered) as ollama:
             limits = {"num_ctx": chance.choice(WINDOWS), "url": ollama.url}
             answer = shelf.ask(
                 question, use_llm=True, llm=limits, hyde={"gate": "always", "cache_entries": 0},
@@ -58,7 +58,7 @@ def sizes(place: Path, seed: int, count: int) -> Iterator[tuple[str, list[str]]]
         yield f"{pluralize(len(ollama.asked), 'prompt')}, at most {most} tokens", wrong_of(answer, ollama)
 
 
-def wrong_of(answer: Answer, ollama: ScriptedOllama) -> list[str]:
+def wrong_of(answer: Answer, ollama: ScriptedServer) -> list[str]:
     """A prompt that does not fit, and what was shortened or left out while nobody says so."""
     needed = [
         (-(-size(asked.instructions + asked.material) // 3) + asked.num_predict, asked.num_ctx)

@@ -10,8 +10,8 @@ import pytest
 from retriever.query import Expansion
 from retriever.rerank.stage import rank_value
 from retriever.types import Answer
-from tests.real import scripted_ollama as scripted
-from tests.real.scripted_ollama import Asked, ScriptedOllama
+from tests.real import scripted_server as scripted
+from tests.real.scripted_server import Asked, ScriptedServer
 from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -30,7 +30,7 @@ def preferring(*titles: str) -> Callable[[Asked], object]:
     return answer
 
 
-def ask(shelf: Shelf, ollama: ScriptedOllama, rerank: Mapping[str, Any] | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
+def ask(shelf: Shelf, ollama: ScriptedServer, rerank: Mapping[str, Any] | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - settings of any kind
     llm = {"url": ollama.url, **PATIENCE, **settings.pop("llm", {})}
     # No passages and rewordings: the reranking alone asks the model.
     wishes = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
@@ -39,7 +39,7 @@ def ask(shelf: Shelf, ollama: ScriptedOllama, rerank: Mapping[str, Any] | None =
     )
 
 
-def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: ScriptedServer) -> None:
     plain = shelf.ask(QUESTION, top_k=8)
     ollama.answer = preferring("Bread", "Blight")
     answer = ask(shelf, ollama, top_k=8)
@@ -58,7 +58,7 @@ def test_the_models_order_is_the_order_of_the_hits(shelf: Shelf, ollama: Scripte
     assert stage.note == "8 candidates in 1 window, 1 call"
 
 
-def test_what_the_model_is_shown(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_the_model_is_shown(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = preferring("Blight")
     ask(shelf, ollama, {"passage_chars": 60})
     (asked,) = ollama.asked
@@ -71,7 +71,7 @@ def test_what_the_model_is_shown(shelf: Shelf, ollama: ScriptedOllama) -> None:
     assert asked.body["options"]["temperature"] == 0
 
 
-def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ollama: ScriptedServer) -> None:
     plain = shelf.ask(QUESTION, top_k=8)
     last = plain.hits[2].title
     ollama.answer = preferring(last)
@@ -84,7 +84,7 @@ def test_the_pool_is_reranked_and_what_is_behind_it_stays_there(shelf: Shelf, ol
     assert {hit.scale for hit in answer.hits} == {"reranked"}
 
 
-def test_an_open_retriever_asks_once(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_an_open_retriever_asks_once(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = preferring("Bread")
     wishes: dict[str, Any] = {"use_llm": True, "rewordings": 0, "hyde_variants": 0, "hyde": {"gate": "never"}}
     with shelf.open(**wishes, llm={"url": ollama.url}, rerank={"kind": "llm"}) as retriever:
@@ -93,7 +93,7 @@ def test_an_open_retriever_asks_once(shelf: Shelf, ollama: ScriptedOllama) -> No
     assert len(ollama.asked) == 1
 
 
-def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
     wishes: dict[str, Any] = {"use_llm": True, "hyde": {"gate": "always"}, "llm": {"url": ollama.url}, "top_k": 8}
     rerank = {"kind": "llm", "blend": 0.0}
@@ -110,7 +110,7 @@ def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, olla
     assert evidence.note == "1 of 3 entities"
 
 
-def test_a_question_that_is_not_expanded_has_its_entities(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_question_that_is_not_expanded_has_its_entities(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: {"best_first": list(range(1, 9))}
     wishes: dict[str, Any] = {"use_llm": True, "llm": {"url": ollama.url}, "top_k": 8, "entity_boost": 0.05}
     with shelf.open(**wishes, rerank={"kind": "llm", "blend": 0.0}) as retriever:
@@ -135,7 +135,7 @@ BAD: dict[str, Callable[[Asked], object]] = {
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
 def test_a_model_that_fails_leaves_the_list_as_it_was(
-    shelf: Shelf, ollama: ScriptedOllama, bad: Callable[[Asked], object]
+    shelf: Shelf, ollama: ScriptedServer, bad: Callable[[Asked], object]
 ) -> None:
     ollama.answer = bad
     answer = ask(shelf, ollama)
@@ -145,7 +145,7 @@ def test_a_model_that_fails_leaves_the_list_as_it_was(
     assert ollama.asked
 
 
-def test_killed_between_two_windows(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_killed_between_two_windows(shelf: Shelf, ollama: ScriptedServer) -> None:
     """What the first windows said is not mixed with what the fusion said of the others."""
     ollama.once.append(preferring("Bread"))
     ollama.answer = lambda asked: scripted.hang_up()
@@ -154,7 +154,7 @@ def test_killed_between_two_windows(shelf: Shelf, ollama: ScriptedOllama) -> Non
     assert [reason.stage for reason in answer.degraded] == ["rerank"]
 
 
-def test_a_context_that_is_too_small(tmp_path: Path, ollama: ScriptedOllama) -> None:
+def test_a_context_that_is_too_small(tmp_path: Path, ollama: ScriptedServer) -> None:
     shelf = Shelf(tmp_path, {f"{name}.md": f"# {name}\n\n{'tomatoes ' * 900}\n" for name in "abcdef"})
     shelf.update()
     ollama.answer = preferring("f")

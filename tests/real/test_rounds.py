@@ -8,7 +8,7 @@ import pytest
 from retriever.query import Scope
 from retriever.types import Answer, Source
 from tests.program import Cli
-from tests.real.scripted_ollama import Asked, ScriptedOllama, hang_up, status
+from tests.real.scripted_server import Asked, ScriptedServer, hang_up, status
 from tests.shelf import NEVER_REFRESH, Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -37,7 +37,7 @@ def plain(shelf: Shelf) -> Answer:
     return ask(shelf, "", use_llm=False)
 
 
-def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = ask(shelf, ollama.url, top_k=3)
     assert answer.notes == (
         'the language model also looked for: search "how does bread rise?", children of "Tomatoes"',
@@ -56,7 +56,7 @@ def test_what_the_model_asks_for_joins_what_was_found(shelf: Shelf, ollama: Scri
     assert any(item.source is Source.ROUNDS for hit in answer.hits for item in hit.evidence)
 
 
-def test_a_reranker_reads_what_the_rounds_found_in_the_scope(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_reranker_reads_what_the_rounds_found_in_the_scope(shelf: Shelf, ollama: ScriptedServer) -> None:
     ask(shelf, ollama.url, rerank={"kind": "llm"}, candidate_cap=5)
     assert "rises over night" in ollama.asked[-1].material
     ollama.answer = lambda asked: {
@@ -68,7 +68,7 @@ def test_a_reranker_reads_what_the_rounds_found_in_the_scope(shelf: Shelf, ollam
 
 
 @pytest.mark.parametrize(("reply", "reason"), [(status(500), "500"), (hang_up(), ""), ("no object", "no JSON object")])
-def test_what_fails_changes_nothing(shelf: Shelf, ollama: ScriptedOllama, reply: object, reason: str) -> None:
+def test_what_fails_changes_nothing(shelf: Shelf, ollama: ScriptedServer, reply: object, reason: str) -> None:
     ollama.answer = lambda asked: reply
     answer = ask(shelf, ollama.url)
     assert found(answer) == found(plain(shelf))
@@ -77,7 +77,7 @@ def test_what_fails_changes_nothing(shelf: Shelf, ollama: ScriptedOllama, reply:
     assert reason in degraded.reason
 
 
-def test_what_was_found_before_a_failure_counts(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_what_was_found_before_a_failure_counts(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.once.extend([answered, status(500)])
     answer = ask(shelf, ollama.url)
     assert answer.notes == ('the language model also looked for: search "how does bread rise?"',)
@@ -85,18 +85,18 @@ def test_what_was_found_before_a_failure_counts(shelf: Shelf, ollama: ScriptedOl
 
 
 @pytest.mark.parametrize("settings", [{"rounds": 0}, {"use_llm": False}])
-def test_nothing_is_asked_where_it_is_off(shelf: Shelf, ollama: ScriptedOllama, settings: dict[str, Any]) -> None:
+def test_nothing_is_asked_where_it_is_off(shelf: Shelf, ollama: ScriptedServer, settings: dict[str, Any]) -> None:
     assert found(ask(shelf, ollama.url, **settings)) == found(plain(shelf))
     assert ollama.requests == []
 
 
-def test_a_budget_without_time_skips_them(shelf: Shelf, ollama: ScriptedOllama) -> None:
+def test_a_budget_without_time_skips_them(shelf: Shelf, ollama: ScriptedServer) -> None:
     answer = ask(shelf, ollama.url, budget="1ms", token_match_weight=0.0)
     assert [item.stage for item in answer.degraded] == ["rounds"]
     assert ollama.asked == []
 
 
-def test_the_command_line_switches_them_on_and_says_so(shelf: Shelf, ollama: ScriptedOllama, cli: Cli) -> None:
+def test_the_command_line_switches_them_on_and_says_so(shelf: Shelf, ollama: ScriptedServer, cli: Cli) -> None:
     arguments = ["--index", str(shelf.index), "--encoder-kind", "none", "--rounds", "1", "--llm-url", ollama.url]
     printed = cli("ask", QUESTION, *arguments)
     assert 'note: the language model also looked for: search "how does bread rise?"' in printed.err

@@ -23,7 +23,7 @@ from retriever.serving.web import make_web_app
 from retriever.types import Answer
 from tests.answers import HIT, answer
 from tests.program import Cli, slow
-from tests.real.scripted_ollama import Asked, ScriptedOllama
+from tests.real.scripted_server import Asked, ScriptedServer
 from tests.real.served import indexed, served
 from tests.real.web_documents import DOT, PAGES, write_pictures
 
@@ -173,7 +173,7 @@ def test_pictures_below_the_indexed_folders_alone_are_sent(client: httpx.Client,
         assert client.get(f"/picture?name={name}").status_code == 404, name
 
 
-def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedOllama) -> None:
+def test_no_language_model_is_asked_while_somebody_types(index: Path, ollama: ScriptedServer) -> None:
     with (
         ServedIndex(index=str(index), settings=LLM | {"llm": {"url": ollama.url}, "record": True}) as library,
         TestClient(make_web_app(library)) as app,
@@ -230,7 +230,7 @@ def test_slow_searches_do_not_hold_up_what_needs_none() -> None:
     assert anyio.run(play) == [200] * 50
 
 
-def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedOllama) -> None:
+def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ollama: ScriptedServer) -> None:
     invented = "The fee for posting an envelope is covered by a small printed paper that is glued on its corner."
     written = {"queries": [], "hyde": [invented], "hyde_answer": "", "intent": "APPLICATION", "entities": []}
     asked = {"question": "how does somebody cover the cost of sending an envelope by post?"}
@@ -257,7 +257,7 @@ def test_what_a_language_model_made_up_is_shown_to_those_who_ask(index: Path, ol
 LLM = {"use_llm": True, "hyde": {"gate": "always"}}
 
 
-def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedOllama) -> None:
+def test_sentences_come_while_the_model_writes(index: Path, ollama: ScriptedServer) -> None:
     """Through the guard, one by one, each escaped, and only what holds; the sections follow."""
     quote = "A stamp pays for the journey"
     texts = ["A stamp pays for the journey <b>.", "The Moon pays for it <i>.", "A letter has a stamp for the journey."]

@@ -6,7 +6,7 @@ from typing import Any
 from retriever.api import open_retriever
 from retriever.rerank.cross_encoder import LOAD_SECONDS
 from retriever.types import Answer
-from tests.real.scripted_ollama import Asked, killed, scripted_ollama
+from tests.real.scripted_server import Asked, killed, scripted_server
 from tests.shelf import ALWAYS_LOOK, Shelf, found
 
 QUESTION = "who pays for the journey when I put something into the red box?"
@@ -29,7 +29,7 @@ def ask(shelf: Shelf, url: str, model: Path, **settings: Any) -> Answer:  # noqa
 
 
 def test_expansion_cross_encoder_and_entities(shared_shelf: Shelf, tiny_model: Path) -> None:
-    with scripted_ollama(answered) as ollama:
+    with scripted_server(answered) as ollama:
         answer = ask(shared_shelf, ollama.url, tiny_model, entity_boost=10.0)
     assert answer.degraded == ()
     assert [sorted(asked.properties)[0] for asked in ollama.asked] == ["entities", "actions"]
@@ -39,7 +39,7 @@ def test_expansion_cross_encoder_and_entities(shared_shelf: Shelf, tiny_model: P
 
 
 def test_a_server_that_dies_leaves_the_cross_encoder(shared_shelf: Shelf, tiny_model: Path) -> None:
-    with scripted_ollama(answered) as ollama:
+    with scripted_server(answered) as ollama:
         ollama.once.append(killed())
         answer = ask(shared_shelf, ollama.url, tiny_model)
     assert [item.stage for item in answer.degraded] == ["expand", "rounds"]

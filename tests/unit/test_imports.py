@@ -15,15 +15,14 @@ from retriever.indexing.changes import YOUNG_NS
 from tests.program import PROJECT, run_python
 
 HEAVY = (
-    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "openai", "keyring", "rank_bm25", "pydantic", "rich",
+    "chromadb", "numpy", "networkx", "onnxruntime", "ollama", "keyring", "rank_bm25", "pydantic", "rich",
     "tokenizers", "httpx", "jinja2",
 )  # fmt: skip
 DOORS: dict[str, str | tuple[str, ...]] = {
     "chromadb": "retriever/vectors/",
     "rank_bm25": "retriever/lexical/bm25.py",
-    "ollama": "retriever/http_client.py",
-    "openai": "retriever/http_client.py",
-    "keyring": "retriever/http_client.py",
+    "ollama": "retriever/served/ollama.py",
+    "keyring": "retriever/served/address.py",
     "jinja2": "retriever/display/sanitize.py",
     "psycopg": (
         "retriever/store/postgres.py",
@@ -169,8 +168,9 @@ LAYERS = {
         "errors types protocols query text trace files installation",
         "settings",
         "store",
+        "served",
         "embedding lexical vectors",
-        "display llm",
+        "display",
         "indexing",
         "searching",
         "expansion",

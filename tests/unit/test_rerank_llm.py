@@ -13,10 +13,10 @@ from pydantic import ValidationError
 
 from retriever.display.phrases import pluralize
 from retriever.errors import LanguageModelError, LanguageModelTimeoutError, TaskTooLongError, WrongAnswerError
-from retriever.llm.speed import Speed
-from retriever.llm.task import Task, Written, size
 from retriever.rerank.llm import ListwiseReranker, Order
 from retriever.rerank.stage import RerankInput, rank_value
+from retriever.served.speed import Speed
+from retriever.served.task import Task, Written, size
 from retriever.settings.schema import RerankSettings
 
 QUESTION = "how are the two rankings fused?"

@@ -9,7 +9,7 @@ from pageindex.node import Node, NodeKind, Span
 from pageindex.summary import MAX_SUMMARY_CHARS
 from retriever.errors import TaskTooLongError
 from retriever.indexing.summaries import usable, write_summary
-from retriever.llm.task import Task, Written
+from retriever.served.task import Task, Written
 
 NODE = Node(
     "mail.md#mail/stamps",

@@ -21,11 +21,11 @@ from retriever.errors import UsageError
 from retriever.history import QuestionLog
 from retriever.indexing.consent import FolderAccess
 from retriever.lexical.tokens import tokenize
-from retriever.llm.task import new_nonce
 from retriever.query import Scope
 from retriever.references import find_node
 from retriever.searching.open_index import View
 from retriever.searching.question import MAX_QUESTION_CHARS
+from retriever.served.task import new_nonce
 from retriever.serving.web.api import (
     MAX_NUMBER,
     AnswerParameters,

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 from retriever.errors import WrongAnswerError
 
 if TYPE_CHECKING:
-    from retriever.llm.speed import Speed
+    from retriever.served.speed import Speed
 
 Written = TypeVar("Written", bound=BaseModel)
 
@@ -51,31 +51,31 @@ class Generator(Protocol):
         """How many seconds a stage should take, where the speed is known."""
 
     def write(self, task: Task[Written]) -> Written:
-        """The object that the model wrote.
+        """Return the object that the model wrote.
 
         Raises LanguageModelError, or one of its kinds: it is not there, has no such model, took too long, stopped in
         the middle, wrote something else, or the task is longer than it can read.
         """
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
-        """How much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
+        """Return how much material fits beside the instructions and the answer, in bytes as `size` counts; at least 0.
 
         Its server may have to be asked what the model reads, for at most so many seconds: LanguageModelError.
         """
 
 
 def size(text: str) -> int:
-    """The bytes of a text in UTF-8, which tell of its tokens in every script. A lone surrogate is three bytes."""
+    """Return the bytes of a text in UTF-8, which tell of its tokens in every script; a lone surrogate has three."""
     return len(text.encode("utf-8", "surrogatepass"))
 
 
 def new_nonce() -> str:
-    """16 hex digits that no document can know."""
+    """Return 16 hex digits that no document can know."""
     return secrets.token_hex(8)
 
 
 def json_line(content: Mapping[str, object]) -> str:
-    """The content as one line of JSON. Lone surrogates, which no request can carry, are replaced."""
+    """Return the content as one line of JSON. Lone surrogates, which no request can carry, are replaced."""
     text = json.dumps(content, ensure_ascii=False).replace("<", "\\u003c")
     for end in ("\u2028", "\u2029", "\x85"):  # to some readers they end a line; JSON does not escape them
         text = text.replace(end, f"\\u{ord(end):04x}")
@@ -87,7 +87,7 @@ def fence_lines(lines: Iterable[str], nonce: str) -> str:
 
 
 def read_answer(text: str, kind: type[Written]) -> Written:
-    """The first JSON object of a text, as the type that was asked for; WrongAnswerError says what is wrong with it."""
+    """Return the first JSON object of a text, as the type that was asked for; WrongAnswerError says what is wrong."""
     # Models think aloud, put code fences around an object, and talk before and after it.
     found = find_object(drop_thoughts(text))
     if found is None:
@@ -101,7 +101,7 @@ def read_answer(text: str, kind: type[Written]) -> Written:
 
 
 def drop_thoughts(text: str) -> str:
-    """The text behind the thinking; some models' templates leave out the tag that opens it, some never close it."""
+    """Return the text behind the thinking; some templates leave out the tag that opens it, some never close it."""
     text = re.sub(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", "", text, flags=re.DOTALL | re.IGNORECASE)
     return re.split(r"</think(?:ing)?>", text, flags=re.IGNORECASE)[-1]
 

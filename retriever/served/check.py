@@ -9,13 +9,15 @@ from typing import Literal
 from pydantic import BaseModel
 
 from retriever.errors import LanguageModelError, WrongAnswerError
-from retriever.llm.generator import ServedGenerator
-from retriever.llm.task import Task, new_nonce
+from retriever.served.generator import ServedGenerator
+from retriever.served.task import Task, new_nonce
 from retriever.settings.schema import LlmSettings
 
 
 @dataclass(frozen=True, slots=True)
 class LlmFinding:
+    """One thing that was looked at."""
+
     what: Literal["server", "model", "context window", "answer", "speed"]
     is_well: bool
     says: str  # what was seen, or what is wrong and what to do about it
@@ -45,7 +47,7 @@ def _speed_task() -> Task[_Count]:
 
 
 def check_llm(settings: LlmSettings, *, measures: bool = False) -> tuple[LlmFinding, ...]:
-    """What can be said of the model; with `measures` its speed as well, which is kept for the stages to plan by."""
+    """Return what can be said of the model; with `measures` its speed as well, which is kept for stages to plan by."""
     return tuple(_findings(settings, measures=measures))
 
 

@@ -1,6 +1,6 @@
 """A reranking model behind a server's /rerank: what is asked, what its scores are, and what follows a failure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from retriever.rerank.endpoint import EndpointReranker
 from retriever.rerank.stage import RerankInput
 from retriever.settings.schema import RerankSettings
 from tests.program import Cli
-from tests.real.scripted_openai import Fault, ScriptedOpenAI, hang_up, scripted_openai, silence, status
+from tests.real.scripted_server import Asked, Fault, ScriptedServer, hang_up, scripted_server, silence, status
 from tests.shelf import Shelf, found
 
 pytestmark = pytest.mark.shared_index
@@ -18,8 +18,9 @@ QUESTION = "tomatoes in a wet summer"
 SHOWN = [RerankInput("A > B", text) for text in ("the longest", "another", "one")]
 
 
-def by_words(body: Mapping[str, Any]) -> dict[str, Any]:
+def by_words(asked: Asked) -> dict[str, Any]:
     """Best first, as servers answer; scores by the words that question and document share."""
+    body = asked.body
     words = set(body["query"].lower().split())
     scores = [len(words & set(text.lower().split())) / 20 for text in body["documents"]]
     order = sorted(range(len(scores)), key=lambda place: -scores[place])
@@ -27,19 +28,19 @@ def by_words(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedOpenAI]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
-    with scripted_openai() as script:
+    with scripted_server() as script:
         script.rank = by_words
         yield script
 
 
-def settings(server: ScriptedOpenAI, **changes: object) -> RerankSettings:
-    return RerankSettings(**{"kind": "endpoint", "model": "small", "url": server.url, **changes})  # type: ignore[arg-type] # the tests' own names
+def settings(server: ScriptedServer, **changes: object) -> RerankSettings:
+    return RerankSettings(**{"kind": "endpoint", "model": "small", "url": server.v1, **changes})  # type: ignore[arg-type] # the tests' own names
 
 
-def test_all_candidates_are_asked_in_one_request(server: ScriptedOpenAI) -> None:
+def test_all_candidates_are_asked_in_one_request(server: ScriptedServer) -> None:
     many = [RerankInput("A", f"text {place}") for place in range(30)]
     reranker = EndpointReranker(settings(server, batch_size=2))
     output = reranker.score("text 7", many)
@@ -53,16 +54,16 @@ def test_all_candidates_are_asked_in_one_request(server: ScriptedOpenAI) -> None
     assert len(server.requests) == 1
 
 
-def test_an_address_may_hold_the_whole_path(server: ScriptedOpenAI) -> None:
-    EndpointReranker(settings(server, url=f"{server.url}/rerank")).score("a", SHOWN)
-    EndpointReranker(settings(server, url=server.url.removesuffix("/v1"))).score("a", SHOWN)
+def test_an_address_may_hold_the_whole_path(server: ScriptedServer) -> None:
+    EndpointReranker(settings(server, url=f"{server.v1}/rerank")).score("a", SHOWN)
+    EndpointReranker(settings(server, url=server.v1.removesuffix("/v1"))).score("a", SHOWN)
     assert server.paths == ["/v1/rerank", "/rerank"]
 
 
-def test_logits_become_scores_and_stay_in_order(server: ScriptedOpenAI) -> None:
+def test_logits_become_scores_and_stay_in_order(server: ScriptedServer) -> None:
     """As llama.cpp gives them for bge-reranker; of others it gives scores from 0 to 1."""
     logits = iter([(0.9, 0.2, 0.1), (7.7, -2.3, -11.0)])
-    server.rank = lambda body: {
+    server.rank = lambda asked: {
         "results": [{"index": place, "relevance_score": score} for place, score in enumerate(next(logits))]
     }
     reranker = EndpointReranker(settings(server))
@@ -77,9 +78,9 @@ def rank(*pairs: tuple[object, object]) -> Fault:
 
 
 FAULTS: dict[str, tuple[Fault, str]] = {
-    "one is missing": (rank((0, 0.1), (1, 0.2)), "gave 2 scores for 3 texts"),
-    "one comes twice": (rank((0, 0.1), (1, 0.2), (1, 0.3)), "gave 3 scores for 3 texts"),
-    "an unknown one": (rank((0, 0.1), (1, 0.2), (7, 0.3)), "gave 3 scores for 3 texts"),
+    "one is missing": (rank((0, 0.1), (1, 0.2)), "2 scores for 3 texts"),
+    "one comes twice": (rank((0, 0.1), (1, 0.2), (1, 0.3)), "3 scores for 3 texts"),
+    "an unknown one": (rank((0, 0.1), (1, 0.2), (7, 0.3)), "3 scores for 3 texts"),
     "no number": (rank((0, "high"), (1, 0.2), (2, 0.3)), "speaks otherwise"),
     "NaN": (status(200, '{"results": [{"index": 0, "relevance_score": NaN}]}'), "speaks otherwise"),
     "HTML": (status(200, "<html></html>"), "speaks otherwise"),
@@ -93,19 +94,19 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_every_fault_leaves_the_list_as_it_is_and_is_named(server: ScriptedOpenAI, shelf: Shelf, name: str) -> None:
+def test_every_fault_leaves_the_list_as_it_is_and_is_named(server: ScriptedServer, shelf: Shelf, name: str) -> None:
     fault, message = FAULTS[name]
     server.once.extend([fault] * 2)
     with pytest.raises(RerankerError, match=message):
         EndpointReranker(settings(server, seconds=0.3)).score(QUESTION, SHOWN)
-    wishes = {"kind": "endpoint", "url": server.url, "seconds": 0.3}
+    wishes = {"kind": "endpoint", "url": server.v1, "seconds": 0.3}
     answer = shelf.ask(QUESTION, rerank=wishes)
     assert found(answer) == found(shelf.ask(QUESTION))
     (reason,) = map(str, answer.degraded)
     assert reason.startswith("rerank: http")
 
 
-def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedOpenAI) -> None:
+def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedServer) -> None:
     server.once.extend([status(500)] * 9)
     reranker = EndpointReranker(settings(server))
     for _ in range(4):
@@ -115,15 +116,15 @@ def test_after_two_failures_nothing_is_asked_for_a_minute(server: ScriptedOpenAI
     assert len(server.requests) == 2
 
 
-def test_a_budget_is_kept(server: ScriptedOpenAI, shelf: Shelf) -> None:
+def test_a_budget_is_kept(server: ScriptedServer, shelf: Shelf) -> None:
     server.once.append(silence())
-    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": server.url}, budget="400ms")
+    answer = shelf.ask(QUESTION, rerank={"kind": "endpoint", "url": server.v1}, budget="400ms")
     assert found(answer) == found(shelf.ask(QUESTION))
     assert "rerank" in {item.stage for item in answer.degraded}
 
 
-def test_a_search_in_the_order_of_the_server(server: ScriptedOpenAI, shelf: Shelf) -> None:
-    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": server.url, "blend": 0.0}, top_k=3)
+def test_a_search_in_the_order_of_the_server(server: ScriptedServer, shelf: Shelf) -> None:
+    answer = shelf.ask("bread over night", rerank={"kind": "endpoint", "url": server.v1, "blend": 0.0}, top_k=3)
     assert answer.degraded == ()
     assert answer.hits[0].title == "Bread"
     assert {item.scale for hit in answer.hits for item in hit.evidence if item.source == "rerank"} == {
@@ -131,7 +132,7 @@ def test_a_search_in_the_order_of_the_server(server: ScriptedOpenAI, shelf: Shel
     }
 
 
-def test_a_key_is_sent_and_never_shown(server: ScriptedOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_sent_and_never_shown(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RERANK_KEY", "sk-secret")
     server.key = "sk-secret"
     EndpointReranker(settings(server, api_key_env="RERANK_KEY")).score("a", SHOWN)
@@ -153,10 +154,10 @@ def test_an_address_that_may_not_be_asked_is_not_asked(url: str, message: str) -
 
 
 def test_doctor_asks_the_server(
-    server: ScriptedOpenAI, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
+    server: ScriptedServer, shelf: Shelf, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_KIND", "endpoint")
-    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_URL", server.url)
-    assert f"{server.url} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
+    monkeypatch.setenv("HYBRID_RETRIEVE_RERANK_URL", server.v1)
+    assert f"{server.v1} reranks" in cli("doctor", "--llm", "--index", shelf.index, code=(0, 1)).out
     server.once.append(status(404))
     assert "see rerank.url" in cli("doctor", "--llm", "--index", shelf.index, code=1).out

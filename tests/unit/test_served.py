@@ -4,9 +4,9 @@ import pytest
 from pydantic import BaseModel
 
 from retriever.errors import CutAnswerError, NoGeneratorError, WrongAnswerError
-from retriever.http_client import ollama_url
-from retriever.llm.generator import CircuitBreaker
-from retriever.llm.task import drop_thoughts, find_object, read_answer, size
+from retriever.served.address import ollama_url
+from retriever.served.generator import CircuitBreaker
+from retriever.served.task import drop_thoughts, find_object, read_answer, size
 
 
 class Answer(BaseModel):

@@ -1,17 +1,13 @@
-"""What the servers of a language model have in common: what is asked of them, what is tried again, what a fault means.
-
-A subclass for each API that servers speak: retriever.llm.ollama_server, retriever.llm.openai_server.
-"""
+"""What the servers of both kinds share: how a model is asked to write, what is tried again, what a fault means."""
 
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import httpx
+import numpy.typing as npt
 
 from retriever.errors import (
     CutAnswerError,
@@ -22,34 +18,44 @@ from retriever.errors import (
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.http_client import AnswerTooLargeError, OverdueError, RefusedError, StrangeAnswerError, one_line
-from retriever.llm.speed import Measured
-from retriever.llm.task import Task
+from retriever.served.speed import Measured
+from retriever.served.task import Task
+from retriever.served.transport import (
+    BrokenError,
+    Limits,
+    OverdueError,
+    RefusedError,
+    ServedError,
+    SilentError,
+    StrangeAnswerError,
+    TooLargeError,
+    UnreachableError,
+    one_line,
+)
 from retriever.settings.schema import LlmSettings
 
 LOOK_UP_S = 1.0  # for all questions about a model; a server that needs longer is not healthy
 CONNECT_S = 0.5
 RETRY_PAUSE_S = 0.3
-THOUGHT_TOKENS = (
-    1024  # for the thoughts of a model that cannot be told not to think; the least level takes some hundred
-)
+BUSY = frozenset({429, 502, 503, 504})  # statuses that may pass by themselves
+# For the thoughts of a model that cannot be told not to think; the least level takes some hundred.
+THOUGHT_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
+    """What a server says of a model, without running it."""
+
     name: str  # as the server lists it, tag included
     is_loaded: bool | None  # with the context window that is asked for: for another one it is loaded anew; None: unsaid
     can_chat: bool  # embedding models cannot
     context_length: int | None  # how many tokens the model can read at most; None: the server does not say
 
 
-def served_window(context_length: int | None, settings: LlmSettings) -> int:
-    """How many tokens the model reads: as many as are asked for, unless it was made for fewer."""
-    return min(settings.num_ctx, context_length or settings.num_ctx)
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
+    """What a model wrote, unchecked."""
+
     text: str  # all of it; its thoughts, when it wrote nothing else
     is_thoughts: bool  # whether it wrote nothing else
     prompt_tokens: int | None  # how many tokens of the messages it read; None: the server does not say
@@ -57,70 +63,101 @@ class Reply:
     measured: Measured  # how long the server says that it took
 
 
-class LlmServer(ABC):
-    """One model on one server; looked at and asked, its faults turned into errors that say what to do."""
+def served_window(context_length: int | None, settings: LlmSettings) -> int:
+    """Return how many tokens the model reads: as many as are asked for, unless it was made for fewer."""
+    return min(settings.num_ctx, context_length or settings.num_ctx)
+
+
+def may_pass(error: ServedError) -> bool:
+    """Return whether a second try may help: no connection, a broken one, or a busy server."""
+    is_busy = isinstance(error, RefusedError) and error.status in BUSY
+    return is_busy or isinstance(error, UnreachableError | BrokenError)
+
+
+class ModelServer(ABC):
+    """One model on one server.
+
+    `embed` and `rank` raise ServedError; what is asked of a language model raises LanguageModelError, which says what
+    to do.
+    """
 
     program: ClassVar[str]  # what is called healthy, busy or missing in a message
     api: ClassVar[str]  # what it speaks
     start: ClassVar[str]  # what to do where nothing answers
     check: ClassVar[str]  # what to do where it falls silent
-    busy: ClassVar[frozenset[int]]  # statuses that may pass by themselves
+    parallel: ClassVar[int]  # how many requests for vectors it usually works on at once
 
-    def __init__(self, settings: LlmSettings, url: str) -> None:
-        self._settings = settings
-        self.model = settings.model
+    def __init__(self, model: str, url: str, key: str = "", llm: LlmSettings | None = None) -> None:
+        """Name the server, which is not asked yet; the key is sent to this URL alone, empty: none."""
+        self.model = model
         self.url = url
+        self._key = key
+        self._llm = llm or LlmSettings()
         # The least that the model can be told to think; None once the server has refused to be told.
         self.think: bool | str | None = False
         self.look_up_s = LOOK_UP_S
         self.has_begun = False  # whether the last answer began
         self.has_schema = True  # whether the server is given the schema; without, it stands in the instructions
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The model and where it is, for messages."""
+
+    @abstractmethod
+    def missing(self, said: str = "") -> str:
+        """Return that the server has no such model, and what to do."""
+
+    @abstractmethod
+    def identity(self, limits: Limits) -> tuple[str, ...]:
+        """Return the kind of server, the model's name and, where it can be had, the digest of its weights.
+
+        Raises:
+            ServedError: it does not answer, or has no such model (404).
+        """
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
+        """Return one vector for each text, in order, unchecked; ServedError."""
+
     @abstractmethod
     def describe(self) -> str:
-        """What the server is and where, having been asked; LanguageModelError."""
+        """Return what the server is and where, having been asked; LanguageModelError."""
 
     @abstractmethod
     def look_up(self, seconds: float) -> ModelInfo:
-        """What the server says of the model, without running it; waits for `look_up_s`, or fewer `seconds`."""
+        """Return what the server says of the model, without running it; LanguageModelError."""
 
     @abstractmethod
-    def _chat(self, task: Task[Any], seconds: float, *, is_second_try: bool) -> Reply:
-        """The answer to one request; errors of HTTP, RefusedError and StrangeAnswerError, or a LanguageModelError."""
+    def _generate(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
+        """Return the answer to one request; ServedError or LanguageModelError."""
 
     @abstractmethod
-    def _adapt(self, error: Exception) -> bool:
-        """Leaves out what the server refused in a request; whether one without it is worth a try at once."""
+    def _adapt(self, error: ServedError) -> bool:
+        """Leave out what the server refused in a request; return whether one without it is worth a try at once."""
 
-    @abstractmethod
-    def _missing(self, said: str) -> NoModelError: ...
+    def generate(self, task: Task[Any], seconds: float, *, shows_shape: bool = False) -> Reply:
+        """Return what the model writes for a task, unchecked; LanguageModelError.
 
-    def chat(self, task: Task[Any], seconds: float, *, is_second_try: bool = False) -> Reply:
-        """The model's answer to a task, unchecked; a connection that breaks is tried once more in the same time."""
+        A connection that breaks is tried once more in the same time. With `shows_shape`, or where the server has no
+        schemas, the shape of the answer stands in the prompt.
+        """
         deadline, has_failed = time.monotonic() + seconds, False
-        with self._explained():
-            while True:
-                try:
-                    return self._chat(task, deadline - time.monotonic(), is_second_try=is_second_try)
-                except (httpx.HTTPError, RefusedError) as error:
-                    pause = 0.0
-                    if not self._adapt(error):
-                        if has_failed or not self._may_pass(error):
-                            raise
-                        has_failed, pause = True, RETRY_PAUSE_S
-                    if time.monotonic() + pause >= deadline:
-                        raise
-                time.sleep(pause)
-
-    def _may_pass(self, error: Exception) -> bool:
-        """Whether a second try may help: a connection that failed or broke, or a busy server."""
-        if isinstance(error, RefusedError):
-            return error.status in self.busy
-        return isinstance(error, httpx.NetworkError | httpx.ConnectTimeout | httpx.RemoteProtocolError)
+        while True:
+            try:
+                return self._generate(task, deadline - time.monotonic(), shows_shape=shows_shape)
+            except ServedError as error:
+                pause = 0.0
+                if not self._adapt(error):
+                    if has_failed or not may_pass(error):
+                        raise self.explain(error) from error
+                    has_failed, pause = True, RETRY_PAUSE_S
+                if time.monotonic() + pause >= deadline:
+                    raise self.explain(error) from error
+            time.sleep(pause)
 
     @staticmethod
     def _write_messages(task: Task[Any], *, shows_shape: bool) -> list[dict[str, str]]:
-        """What the model reads; with the shape of its answer in words, where a schema is ignored or refused."""
         instructions = task.instructions
         if shows_shape:
             shape = json.dumps(task.answer.model_json_schema(), ensure_ascii=False, separators=(",", ":"))
@@ -135,19 +172,18 @@ class LlmServer(ABC):
         ]
 
     def _finish(self, reason: str | None, text: Sequence[str], thoughts: Sequence[str]) -> tuple[str, bool]:
-        """The whole answer, and whether it is thoughts alone; CutAnswerError unless it ended by itself."""
+        """Return the whole answer, and whether it is thoughts alone; CutAnswerError unless it ended by itself."""
         where, written = f"{self.model} at {self.url}", "".join(text).strip()
         if reason == "stop":
             return written or "".join(thoughts), not written
+        if reason is None:
+            raise CutAnswerError(f"{where} ended its answer in the middle")
         if reason == "length" and not written and any(thoughts):
             what = f"{where} thought aloud until it was stopped, and wrote no answer"
             raise CutAnswerError(f"{what}: choose an llm.model that does not think, or thinks less")
         if reason == "length":
             raise CutAnswerError(f"{where} wrote more than it may, and was stopped")
         raise CutAnswerError(f"{where} stopped before its answer was complete ({reason})")
-
-    def _ended_early(self) -> CutAnswerError:
-        return CutAnswerError(f"{self.model} at {self.url} ended its answer in the middle")
 
     @property
     def thought_tokens(self) -> int:
@@ -161,54 +197,43 @@ class LlmServer(ABC):
         return ", ".join(filter(None, (thinks, "" if self.has_schema else "it writes JSON only without a schema")))
 
     def cannot_chat(self) -> NoModelError:
+        """Return that this model embeds and does not write."""
         advice = "as embedding models cannot: name a chat model (llm.model)"
         return NoModelError(f"{self.model} at {self.url} cannot chat, {advice}")
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turns a failure of the connection or of the server into a LanguageModelError that says what to do."""
-        try:
-            yield
-        except (httpx.HTTPError, RefusedError, StrangeAnswerError) as error:
-            raise self._explain(error) from error
+    def explain_unhealthy(self, error: ServedError, seconds: float) -> LanguageModelError:
+        """Return what a fault means that meets a simple question: a server that cannot answer it is taken for none."""
+        explained = self.explain(error)
+        is_late = isinstance(explained, LanguageModelTimeoutError) and seconds < self.look_up_s
+        if is_late or not isinstance(explained, LanguageModelTimeoutError | WrongAnswerError | CutAnswerError):
+            return explained
+        return NoGeneratorError(f"no healthy {self.program} at {self.url} ({explained}): restart it, or see llm.url")
 
-    @contextmanager
-    def _as_unhealthy(self, seconds: float) -> Iterator[None]:
-        """The same; a server that cannot answer simple questions in its time is taken to be none."""
-        try:
-            with self._explained():
-                yield
-        except (LanguageModelTimeoutError, WrongAnswerError, CutAnswerError) as error:
-            if isinstance(error, LanguageModelTimeoutError) and seconds < self.look_up_s:
-                raise
-            what = f"no healthy {self.program} at {self.url} ({error})"
-            raise NoGeneratorError(f"{what}: restart it, or see llm.url") from error
-
-    def _explain(self, error: Exception) -> LanguageModelError:
-        model, url = self.model, self.url
+    def explain(self, error: ServedError) -> LanguageModelError:
+        """Return what a fault means for who asks a language model, and what to do about it."""
+        model, url, said = self.model, self.url, one_line(error)
         match error:
             case RefusedError():
-                return self._explain_refusal(error.status, one_line(str(error)))
+                return self._explain_refusal(error.status, said)
             case StrangeAnswerError():
-                said = one_line(str(error))
                 return WrongAnswerError(f"what answers at {url} speaks otherwise than {self.api} ({said})")
-            case AnswerTooLargeError():
-                return WrongAnswerError(f"{model} at {url} writes without end ({error})")
-            case httpx.ConnectError() | httpx.ConnectTimeout():
+            case TooLargeError():
+                return WrongAnswerError(f"{model} at {url} writes without end ({said})")
+            case UnreachableError():
                 return NoGeneratorError(f"no {self.program} answers at {url}: {self.start}")
             case OverdueError():
                 advice = "choose a smaller model (llm.model) or wait longer (llm.seconds)"
                 return LanguageModelTimeoutError(f"{model} at {url} took longer than it may: {advice}")
-            case httpx.TimeoutException():
+            case SilentError():
                 advice = f"{self.check}, or wait longer (llm.idle_seconds)"
                 return LanguageModelTimeoutError(f"{model} at {url} fell silent: {advice}")
-        return CutAnswerError(f"the connection to {url} broke before the answer was complete ({error})")
+        return CutAnswerError(f"the connection to {url} broke before the answer was complete ({said})")
 
     def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
         model, url = self.model, self.url
         if status == 404:
-            return self._missing(said)
-        if status in self.busy:
+            return NoModelError(self.missing(said))
+        if status in BUSY:
             return NoGeneratorError(f"the {self.program} at {url} is busy ({said}): ask again later")
         if 300 <= status < 400:
             advice = "which is not followed: set llm.url to the server's own"

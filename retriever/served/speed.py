@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retriever.files import find_cache_file, make_private_folder
-from retriever.llm.task import size
+from retriever.served.task import size
 
 log = logging.getLogger(__name__)
 
@@ -31,16 +31,16 @@ class Speed:
     writes: float
 
     def seconds(self, read: str | int, written: int) -> float:
-        """About how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
+        """Return about how long a task takes that has this text (or so many bytes) and an answer of so many tokens."""
         bytes_read = size(read) if isinstance(read, str) else read
         return bytes_read / BYTES_PER_TOKEN / self.reads + written / self.writes
 
     def bytes_in(self, seconds: float, written: int) -> int:
-        """How much can be read in the seconds beside writing so many tokens; at least 0."""
+        """Return how much can be read in the seconds beside writing so many tokens; at least 0."""
         return max(0, int((seconds - written / self.writes) * self.reads * BYTES_PER_TOKEN))
 
     def __str__(self) -> str:
-        """`150 tokens a second read, 20 written`."""
+        """Return `150 tokens a second read, 20 written`."""
         return f"{self.reads:,.0f} tokens a second read, {self.writes:,.0f} written"
 
 
@@ -57,7 +57,7 @@ class Measured:
     written_s: float
 
     def joined(self, before: Speed | None) -> Speed | None:
-        """The speed by this answer and what was known before; None where neither says anything."""
+        """Return the speed by this answer and what was known before; None where neither says anything."""
         reads = self.read / self.read_s if self.read >= LEAST_READ and self.read_s > 0 else 0.0
         writes = self.written / self.written_s if self.written >= LEAST_WRITTEN and self.written_s > 0 else 0.0
         if before is None:
@@ -76,10 +76,11 @@ class SpeedFile:
 
     @classmethod
     def of_user(cls) -> "SpeedFile":
-        """The file in the user's cache folder; none for a user without one."""
+        """Return the file in the user's cache folder; none for a user without one."""
         return cls(find_cache_file(FILE_NAME))
 
     def read(self, key: str) -> Speed | None:
+        """Return the speed of a model, by server and name; None where it is unknown or a month old."""
         entry = self._content().get(key)
         if not isinstance(entry, list) or not all(isinstance(number, int | float) for number in entry):
             return None
@@ -88,6 +89,7 @@ class SpeedFile:
         return Speed(reads, writes) if is_young and 0 < reads < 1e6 and 0 < writes < 1e6 else None
 
     def write(self, key: str, speed: Speed) -> None:
+        """Keep the speed of a model."""
         if self._path is None:
             return
         entries = dict(list(self._content().items())[-50:]) | {

@@ -11,28 +11,50 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
+from urllib.parse import urlsplit
 
 from retriever.errors import (
     LanguageModelError,
     LanguageModelTimeoutError,
+    NoGeneratorError,
     RetrieverError,
     TaskTooLongError,
     WrongAnswerError,
 )
-from retriever.llm.server import LlmServer, ModelInfo, Reply, served_window
-from retriever.llm.speed import LEAST_READ, Measured, Speed, SpeedFile
-from retriever.llm.task import Task, Written, read_answer, size
+from retriever.served.address import allowed_url, find_key, ollama_url
+from retriever.served.ollama import OllamaServer
+from retriever.served.openai import OpenAIServer
+from retriever.served.server import ModelInfo, ModelServer, Reply, served_window
+from retriever.served.speed import LEAST_READ, Measured, Speed, SpeedFile
+from retriever.served.task import Task, Written, read_answer, size
 from retriever.settings.schema import LlmSettings
 
-progress = logging.getLogger("retriever.llm.progress")
+progress = logging.getLogger("retriever.served.progress")
 
 BYTES_PER_TOKEN = 3  # prose has 4 and more in every script, code and German 3 to 4, long runs of digits fewer
 PROMPT_SHARE = 0.75  # of the context window: a longer prompt would be cut in silence if it were estimated wrongly
 LOOK_EVERY_S = 30.0
 
 
+def open_server(settings: LlmSettings) -> ModelServer:
+    """Return the server of the settings' kind, which is not asked yet; NoGeneratorError where it may not be asked."""
+    is_ollama = settings.kind == "ollama"
+    if not is_ollama and not settings.url:
+        raise NoGeneratorError("llm.url: name the server of llm.kind openai, such as http://127.0.0.1:1234/v1")
+    try:
+        if is_ollama:
+            return OllamaServer(
+                settings.model, ollama_url(settings.url, allow_remote=settings.allow_remote), llm=settings
+            )
+        url = allowed_url(settings.url, allow_remote=settings.allow_remote, section="llm")
+        url = url if urlsplit(url).path else f"{url}/v1"
+        return OpenAIServer(settings.model, url, find_key(settings.api_key_env, url), settings)
+    except ValueError as error:
+        raise NoGeneratorError(f"{'llm.url' if settings.url else 'OLLAMA_HOST'}: {error}") from error
+
+
 class CircuitBreaker:
-    """After two failures in a row, everything fails at once for a minute."""
+    """Makes everything fail at once for a minute after two failures in a row."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -41,29 +63,32 @@ class CircuitBreaker:
         self._open_until = 0.0
 
     def check(self) -> None:
-        """Raises the last failure, of its own kind, while the breaker is open."""
+        """Raise the last failure, of its own kind, while the breaker is open."""
         left = self._open_until - self._clock()
         if self._reason and left > 0:
             raise type(self._reason)(f"{self._reason} (failed 2 times; asked again in {left:.0f} s)")
 
     def record_failure(self, reason: RetrieverError) -> None:
-        """Opens the breaker at the second failure in a row, and at the first one after that minute."""
+        """Open the breaker at the second failure in a row, and at the first one after that minute."""
         self._failures += 1
         self._reason = reason
         if self._failures >= 2:
             self._open_until = self._clock() + 60.0
 
     def record_success(self) -> None:
+        """Close the breaker."""
         self._failures = 0
 
 
 class ServedGenerator:
-    """Writes with a model on a server."""
+    """Writes with a model on a server; every fault is a LanguageModelError of `write` and `room`.
 
-    # After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
-    # works, nor is a task that allowed less time than the settings do.
+    After two failures in a row it fails at once for a minute. A wrong answer is no such failure, because the server
+    works, nor is a task that allowed less time than the settings do.
+    """
 
     def __init__(self, settings: LlmSettings) -> None:
+        """Name the model; nothing is asked yet."""
         self._settings = settings
         self._breaker = CircuitBreaker()
         self._model: ModelInfo | None = None
@@ -76,21 +101,27 @@ class ServedGenerator:
 
     @property
     def name(self) -> str:
+        """The model, as the settings name it."""
         return self._settings.model
+
+    @cached_property
+    def server(self) -> ModelServer:
+        """The server, as `open_server` gives it."""
+        return open_server(self._settings)
 
     @cached_property
     def speed(self) -> Speed | None:
         """How fast the model is, as far as is known: measured by each answer, and kept in the user's cache folder."""
         return self._speeds.read(self._speed_key)
 
+    @cached_property
+    def _speed_key(self) -> str:
+        return f"{self.server.url} {self.name}"
+
     def _learn(self, measured: Measured) -> None:
         if (speed := measured.joined(self.speed)) is not None and speed != self.speed:
             self.__dict__["speed"] = speed
             self._speeds.write(self._speed_key, speed)
-
-    @cached_property
-    def _speed_key(self) -> str:
-        return f"{self.server.url} {self.name}"
 
     def room(self, instructions: str, max_tokens: int, seconds: float | None = None) -> int:
         """As `Generator.room`; the window is the served model's, which the server is asked for once."""
@@ -98,10 +129,10 @@ class ServedGenerator:
             with self._guarded(seconds):
                 self._look_up(min(self.server.look_up_s, seconds or self.server.look_up_s))
         window = self._window or self._settings.num_ctx
-        tokens = _prompt_tokens(window, max_tokens + self.server.thought_tokens)
-        return max(0, tokens * BYTES_PER_TOKEN - size(instructions))
+        return max(0, self._prompt_tokens(window, max_tokens) * BYTES_PER_TOKEN - size(instructions))
 
     def write(self, task: Task[Written]) -> Written:
+        """As `Generator.write`."""
         self._check_length(task, self._settings.num_ctx)
         with self._guarded(task.seconds):
             written = self._write(task)
@@ -111,7 +142,7 @@ class ServedGenerator:
 
     @contextmanager
     def _guarded(self, seconds: float | None) -> Iterator[None]:
-        """What asks the server in so many seconds; nothing is asked while the breaker is open."""
+        """Count what fails inside, where the server is asked in so many seconds; an open breaker raises."""
         self._breaker.check()
         try:
             yield
@@ -142,7 +173,7 @@ class ServedGenerator:
         deadline = started + min(seconds, math.inf if task.seconds is None else task.seconds)
         problem = ""
         for is_second_try in (False, True):
-            self.reply = reply = self._chat(task, model, deadline, is_second_try=is_second_try)
+            self.reply = reply = self._generate(task, model, deadline, shows_shape=is_second_try)
             if (reply.prompt_tokens or 0) >= window:
                 raise TaskTooLongError(f"{self.name} read the first {window} tokens of the task alone: see llm.num_ctx")
             self._model, self._looked_up_at = replace(model, is_loaded=True), time.monotonic()
@@ -156,8 +187,8 @@ class ServedGenerator:
         self.server.has_schema = True
         raise WrongAnswerError(f"{self.name} wrote {problem}, and so it did when asked again: try another llm.model")
 
-    def _chat(self, task: Task[Any], model: ModelInfo, deadline: float, *, is_second_try: bool) -> Reply:
-        """The answer, by which the speed is learned; nothing is asked where reading alone would take too long."""
+    def _generate(self, task: Task[Any], model: ModelInfo, deadline: float, *, shows_shape: bool) -> Reply:
+        """Return the answer, by which the speed is learned; nothing is asked where reading would take too long."""
         left = deadline - time.monotonic()
         prompt, speed = task.instructions + task.material, self.speed
         if speed is not None and (needed := speed.seconds(prompt, 1)) > left:
@@ -168,7 +199,7 @@ class ServedGenerator:
         about = f", about {speed.seconds(prompt, task.max_tokens // 3):.0f} s" if speed else ""
         progress.info("asking %s%s%s", self.name, ", which has to be loaded" if model.is_loaded is False else "", about)
         try:
-            reply = self.server.chat(task, left, is_second_try=is_second_try)
+            reply = self.server.generate(task, left, shows_shape=shows_shape)
         except LanguageModelTimeoutError:
             if model.is_loaded and not self.server.has_begun:  # it read until the end: it is slower than that
                 tokens = max(LEAST_READ, size(prompt) // BYTES_PER_TOKEN)
@@ -177,20 +208,8 @@ class ServedGenerator:
         self._learn(reply.measured)
         return reply
 
-    @cached_property
-    def server(self) -> LlmServer:
-        """The server of the settings' kind, which is not asked yet; NoGeneratorError where it may not be."""
-        # Each kind is imported when it is asked for.
-        if self._settings.kind == "openai":
-            from retriever.llm.openai_server import OpenAIServer
-
-            return OpenAIServer(self._settings)
-        from retriever.llm.ollama_server import OllamaServer
-
-        return OllamaServer(self._settings)
-
     def _look_up(self, seconds: float) -> ModelInfo:
-        """What the server says of the model; asked again when it is old."""
+        """Return what the server says of the model; asked again when it is old."""
         max_age_s = min(LOOK_EVERY_S, self._settings.keep_alive_seconds)
         if self._model is None or time.monotonic() - self._looked_up_at >= max_age_s:
             self._model, self._looked_up_at = self.server.look_up(seconds), time.monotonic()
@@ -201,14 +220,14 @@ class ServedGenerator:
 
     def _check_length(self, task: Task[Written], window: int) -> None:
         needed = -(-(size(task.instructions) + size(task.material)) // BYTES_PER_TOKEN)
-        room = _prompt_tokens(window, task.max_tokens + self.server.thought_tokens)
+        room = self._prompt_tokens(window, task.max_tokens)
         if needed > room:
             raise TaskTooLongError(
                 f"the task has up to {needed} tokens, and {self.name} reads {room} beside its answer: see llm.num_ctx"
             )
 
-
-def _prompt_tokens(window: int, max_tokens: int) -> int:
-    """How many tokens of instructions and material fit into a context window."""
-    # 256 are for the model's own chat template, and for what a second try adds.
-    return min(int(window * PROMPT_SHARE), window - max_tokens) - 256
+    def _prompt_tokens(self, window: int, max_tokens: int) -> int:
+        """Return how many tokens of instructions and material fit into a context window beside the answer."""
+        # 256 are for the model's own chat template, and for what a second try adds.
+        written = max_tokens + self.server.thought_tokens
+        return min(int(window * PROMPT_SHARE), window - written) - 256

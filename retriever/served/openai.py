@@ -1,0 +1,287 @@
+"""A model behind OpenAI's API, as LM Studio, llama.cpp's server, vLLM and hosted ones speak it, with /rerank beside it.
+
+Servers know different parts of this API: what one refuses is left out, once, and named. The official client is not
+used: it takes a second to import, checks nothing of what it is given, and passes over the comments by which a server
+shows that it is alive; what is left of it here is the reading of events (`transport.read_events`).
+"""
+
+import logging
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import numpy.typing as npt
+from pydantic import BaseModel, Field, ValidationError
+
+from retriever.errors import CutAnswerError, LanguageModelError, NoGeneratorError, NoModelError, TaskTooLongError
+from retriever.served.address import explain_key, is_this_machine
+from retriever.served.server import CONNECT_S, ModelInfo, ModelServer, Reply
+from retriever.served.speed import Measured
+from retriever.served.task import Task
+from retriever.served.transport import (
+    Limits,
+    RefusedError,
+    ServedError,
+    StrangeAnswerError,
+    find_message,
+    open_response,
+    read_events,
+    request_json,
+)
+from retriever.settings.schema import LlmSettings
+
+progress = logging.getLogger("retriever.served.progress")
+
+FAR_S = 5.0  # for a connection to another machine, and for what is asked of it about a model
+# What a server may do without, and words by which it speaks of them; the last is left out where it names none.
+OPTIONAL = ("chat_template_kwargs", "stream_options", "seed", "temperature", "max_tokens", "response_format")
+HINTS = {"chat_template_kwargs": "enable_thinking|reasoning_effort", "response_format": "json_schema|grammar|guided"}
+
+
+class _Delta(BaseModel):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _Choice(BaseModel):
+    delta: _Delta
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Timings(BaseModel):
+    """What llama.cpp measures, by its own clock."""
+
+    prompt_n: int
+    prompt_ms: float
+    predicted_n: int
+    predicted_ms: float
+
+
+class _Chunk(BaseModel):
+    """One event of a stream."""
+
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    timings: _Timings | None = None
+    error: object = None
+
+
+class _Vector(BaseModel):
+    index: int
+    embedding: list[Any]
+
+
+class _Vectors(BaseModel):
+    data: list[_Vector]
+
+
+class _Score(BaseModel):
+    index: int
+    relevance_score: float = Field(allow_inf_nan=False)
+
+
+class _Scores(BaseModel):
+    results: list[_Score]
+
+
+class OpenAIServer(ModelServer):
+    """One model behind one URL, which ends in /v1 for most servers."""
+
+    program = "server"
+    api = "OpenAI's API"
+    start = "start it, or see llm.url"
+    check = "see its log"
+    parallel = 4  # vLLM, TEI, Infinity and hosted ones work on many; one that is busy (429, 503) is asked again
+
+    def __init__(self, model: str, url: str, key: str = "", llm: LlmSettings | None = None) -> None:
+        """Name the server, as `ModelServer`."""
+        super().__init__(model, url, key, llm)
+        self._refused: set[str] = set()  # of OPTIONAL
+        self._is_guess = False  # whether the last of these is one of which the server did not speak
+        self._has_answered = False
+        self._thought_aloud = False  # whether the last answer was stopped although it had thoughts
+        self._connect_s = CONNECT_S
+        if not is_this_machine(url):
+            self._connect_s = self.look_up_s = FAR_S
+
+    @property
+    def name(self) -> str:
+        """Such as `text-embedding-3-small at https://api.openai.com/v1`."""
+        return f"{self.model} at {self.url}"
+
+    def missing(self, said: str = "") -> str:
+        """Return that the server has no such model or path, and which settings name them."""
+        what = f"{self.url} has no {self.model}" + (f" ({said})" if said else "")
+        return f"{what}: see llm.model, and whether llm.url has the server's whole path, such as /v1"
+
+    def identity(self, limits: Limits) -> tuple[str, ...]:
+        """Return the kind and the model's name: such servers tell nothing of the weights."""
+        return ("openai", self.model)
+
+    def embed(self, texts: Sequence[str], limits: Limits) -> npt.ArrayLike:
+        """Return one vector for each text."""
+        body = {"model": self.model, "input": list(texts), "encoding_format": "float"}
+        content = request_json(f"{self.url}/embeddings", limits, body, self._key)
+        try:
+            items = _Vectors.model_validate(content).data
+        except ValidationError as error:
+            raise StrangeAnswerError("no list of embeddings") from error
+        vectors = {item.index: item.embedding for item in items}
+        # In any order, as the interface allows; but each once, or two texts would change places.
+        if sorted(vectors) != list(range(len(texts))):
+            raise StrangeAnswerError(f"{len(items)} vectors for {len(texts)} texts")
+        return [vectors[place] for place in range(len(texts))]
+
+    def rank(self, question: str, texts: Sequence[str], limits: Limits) -> list[float]:
+        """Return the server's own score for each text, any finite number; ServedError."""
+        body = {"model": self.model, "query": question, "documents": list(texts), "top_n": len(texts)}
+        content = request_json(f"{self.url}/rerank", limits, body, self._key)
+        try:
+            results = _Scores.model_validate(content).results
+        except ValidationError as error:
+            raise StrangeAnswerError("no `results` with `relevance_score`") from error
+        scores = {item.index: item.relevance_score for item in results}
+        if sorted(scores) != list(range(len(texts))) or len(results) != len(texts):
+            raise StrangeAnswerError(f"{len(results)} scores for {len(texts)} texts")
+        return [scores[place] for place in range(len(texts))]
+
+    def describe(self) -> str:
+        """Return the server's address, having been asked for its models."""
+        self._list_models(self.look_up_s)
+        return f"a server that speaks OpenAI's API at {self.url}"
+
+    def look_up(self, seconds: float) -> ModelInfo:
+        """Return what the server says of the model; a model that nobody named is the only one that it has."""
+        models = self._list_models(seconds)
+        name = self._llm.model
+        found = next((model for model in models if model["id"] == name or model["id"].endswith(f"/{name}")), None)
+        if found is None and len(models) == 1 and name == LlmSettings().model:
+            found = models[0]
+        if found is None and models:
+            others = ", ".join(model["id"] for model in models[:20])
+            raise NoModelError(f"{self.missing()}; it has {others}")
+        self.model = found["id"] if found else name
+        # vLLM, llama.cpp, OpenRouter; the others do not say.
+        said = found or {}
+        meta = said.get("meta")
+        lengths = (said.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
+        length = next((item for item in (*lengths, said.get("context_length")) if isinstance(item, int)), None)
+        return ModelInfo(self.model, True if self._has_answered else None, True, length)
+
+    def _list_models(self, seconds: float) -> list[dict[str, Any]]:
+        """Return the models that the server lists; none where it has no such list."""
+        try:
+            content = request_json(f"{self.url}/models", Limits(self._connect_s, seconds), key=self._key)
+            models = content.get("data")
+            if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+                raise StrangeAnswerError("no list of models")
+        except ServedError as error:
+            if isinstance(error, RefusedError) and error.status in {404, 405, 501}:
+                return []
+            raise self.explain_unhealthy(error, seconds) from error
+        return [model for model in models if isinstance(model.get("id"), str)]
+
+    def _generate(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
+        deadline = time.monotonic() + seconds
+        try:
+            return self._ask(task, seconds, shows_shape=shows_shape)
+        except CutAnswerError:
+            if not self._thought_aloud or self.think:
+                raise
+            self.think = True  # it thinks although it was told not to: it gets room for that
+        return self._ask(task, deadline - time.monotonic(), shows_shape=shows_shape)
+
+    def _ask(self, task: Task[Any], seconds: float, *, shows_shape: bool) -> Reply:
+        max_tokens = task.max_tokens + self.thought_tokens
+        left_out = self._refused if self.has_schema else {*self._refused, "response_format"}
+        schema = {"name": "answer", "schema": task.answer.model_json_schema()}
+        options: dict[str, Any] = {
+            # Templates pass over names that they do not know.
+            "chat_template_kwargs": {"enable_thinking": False, "reasoning_effort": "low"},
+            "stream_options": {"include_usage": True},
+            "seed": 7,
+            "temperature": task.temperature,
+            "max_tokens": max_tokens,
+            "response_format": {"type": "json_schema", "json_schema": schema},
+        }
+        body = {name: value for name, value in options.items() if name not in left_out}
+        if "max_tokens" in self._refused:
+            body["max_completion_tokens"] = max_tokens  # as newer models of OpenAI want it
+        messages = self._write_messages(task, shows_shape=shows_shape or "response_format" in left_out)
+        body |= {"model": self.model, "messages": messages, "stream": True}
+        # Each token comes as an event of some 250 bytes.
+        limits = Limits(self._connect_s, seconds, idle_s=self._llm.idle_seconds, max_bytes=2**15 + 1024 * max_tokens)
+        with open_response(f"{self.url}/chat/completions", limits, body, self._key) as response:
+            return self._read(response, task)
+
+    def _read(self, response: httpx.Response, task: Task[Any]) -> Reply:
+        started, first = time.monotonic(), 0.0
+        text, thoughts, reason = [], [], None
+        usage, timings = None, None
+        self.has_begun = False
+        for data in read_events(response):
+            try:
+                chunk = _Chunk.model_validate_json(data)
+            except ValidationError as error:
+                raise StrangeAnswerError(str(error.errors(include_url=False, include_input=False)[0]["msg"])) from error
+            if chunk.error is not None:
+                raise RefusedError(-1, find_message(data.decode("utf-8", "replace")))
+            usage, timings = chunk.usage or usage, chunk.timings or timings
+            for choice in chunk.choices or ():
+                text.append(choice.delta.content or "")
+                thoughts.append(choice.delta.reasoning_content or choice.delta.reasoning or "")
+                reason = choice.finish_reason or reason
+                if not self.has_begun and (text[-1] or thoughts[-1]):
+                    self.has_begun, first = True, time.monotonic() - started
+                if task.on_text is not None and text[-1]:
+                    task.on_text("".join(text))
+        self._thought_aloud = reason == "length" and any(thoughts)
+        whole, is_thoughts = self._finish(reason, text, thoughts)
+        measured = Measured(0, 0.0, 0, 0.0)
+        if timings:
+            read_s, written_s = timings.prompt_ms / 1e3, timings.predicted_ms / 1e3
+            measured = Measured(timings.prompt_n, read_s, timings.predicted_n, written_s)
+        elif usage and self._has_answered:  # by the clock here; with the first answer, the model may have been loaded
+            measured = Measured(usage.prompt_tokens, first, usage.completion_tokens, time.monotonic() - started - first)
+        self._has_answered, self._is_guess = True, False
+        return Reply(whole, is_thoughts, usage.prompt_tokens if usage else None, first, measured)
+
+    def _adapt(self, error: ServedError) -> bool:
+        if not isinstance(error, RefusedError) or error.status not in {400, 415, 422, 501}:
+            return False
+        if isinstance(self.explain(error), TaskTooLongError | NoModelError):
+            return False
+        if self._is_guess:  # without a schema it is refused as well, for another reason
+            self._refused, self._is_guess = self._refused - {"response_format"}, False
+            return False
+        said = str(error).lower()
+        left_out = self._refused if self.has_schema else {*self._refused, "response_format"}
+        sent = [name for name in OPTIONAL if name not in left_out]
+        named = {name for name in sent if re.search(rf"\b{name}\b|{HINTS.get(name, name)}", said)}
+        self._is_guess = not named and "response_format" in sent
+        named |= {"response_format"} if self._is_guess else set()
+        self._refused |= named
+        if named:
+            progress.info("%s refuses %s: asking without", self.url, ", ".join(sorted(named)))
+        return bool(named)
+
+    @property
+    def manner(self) -> str:
+        """As `ModelServer.manner`, and what the server refuses."""
+        refuses = f"the server refuses {', '.join(sorted(self._refused))}" if self._refused else ""
+        words = ": the schema stands in the prompt" if "response_format" in self._refused else ""
+        return ", ".join(filter(None, (super().manner, refuses + words)))
+
+    def _explain_refusal(self, status: int, said: str) -> LanguageModelError:
+        if status in {401, 403}:
+            what = f"{self.url} refuses the key" if self._key else f"{self.url} wants a key"
+            return NoGeneratorError(f"{what} ({said}): {explain_key(self._llm.api_key_env)}")
+        return super()._explain_refusal(status, said)

@@ -1,0 +1,252 @@
+"""HTTP to a model server: never through a proxy, never to another host, never for longer or more than was agreed.
+
+Whatever goes wrong is a ServedError, so that no error of httpx leaves this module:
+
+    ServedError
+    ├── UnreachableError    no connection
+    ├── BrokenError         the connection broke before the answer was complete
+    ├── OverdueError        the answer was not complete in time
+    ├── SilentError         nothing came for longer than agreed
+    ├── TooLargeError       more came than agreed
+    ├── RefusedError        the server says no
+    └── StrangeAnswerError  what came is no answer of this API
+"""
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Any
+
+import httpcore
+import httpx
+
+
+class ServedError(Exception):
+    """Something went wrong between this program and a server."""
+
+
+class UnreachableError(ServedError):
+    """There is no connection to the server."""
+
+
+class BrokenError(ServedError):
+    """The connection broke before the answer was complete."""
+
+
+class OverdueError(ServedError):
+    """The answer was not complete in time."""
+
+
+class SilentError(ServedError):
+    """The server said nothing for longer than agreed."""
+
+
+class TooLargeError(ServedError):
+    """The answer is larger than any that is useful."""
+
+
+class RefusedError(ServedError):
+    """The server says no; `status` is of HTTP, -1 when it said so in the middle of an answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class StrangeAnswerError(ServedError):
+    """The answer is not one of the API that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how much is waited for in one request."""
+
+    connect_s: float  # until the server accepts the connection
+    total_s: float  # until the answer is complete
+    idle_s: float | None = None  # the longest silence after the answer has begun; None: only `total_s` counts
+    max_bytes: int = 64 * 2**20  # of an answer; by default some fifty times the vectors of a batch
+
+
+class _Meter:
+    """Counts the time, the silence and the bytes of one request against its limits, from now on."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.total_s
+        self._received = 0
+
+    def left(self) -> float:
+        """Return the seconds until the deadline, above 0; OverdueError when it has passed."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise OverdueError("the answer was not complete in time")
+        return left
+
+    def read(self, stream: httpcore.NetworkStream, max_bytes: int) -> bytes:
+        """Read what comes next; an error when that takes too long or is too much."""
+        left = self.left()
+        # Before the first byte, a model loads and reads: that silence may be as long as the whole time.
+        idle = (self._limits.idle_s if self._received else None) or left
+        try:
+            part = stream.read(max_bytes, min(left, idle))
+        except httpcore.ReadTimeout as error:
+            if left <= idle:
+                raise OverdueError("the answer was not complete in time") from error
+            raise SilentError(f"nothing came for {idle:.3g} s") from error
+        self._received += len(part)
+        if self._received > self._limits.max_bytes:
+            raise TooLargeError(f"an answer of more than {self._limits.max_bytes} bytes")
+        return part
+
+
+class _MeteredStream(httpcore.NetworkStream):
+    """A connection whose reads and writes are metered; httpx's own time limits are for each read alone."""
+
+    def __init__(self, stream: httpcore.NetworkStream, meter: _Meter) -> None:
+        self._stream = stream
+        self._meter = meter
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._meter.read(self._stream, max_bytes)
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._meter.left())
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _MeteredStream(self._stream.start_tls(ssl_context, server_hostname, self._meter.left()), self._meter)
+
+    def get_extra_info(self, info: str) -> Any:  # noqa: ANN401 - as httpcore declares it
+        return self._stream.get_extra_info(info)
+
+
+class _MeteredBackend(httpcore.NetworkBackend):
+    """Opens connections that share one meter."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._backend = httpcore.SyncBackend()
+        self._meter = _Meter(limits)
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.NetworkStream:
+        stream = self._backend.connect_tcp(host, port, timeout, local_address, socket_options)
+        return _MeteredStream(stream, self._meter)
+
+
+class _MeteredTransport(httpx.HTTPTransport):
+    """httpx's transport over such connections."""
+
+    def __init__(self, limits: Limits, *, is_secure: bool) -> None:
+        super().__init__(verify=False, trust_env=False)
+        # The certificates take 10 ms to load. No connection is kept, so that each answer is counted for itself.
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=httpx.create_ssl_context(verify=is_secure, trust_env=False),
+            max_keepalive_connections=0,
+            network_backend=_MeteredBackend(limits),
+        )
+
+
+def client_options(limits: Limits, url: str) -> dict[str, Any]:
+    """Return the options of an httpx client, or one built on it, that asks this server and no other."""
+    return {
+        "transport": _MeteredTransport(limits, is_secure=url.startswith("https:")),
+        "timeout": httpx.Timeout(limits.total_s, connect=min(limits.connect_s, limits.total_s)),
+        "trust_env": False,
+        "follow_redirects": False,
+    }
+
+
+@contextmanager
+def translate_errors(key: str = "") -> Iterator[None]:
+    """Turn the errors of httpx into ServedErrors; a key that a message repeats is left out of it."""
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+        raise UnreachableError(str(error)) from error
+    except httpx.TimeoutException as error:
+        raise SilentError(str(error)) from error
+    except httpx.HTTPError as error:
+        raise BrokenError(str(error)) from error
+    except ServedError as error:
+        if key and key in str(error):
+            error.args = (str(error).replace(key, "(the key)"),)
+        raise
+
+
+@contextmanager
+def open_response(
+    url: str, limits: Limits, body: Mapping[str, object] | None = None, key: str = ""
+) -> Iterator[httpx.Response]:
+    """Yield the answer to one request, a POST where it has a body, not read yet; RefusedError unless it is a good one.
+
+    The key is sent to this URL alone; empty: none is sent.
+    """
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    with (
+        translate_errors(key),
+        httpx.Client(**client_options(limits, url)) as client,
+        client.stream("GET" if body is None else "POST", url, json=body, headers=headers) as response,
+    ):
+        if not response.is_success:
+            response.read()
+            raise RefusedError(response.status_code, find_message(response.text))
+        yield response
+
+
+def request_json(
+    url: str, limits: Limits, body: Mapping[str, object] | None = None, key: str = ""
+) -> Mapping[str, Any]:
+    """Return the JSON object that answers one request, as `open_response` asks it."""
+    with open_response(url, limits, body, key) as response:
+        response.read()
+        try:
+            content = json.loads(response.content)
+        except (ValueError, RecursionError):
+            content = None
+        if not isinstance(content, dict):
+            raise StrangeAnswerError(f"{url}: {one_line(response.text)}")
+        return content
+
+
+def read_events(response: httpx.Response) -> Iterator[bytes]:
+    """Yield the data of each server-sent event, up to `[DONE]`; comments only show that the server is alive."""
+    rest = b""
+    for part in response.iter_bytes():
+        # Lines end at a line feed alone: other characters that end lines may stand inside JSON.
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            data = line.removeprefix(b"data:").strip()
+            if data == b"[DONE]":
+                return
+            if line.startswith(b"data:"):
+                yield data
+
+
+def find_message(text: str) -> str:
+    """Return what a server says of an error, wherever it stands in its JSON; else the whole text."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    for name in ("error", "message"):
+        if isinstance(content, dict) and content.get(name):
+            content = content[name]
+    return content if isinstance(content, str) else text
+
+
+def one_line(message: object) -> str:
+    """Return a server's message as one printable line of at most 200 characters."""
+    return "".join(filter(str.isprintable, " ".join(str(message).split())))[:200]

@@ -1,0 +1,464 @@
+"""A scripted model server on loopback: it speaks Ollama's API and OpenAI's, and answers, or goes wrong, as it is told.
+
+    with scripted_server(lambda asked: {"queries": [asked.material]}) as server:
+        generator = ServedGenerator(LlmSettings(url=server.url))                # or kind="openai", url=server.v1
+        ...
+        server.answer = lambda asked: cut_stream()    # from now on
+        server.once.append(status(503))               # for the next request alone
+        assert server.asked[0].prompt_tokens < server.asked[0].num_ctx
+
+An answer is a function of what was asked. It gives a text, which is what the model writes; or any other object, which
+the model writes as JSON; or a `Fault`, which does with the connection what it likes.
+"""
+
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.fake_encoder import FakeEncoder
+from tests.real.loopback import Fault as Fault
+from tests.real.loopback import LoopbackHandler, LoopbackServer, serving
+from tests.real.loopback import fault as fault
+from tests.real.loopback import hang_up as hang_up
+
+CHARS_PER_TOKEN = 4
+"""This model's tokens: runs of four characters."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    path: str
+    body: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """`write`, `embed` or `rank`; empty for questions about the server and its models."""
+        ends = {"chat": "write", "completions": "write", "embed": "embed", "embeddings": "embed", "rerank": "rank"}
+        return ends.get(self.path.rpartition("/")[2], "")
+
+    @property
+    def is_ollama(self) -> bool:
+        return self.path.startswith("/api/")
+
+    @property
+    def model(self) -> str:
+        return str(self.body.get("model", ""))
+
+    @property
+    def instructions(self) -> str:
+        return self._of("system")
+
+    @property
+    def material(self) -> str:
+        return self._of("user")
+
+    def _of(self, role: str) -> str:
+        return "\n".join(message["content"] for message in self.body["messages"] if message["role"] == role)
+
+    @property
+    def has_schema(self) -> bool:
+        return bool(self.body.get("format") or self.body.get("response_format"))
+
+    @property
+    def properties(self) -> set[str]:
+        """The keys that the schema of the answer has, wherever it stands: they tell the stages apart."""
+        given = self.body.get("response_format")
+        schema = given["json_schema"]["schema"] if given else self.body.get("format")
+        if not schema:
+            _, _, words = self.instructions.partition("JSON schema: ")
+            schema = json.loads(words) if words else {}
+        return set(schema.get("properties", {}))
+
+    @property
+    def candidates(self) -> list[dict[str, Any]]:
+        """What the reranking shows of the sections, in its order."""
+        return [json.loads(line) for line in self.material.split("\n") if line.startswith('{"number"')]
+
+    @property
+    def num_ctx(self) -> int:
+        return int(self.body["options"]["num_ctx"])
+
+    @property
+    def num_predict(self) -> int:
+        most = self.body.get("max_tokens") or self.body.get("max_completion_tokens") or 10**6
+        return int(self.body["options"]["num_predict"]) if self.is_ollama else int(most)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return tokens(self.instructions) + tokens(self.material)
+
+
+Answer = Callable[[Asked], object]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model of Ollama's."""
+
+    capabilities: tuple[str, ...] = ("completion", "tools")
+    context_length: int = 131_072
+    thinking: tuple[bool | str, ...] | None = None
+    """What `think` may be; None: the server has nothing to say of it."""
+
+
+def rank_evenly(asked: Asked) -> object:
+    return {"results": [{"index": place, "relevance_score": 0.5} for place in range(len(asked.body["documents"]))]}
+
+
+def embed_words(asked: Asked) -> Sequence[Sequence[float]]:
+    """Vectors in which shared words are nearness, three times as long as one."""
+    texts = asked.body["input"]
+    rows: list[list[float]] = (
+        3 * FakeEncoder().encode_documents([texts] if isinstance(texts, str) else texts)
+    ).tolist()
+    return rows
+
+
+@dataclass
+class ScriptedServer:
+    """What the server does, and what it was asked."""
+
+    answer: Answer
+    """To every request for text, once `once` is empty."""
+    embed: Answer = embed_words
+    """To every request for vectors: their rows, or a `Fault`."""
+    rank: Answer = rank_evenly
+    """To every request for an order: its JSON, or a `Fault`."""
+    once: deque[Answer | Fault] = field(default_factory=deque)
+    """To the next requests of these three kinds."""
+    models: dict[str, Model] = field(
+        default_factory=lambda: {"llama3.2:latest": Model(), "nomic-embed-text:latest": Model(("embedding",), 2048)}
+    )
+    """As Ollama has them."""
+    loaded: set[str] = field(default_factory=lambda: {"llama3.2:latest"})
+    listed: list[Any] | None = field(default_factory=lambda: [{"id": "llama3.2", "object": "model"}])
+    """The models of OpenAI's API; None: it has no list of them."""
+    version: str = "0.13.5"
+    key: str = ""
+    """What it wants to see; empty: nothing."""
+    refuses: Sequence[str] = ()
+    """Fields of a request that it does not know, as strict servers say."""
+    says_nothing: bool = False
+    """Whether it refuses without a word of the field."""
+    timings: Mapping[str, float] | None = None
+    """As llama.cpp measures."""
+    reads: float = 0.0
+    """Tokens a second, as Ollama says of its answers; 0: it says nothing of its speed."""
+    writes: float = 0.0
+    waits: bool = False
+    """Whether it takes as long as it says."""
+    longest: int = 10**6
+    """Of a longer text no vector is made: it says 400, as Ollama does with truncate=false."""
+    health: Fault | None = None
+    """What happens to every question about the server and its models; None: it is answered."""
+    requests: list[tuple[str, Mapping[str, Any], Mapping[str, str]]] = field(default_factory=list)
+    """Path, body and headers (lower case) of all that was asked, in order."""
+    server: LoopbackServer | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Set when the test is over: nothing waits longer."""
+
+    @property
+    def url(self) -> str:
+        assert self.server
+        return self.server.url
+
+    @property
+    def v1(self) -> str:
+        """Where it speaks OpenAI's API."""
+        return f"{self.url}/v1"
+
+    def of_kind(self, kind: str) -> list[Asked]:
+        """What it was asked to `write`, `embed` or `rank`."""
+        return [asked for asked in (Asked(path, body) for path, body, _ in self.requests) if asked.kind == kind]
+
+    @property
+    def asked(self) -> list[Asked]:
+        return self.of_kind("write")
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for path, _, _ in self.requests]
+
+    def kill(self) -> None:
+        assert self.server
+        self.server.kill()
+
+    def find(self, name: str) -> str | None:
+        """The full name of Ollama's model, when it is here."""
+        return next((full for full in (name, f"{name}:latest") if full in self.models), None)
+
+
+QUESTION = "who pays for the journey when I put something into the red box?"
+"""On the pages of tests/shelf.py, in other words than theirs."""
+HELPFUL = {
+    "queries": ["who pays for the journey of a letter?"],
+    "hyde": ["A stamp pays for the journey of a letter. It is put on before the red box."],
+    "hyde_answer": "The stamp pays for the journey.",
+    "intent": "MECHANISM",
+    "entities": ["red box", "Royal Mail"],
+}
+
+
+def help_and_reverse(asked: Asked) -> object:
+    """Expands that question, and reverses every list of candidates."""
+    if "queries" in asked.properties:
+        return HELPFUL
+    return {"best_first": [item["number"] for item in reversed(asked.candidates)]}
+
+
+@contextmanager
+def scripted_server(answer: Answer = lambda asked: {}) -> Iterator[ScriptedServer]:
+    """A server with the chat model `llama3.2`, which is loaded, and the embedding model `nomic-embed-text`."""
+    script = ScriptedServer(answer)
+
+    class Scripted(ModelHandler):
+        pass
+
+    Scripted.script = script
+    with serving(Scripted) as script.server:
+        try:
+            yield script
+        finally:
+            script.ended.set()
+
+
+class ModelHandler(LoopbackHandler):
+    script: ScriptedServer
+
+    def do_GET(self) -> None:
+        self._answer(Asked(self.path, {}))
+
+    def do_POST(self) -> None:
+        self._answer(Asked(self.path, self.body()))
+
+    def _answer(self, asked: Asked) -> None:
+        script = self.script
+        script.requests.append((self.path, asked.body, self.lower_headers()))
+        unknown = [name for name in script.refuses if name in asked.body]
+        if script.key and self.headers.get("authorization", "") != f"Bearer {script.key}":
+            sent = self.headers.get("authorization", "").removeprefix("Bearer ")
+            self.reply(401, {"error": {"message": f"Incorrect API key provided: {sent}"}})
+        elif unknown:
+            said = "Bad Request" if script.says_nothing else f"Unrecognized request argument supplied: {unknown[0]}"
+            self.reply(400, {"error": {"message": said, "type": "invalid_request_error"}})
+        elif not asked.kind:
+            script.health.do(self, asked) if script.health else self._describe(asked)
+        elif asked.is_ollama and script.find(asked.model) is None:
+            self.reply(404, {"error": f"model '{asked.model}' not found"})
+        else:
+            usual = {"write": script.answer, "embed": script.embed, "rank": script.rank}[asked.kind]
+            given = script.once.popleft() if script.once else usual
+            answer = given if isinstance(given, Fault) else given(asked)
+            if isinstance(answer, Fault):
+                answer.do(self, asked)
+            elif asked.kind == "rank":
+                self.reply(200, answer)
+            elif asked.kind == "embed":
+                self._embed(asked, answer)
+            else:
+                self._write(asked, answer if isinstance(answer, str) else json.dumps(answer))
+
+    def _describe(self, asked: Asked) -> None:
+        """What the server says of itself and of its models."""
+        script = self.script
+        names = script.loaded if self.path == "/api/ps" else script.models
+        listed = [{"name": name, "model": name, "digest": f"digest of {name}", "size": 9} for name in sorted(names)]
+        if self.path == "/api/version":
+            self.reply(200, {"version": script.version})
+        elif self.path in {"/api/tags", "/api/ps"}:
+            self.reply(200, {"models": listed})
+        elif self.path == "/v1/models" and script.listed is not None:
+            self.reply(200, {"object": "list", "data": script.listed})
+        elif self.path == "/api/show" and (name := script.find(asked.model)):
+            model = script.models[name]
+            info = {"general.architecture": "llama", "llama.context_length": model.context_length}
+            shown = {"model_info": info, "capabilities": model.capabilities, "details": {"family": "llama"}}
+            if model.thinking is not None:
+                shown["thinking"] = {"values": model.thinking, "default": model.thinking[-1]}
+            self.reply(200, shown)
+        else:
+            self.reply(404, {"error": "Not Found"})
+
+    def _embed(self, asked: Asked, rows: Any) -> None:  # noqa: ANN401 - whatever the script gives
+        """The rows in the shape that the path asks for; OpenAI's last one first, as their index allows."""
+        if max(map(len, asked.body["input"])) > self.script.longest:
+            self.reply(400, {"error": "the input length exceeds the context length"})
+        elif asked.is_ollama:
+            self.reply(200, {"model": asked.model, "embeddings": rows})
+        else:
+            self.reply(200, {"data": [{"index": place, "embedding": row} for place, row in enumerate(rows)][::-1]})
+
+    def _write(self, asked: Asked, text: str) -> None:
+        model = self.script.models.get(self.script.find(asked.model) or "")
+        if asked.is_ollama and model and "completion" not in model.capabilities:
+            self.reply(400, {"error": f'"{asked.model}" does not support chat'})
+        else:
+            self.write(asked, text)
+
+    # The pieces of a stream, in either API.
+
+    def write(self, asked: Asked, text: str, *, thinking: str = "", reason: str = "") -> None:
+        """The model writes the text, as far as it may."""
+        if self.script.waits:
+            self.script.ended.wait(asked.prompt_tokens / self.script.reads)
+        thoughts, pieces = _pieces(thinking), _pieces(text)
+        whole = [*((piece, True) for piece in thoughts), *((piece, False) for piece in pieces)]
+        # Ollama's own limit does not cut thoughts here; OpenAI's does.
+        most = asked.num_predict + len(thoughts) * asked.is_ollama
+        self.begin(asked)
+        for piece, is_thought in whole[:most]:
+            if self.script.waits:
+                self.script.ended.wait(1 / self.script.writes)
+            self.piece(asked, piece, is_thought=is_thought)
+        written = min(len(whole), most)
+        self.complete(asked, reason or ("stop" if written == len(whole) else "length"), written)
+
+    def begin(self, asked: Asked) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "application/x-ndjson" if asked.is_ollama else "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def piece(self, asked: Asked, text: str, *, is_thought: bool = False) -> None:
+        if asked.is_ollama:
+            message = {"role": "assistant", "content": "" if is_thought else text}
+            self.part(asked, {"message": {**message, **({"thinking": text} if is_thought else {})}, "done": False})
+        else:
+            delta = {"reasoning_content" if is_thought else "content": text}
+            self.part(asked, {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+
+    def complete(self, asked: Asked, reason: str, written: int = 1) -> None:
+        script = self.script
+        if asked.is_ollama:
+            # A longer prompt is cut in silence, and then num_ctx tokens are counted.
+            read = min(asked.prompt_tokens, asked.num_ctx)
+            counts: dict[str, Any] = {"prompt_eval_count": read, "eval_count": written}
+            if script.reads:
+                counts["prompt_eval_duration"] = int(1e9 * read / script.reads)
+                counts["eval_duration"] = int(1e9 * written / script.writes)
+            message = {"role": "assistant", "content": ""}
+            self.part(asked, {"message": message, "done": True, "done_reason": reason, **counts})
+        else:
+            self.part(asked, {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+            if (asked.body.get("stream_options") or {}).get("include_usage"):
+                usage = {"prompt_tokens": asked.prompt_tokens, "completion_tokens": written}
+                self.part(asked, {"choices": [], "usage": usage, "timings": script.timings})
+            self.send(b"data: [DONE]\n\n")
+        self.end()
+
+    def part(self, asked: Asked, content: object) -> None:
+        """One line, or event, of a stream: bytes as they are, any other object as JSON."""
+        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send(raw + b"\n" if asked.is_ollama else b"data: " + raw + b"\n\n")
+
+    def send(self, content: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(content), content))
+
+    def end(self) -> None:
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def tokens(text: str) -> int:
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + CHARS_PER_TOKEN] for start in range(0, len(text), CHARS_PER_TOKEN)]
+
+
+# What goes wrong. Those that break an answer begin one first where text is asked for.
+
+
+def status(code: int, content: object = None, **headers: str) -> Fault:
+    """An HTTP status; text is sent as it is, any other object as JSON."""
+    error = {"error": f"scripted {code}"} if content is None else content
+    raw = error.encode() if isinstance(error, str) else json.dumps(error).encode()
+    return Fault(lambda handler, asked: handler.reply_raw(code, raw, **headers))
+
+
+def written(text: str, *, thinking: str = "", reason: str = "") -> Fault:
+    return Fault(lambda handler, asked: handler.write(asked, text, thinking=thinking, reason=reason))
+
+
+@fault
+def parts(handler: ModelHandler, asked: Asked, *contents: object) -> None:
+    """A complete stream of these lines or events, as `part` has them."""
+    handler.begin(asked)
+    for content in contents:
+        handler.part(asked, content)
+    handler.end()
+
+
+@fault
+def cut_stream(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
+    """The stream ends well, without its last part."""
+    handler.begin(asked)
+    handler.piece(asked, text)
+    handler.end()
+
+
+@fault
+def closed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
+    """The connection ends in the middle of the answer."""
+    handler.begin(asked)
+    handler.piece(asked, text)
+    handler.close_connection = True
+
+
+@fault
+def killed(handler: ModelHandler, asked: Asked, text: str = '{"queries": [') -> None:
+    """The server dies in the middle of its answer."""
+    handler.begin(asked)
+    handler.piece(asked, text)
+    handler.script.kill()
+
+
+@fault
+def silence(handler: ModelHandler, asked: Asked, begins: bool = False) -> None:
+    """Nothing ever comes, or nothing more."""
+    if begins:
+        handler.begin(asked)
+        handler.piece(asked, "{")
+    handler.script.ended.wait()
+    handler.close_connection = True
+
+
+@fault
+def delayed(handler: ModelHandler, asked: Asked, seconds: float, answer: object) -> None:
+    handler.script.ended.wait(seconds)
+    handler.write(asked, answer if isinstance(answer, str) else json.dumps(answer))
+
+
+@fault
+def endless(handler: ModelHandler, asked: Asked, text: str = " ", every_s: float = 0.0) -> None:
+    handler.begin(asked)
+    _for_ever(handler, lambda: handler.piece(asked, text), every_s)
+
+
+@fault
+def trickle(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
+    """One byte of an answer after another, for ever."""
+    handler.begin(asked)
+    _for_ever(handler, lambda: handler.send(b" "), every_s)
+
+
+@fault
+def trickled_headers(handler: ModelHandler, asked: Asked, every_s: float = 0.05) -> None:
+    """One byte of a header after another, for ever."""
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
+    _for_ever(handler, lambda: handler.wfile.write(b"x"), every_s)
+
+
+def _for_ever(handler: ModelHandler, act: Callable[[], object], every_s: float) -> None:
+    handler.close_connection = True
+    started = time.monotonic()
+    while not handler.script.ended.wait(every_s) and time.monotonic() - started < 30:
+        try:
+            act()
+        except OSError:  # the client went away
+            return

@@ -1,0 +1,767 @@
+"""Language models on servers of both kinds, under one contract: what is asked, and what follows each fault."""
+
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import keyring  # noqa: TID253 - no module of the program
+import keyring.backend  # noqa: TID253
+import pytest
+from pydantic import BaseModel
+
+from retriever.errors import (
+    CutAnswerError,
+    LanguageModelError,
+    LanguageModelTimeoutError,
+    NoGeneratorError,
+    NoModelError,
+    TaskTooLongError,
+    WrongAnswerError,
+)
+from retriever.served.check import check_llm
+from retriever.served.generator import ServedGenerator
+from retriever.served.server import THOUGHT_TOKENS
+from retriever.served.task import Task
+from retriever.settings.schema import LlmSettings
+from tests.program import Cli
+from tests.real.scripted_server import (
+    QUESTION,
+    Asked,
+    Fault,
+    Model,
+    ModelHandler,
+    ScriptedServer,
+    closed,
+    cut_stream,
+    delayed,
+    endless,
+    hang_up,
+    help_and_reverse,
+    killed,
+    parts,
+    scripted_server,
+    silence,
+    status,
+    trickle,
+    trickled_headers,
+    written,
+)
+
+SECONDS = 0.3
+"""The longest wait of the tests that wait for its end."""
+SLACK = 5.0
+"""What a shared machine may take besides; a limit that is not kept is exceeded by far more."""
+
+
+class Answer(BaseModel):
+    queries: tuple[str, ...]
+
+
+TASK = Task(instructions="Reword the question.", material="What is a boat?", answer=Answer, max_tokens=100)
+GOOD = {"queries": ["a boat is"], "ready": "yes", "numbers": [1, 2, 3, 4, 5, 6, 7, 8, 9]}
+
+
+@dataclass
+class Served:
+    """A scripted server, asked by one of the two APIs."""
+
+    kind: str
+    script: ScriptedServer
+
+    @property
+    def url(self) -> str:
+        return self.script.url if self.kind == "ollama" else self.script.v1
+
+    def settings(self, **changes: Any) -> LlmSettings:  # noqa: ANN401 - as the settings have them
+        return LlmSettings(**{"kind": self.kind, "url": self.url, **changes})
+
+    def open(self, **changes: Any) -> ServedGenerator:  # noqa: ANN401 - as above
+        return ServedGenerator(self.settings(**changes))
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.null.Keyring")
+    with scripted_server(lambda asked: GOOD) as made:
+        yield made
+
+
+@pytest.fixture(params=["ollama", "openai"])
+def served(request: pytest.FixtureRequest, script: ScriptedServer) -> Served:
+    return Served(request.param, script)
+
+
+@pytest.fixture
+def ollama(script: ScriptedServer) -> Served:
+    return Served("ollama", script)
+
+
+@pytest.fixture
+def openai(script: ScriptedServer) -> Served:
+    return Served("openai", script)
+
+
+def failure(generator: ServedGenerator, task: Task[Answer] = TASK) -> LanguageModelError:
+    """What goes wrong; it must be no other kind of error, and take no longer than it may."""
+    started = time.monotonic()
+    with pytest.raises(LanguageModelError) as caught:
+        generator.write(task)
+    assert time.monotonic() - started < SLACK
+    return caught.value
+
+
+# What is asked
+
+
+def test_ollama_is_asked_as_it_should_be(ollama: Served) -> None:
+    generator = ollama.open(num_ctx=4096, keep_alive_seconds=60)
+    for _ in range(2):
+        assert generator.write(replace(TASK, temperature=0.3)) == Answer(queries=("a boat is",))
+    asked, _ = ollama.script.asked
+    assert ollama.script.paths == ["/api/tags", "/api/ps", "/api/show", *["/api/chat"] * 2], "it is looked at once"
+    assert (asked.instructions, asked.material) == (TASK.instructions, TASK.material)
+    assert asked.body["format"] == Answer.model_json_schema()
+    assert asked.body["options"] == {"num_ctx": 4096, "num_predict": 100, "temperature": 0.3, "seed": 7}
+    assert (asked.body["stream"], asked.body["think"], asked.body["keep_alive"]) == (True, False, 60)
+
+
+def test_openai_is_asked_as_it_should_be(openai: Served) -> None:
+    generator = openai.open(url=openai.script.url)  # without a path it gets the usual one
+    for _ in range(2):
+        assert generator.write(replace(TASK, temperature=0.3)) == Answer(queries=("a boat is",))
+    asked, _ = openai.script.asked
+    assert openai.script.paths == ["/v1/models", *["/v1/chat/completions"] * 2], "it is looked at once"
+    assert (asked.instructions, asked.material) == (TASK.instructions, TASK.material)
+    schema = {"name": "answer", "schema": Answer.model_json_schema()}
+    assert asked.body["response_format"] == {"type": "json_schema", "json_schema": schema}
+    rest = {name: asked.body[name] for name in ("model", "stream", "seed", "temperature", "max_tokens")}
+    assert rest == {"model": "llama3.2", "stream": True, "seed": 7, "temperature": 0.3, "max_tokens": 100}
+    assert asked.body["chat_template_kwargs"]["enable_thinking"] is False
+
+
+def test_what_is_written_is_given_as_it_comes(served: Served) -> None:
+    heard: list[str] = []
+    served.open().write(replace(TASK, on_text=heard.append))
+    assert len(heard) > 1
+    assert all(later.startswith(earlier) for earlier, later in pairwise(heard))
+    assert json.loads(heard[-1]) == GOOD
+
+
+def test_half_of_a_surrogate_pair_is_not_sent(served: Served) -> None:
+    served.open().write(replace(TASK, material="caf\udce9 🚤"))
+    assert served.script.asked[0].material == "caf? 🚤"
+
+
+def test_nothing_of_the_environment_leads_elsewhere_or_is_sent(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted_server() as elsewhere:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "OPENAI_BASE_URL", "OLLAMA_HOST"):
+            monkeypatch.setenv(name, elsewhere.url)
+        for name in ("NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
+        for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY", "OLLAMA_API_KEY"):
+            monkeypatch.setenv(name, "mine")
+        generator = served.open(api_key_env="")
+        generator.write(TASK)
+        served.script.once.append(status(307, "", location=f"{elsewhere.url}/api/chat"))
+        error = failure(generator)
+        assert all(finding.is_well for finding in check_llm(served.settings(api_key_env="")))
+        assert not elsewhere.requests
+    assert isinstance(error, NoGeneratorError)
+    assert "another address" in str(error)
+    assert not any("mine" in value for _, _, headers in served.script.requests for value in headers.values())
+    assert not any("authorization" in headers for _, _, headers in served.script.requests)
+
+
+# What goes wrong
+
+HTML = "<html><body><p>{{ answer }}</p></body></html>"
+STRANGE = "speaks otherwise than (Ollama|OpenAI's API)"
+CUT = "ended its answer in the middle"
+MEMORY = "model requires more system memory (5.6 GiB) than is available (2.1 GiB)"
+
+FAULTS: dict[str, tuple[Fault, type[LanguageModelError], str, int]] = {
+    "cut stream": (cut_stream(), CutAnswerError, CUT, 1),
+    "cut whole object": (cut_stream('{"queries": ["x"]}'), CutAnswerError, CUT, 1),
+    "empty stream": (parts(), CutAnswerError, CUT, 1),
+    "closed in the middle": (closed(), CutAnswerError, "connection .* broke", 2),
+    "hung up": (hang_up(), CutAnswerError, "connection .* broke", 2),
+    "killed": (killed(), NoGeneratorError, "start it", 1),
+    "model gone": (status(404, {"error": "no such model"}), NoModelError, "ollama pull llama3.2|see llm.model", 1),
+    "cannot chat": (status(400, {"error": '"x" does not support chat'}), NoModelError, "cannot chat", 1),
+    "says too long": (
+        status(400, {"error": {"message": "request (9000 tokens) exceeds the available context size"}}),
+        TaskTooLongError, "llm.num_ctx", 1,
+    ),
+    "no memory": (status(500, {"error": MEMORY}), LanguageModelError, "status 500: model requires more system", 1),
+    "busy": (status(503, {"error": "maximum pending requests exceeded"}), NoGeneratorError, "is busy .maximum", 2),
+    "too many requests": (status(429), NoGeneratorError, "is busy .scripted 429.: ask again later", 2),
+    "bad gateway": (status(502, "<html><h1>502</h1></html>"), NoGeneratorError, "is busy", 2),
+    "error is a list": (status(500, "[1]"), LanguageModelError, f"{STRANGE}|status 500", 1),
+    "error in the middle": (parts({"error": "the runner has died"}), CutAnswerError, "runner has died", 1),
+    "a part of HTML": (parts(HTML.encode()), WrongAnswerError, STRANGE, 1),
+    "a part is half": (parts(b'{"message": {"role"'), WrongAnswerError, STRANGE, 1),
+    "a part is a list": (parts([1, 2]), WrongAnswerError, STRANGE, 1),
+    "a part is deep": (parts(b"[" * 60_000), WrongAnswerError, STRANGE, 1),
+    "no message": (parts({"done": True, "done_reason": "stop", "choices": [{}]}), WrongAnswerError, STRANGE, 1),
+    "wrong types": (
+        parts({"message": {"role": "x", "content": [7]}, "choices": [{"delta": {"content": 7}}]}),
+        WrongAnswerError, STRANGE, 1,
+    ),
+    "no bytes of UTF-8": (parts(b"\xff\xfe"), WrongAnswerError, STRANGE, 1),
+    "200 KB part": (parts(b" " * 200_000), WrongAnswerError, "writes without end", 1),
+    "endless blanks": (endless(" "), WrongAnswerError, "writes without end", 1),
+    "endless tokens": (endless("boat "), WrongAnswerError, "writes without end", 1),
+    "100 KB answer": (written("boat " * 20_000), CutAnswerError, "wrote more than it may", 1),
+    "unloaded": (written('{"queries": ["x"]}', reason="unload"), CutAnswerError, r"before .* complete \(unload\)", 1),
+    "nothing": (written(""), WrongAnswerError, "wrote nothing, and so it did when asked again", 2),
+    "blanks": (written(" \n" * 20), WrongAnswerError, "wrote nothing", 2),
+    "the prompt": (written(TASK.material), WrongAnswerError, "wrote no JSON object", 2),
+    "HTML": (written(HTML), WrongAnswerError, "wrote no JSON object", 2),
+    "another language": (written("Ein Boot ist ein Wasserfahrzeug."), WrongAnswerError, "wrote no JSON object", 2),
+    "half a JSON": (written('{"queries": ["a", "b'), WrongAnswerError, "wrote no JSON object", 2),
+    "wrong shape": (written('{"passages": []}'), WrongAnswerError, r"wrote a wrong shape \(queries", 2),
+    "only thoughts": (written("", thinking="Hm. What is a boat?"), WrongAnswerError, "wrote no JSON object", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_has_its_error_and_is_tried_again_only_where_that_may_help(served: Served, name: str) -> None:
+    fault, kind, message, tries = FAULTS[name]
+    served.script.once.extend([fault, fault, fault])
+    error = failure(served.open())
+    assert isinstance(error, kind)
+    assert len(str(error)) < 600
+    assert re.search(message, str(error))
+    assert len(served.script.asked) == tries
+
+
+@pytest.mark.parametrize("fault", [closed(), hang_up(), status(503)], ids=["closed", "hung up", "busy"])
+def test_a_connection_that_breaks_once_does_no_harm(served: Served, fault: Fault) -> None:
+    served.script.once.append(fault)
+    assert served.open().write(TASK).queries == ("a boat is",)
+    assert served.script.asked[0].body == served.script.asked[1].body
+
+
+SLOW: dict[str, Fault] = {
+    "silence": silence(),
+    "one byte each 50 ms": trickle(0.05),
+    "one byte of a header each 50 ms": trickled_headers(0.05),
+    "one word each 50 ms": endless(" ", 0.05),
+    "too late": delayed(60, GOOD),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_healthy_server_that_does_not_come_to_an_end(served: Served, name: str) -> None:
+    served.script.once.extend([SLOW[name]] * 2)
+    error = failure(served.open(seconds=SECONDS, load_seconds=0.01))
+    assert type(error) is LanguageModelTimeoutError
+    assert "llm.seconds" in str(error)
+    assert len(served.script.asked) == 1
+
+
+def test_a_silence_in_the_middle_ends_before_the_total_time(served: Served) -> None:
+    served.script.once.append(silence(begins=True))
+    error = failure(served.open(idle_seconds=SECONDS, seconds=600))
+    assert type(error) is LanguageModelTimeoutError
+    assert "llm.idle_seconds" in str(error)
+
+
+def test_a_silence_before_the_first_word_is_a_model_that_reads(served: Served) -> None:
+    served.script.once.append(delayed(3 * SECONDS, GOOD))
+    assert served.open(idle_seconds=SECONDS).write(TASK).queries == ("a boat is",)
+
+
+@pytest.mark.parametrize("faults", [[delayed(2 * SECONDS, "no")] * 2, [hang_up(), silence()]], ids=["wrong", "broken"])
+def test_all_tries_share_the_time(served: Served, faults: list[Fault]) -> None:
+    served.script.once.extend(faults)
+    error = failure(served.open(seconds=3 * SECONDS, load_seconds=0.01))
+    assert type(error) is LanguageModelTimeoutError
+    assert len(served.script.asked) == 2
+
+
+def test_a_model_that_is_not_loaded_gets_longer_but_not_longer_than_the_task_allows(ollama: Served) -> None:
+    ollama.script.loaded.clear()
+    ollama.script.once.append(delayed(3 * SECONDS, GOOD))
+    assert ollama.open(seconds=SECONDS).write(TASK).queries == ("a boat is",)
+    ollama.script.once.append(silence())
+    error = failure(ollama.open(load_seconds=600), replace(TASK, seconds=SECONDS))
+    assert type(error) is LanguageModelTimeoutError
+
+
+@pytest.mark.parametrize(
+    "health", [silence(), trickle(0.05), status(500), status(200, "no"), status(200, "[]"), hang_up()], ids=range(6)
+)
+def test_a_server_that_cannot_say_what_it_has_is_not_asked(served: Served, health: Fault) -> None:
+    served.script.health = health
+    assert type(failure(served.open())) in {NoGeneratorError, LanguageModelError}
+    assert not served.script.asked
+
+
+def test_a_server_that_does_not_run_or_never_accepts(served: Served) -> None:
+    served.script.kill()
+    error = failure(served.open())
+    assert isinstance(error, NoGeneratorError)
+    assert re.search("start it with `ollama serve`|start it, or see llm.url", str(error))
+    with socket.create_server(("127.0.0.1", 0), backlog=1) as full:
+        address = full.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        try:
+            for one in waiting:
+                one.setblocking(False)
+                one.connect_ex(address)
+            error = failure(served.open(url=f"http://127.0.0.1:{address[1]}"))
+        finally:
+            for one in waiting:
+                one.close()
+    assert isinstance(error, NoGeneratorError)
+
+
+def test_a_wrong_answer_is_asked_for_again_with_the_shape_in_words(served: Served) -> None:
+    served.script.once.append(lambda asked: "Sure! Which question?")
+    assert served.open().write(TASK).queries == ("a boat is",)
+    first, second = served.script.asked
+    assert first.instructions == TASK.instructions
+    assert second.instructions.startswith(TASK.instructions)
+    assert '"queries"' in second.instructions
+    assert first.material == second.material
+
+
+def test_a_task_without_time_does_not_speak_against_the_server(served: Served) -> None:
+    generator = served.open()
+    served.script.once.extend([silence()] * 3)
+    for _ in range(3):
+        assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
+    served.script.health = silence()
+    assert type(failure(generator, replace(TASK, seconds=0.1))) is LanguageModelTimeoutError
+    served.script.health = None
+    assert generator.write(TASK).queries == ("a boat is",)
+
+
+def test_after_two_failures_nothing_is_asked_and_wrong_answers_are_none(served: Served) -> None:
+    generator = served.open()
+    served.script.once.extend([written("no")] * 6)
+    for _ in range(3):
+        assert type(failure(generator)) is WrongAnswerError
+    served.script.once.extend([cut_stream(), cut_stream()])
+    first, second = failure(generator), failure(generator)
+    count = len(served.script.requests)
+    third = failure(generator)
+    assert [type(error) for error in (first, second, third)] == [CutAnswerError] * 3
+    assert str(third).startswith(str(second))
+    assert "asked again in" in str(third)
+    assert len(served.script.requests) == count
+    assert served.open().write(TASK).queries == ("a boat is",)
+
+
+def test_an_interrupt_closes_the_connection(served: Served) -> None:
+    was_closed = threading.Event()
+
+    def interrupted(handler: ModelHandler, asked: Asked) -> None:
+        handler.begin(asked)
+        handler.connection.settimeout(20)
+        os.kill(os.getpid(), signal.SIGINT)
+        with suppress(ConnectionError):
+            assert handler.connection.recv(1) == b""
+        was_closed.set()
+        handler.close_connection = True
+
+    served.script.once.append(Fault(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        served.open().write(TASK)
+    assert was_closed.wait(20)
+
+
+# Which model, and how much it reads
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("qwen3:8b", "run: ollama pull qwen3:8b; it has llama3.2:latest, nomic-embed-text:latest"),
+        ("nomic-embed-text", "cannot chat"),
+    ],
+)
+def test_a_model_that_cannot_answer_is_named_and_not_asked(ollama: Served, model: str, message: str) -> None:
+    error = failure(ollama.open(model=model))
+    assert isinstance(error, NoModelError)
+    assert message in str(error)
+    assert not ollama.script.asked
+
+
+def test_a_model_that_is_pulled_later_is_found(ollama: Served) -> None:
+    ollama.script.models.clear()
+    generator = ollama.open()
+    assert type(failure(generator)) is NoModelError
+    ollama.script.models["llama3.2:latest"] = Model()
+    assert generator.write(TASK).queries == ("a boat is",)
+
+
+def test_models_are_named_as_the_server_lists_them(openai: Served) -> None:
+    script = openai.script
+    script.listed = [{"id": "models/small"}, {"id": "large"}]
+    openai.open(model="small").write(TASK)
+    assert script.asked[0].model == "models/small"
+    error = failure(openai.open(model="other"))
+    assert isinstance(error, NoModelError)
+    assert "it has models/small, large" in str(error)
+    script.listed = [{"id": "/models/the-only-one.gguf"}]
+    openai.open().write(TASK)
+    assert script.asked[-1].model == "/models/the-only-one.gguf", "none was named"
+    for listed in ([{"id": 7}], None):  # a server without a list is asked for what is named
+        script.listed = listed
+        openai.open(model="small").write(TASK)
+        assert script.asked[-1].model == "small"
+    script.listed = ["small"]  # no object
+    assert "no healthy server" in str(failure(openai.open(model="small")))
+
+
+def test_material_that_fills_the_room_fits_the_window_and_one_byte_more_is_refused(served: Served) -> None:
+    generator = served.open(num_ctx=2048)
+    room = generator.room(TASK.instructions, TASK.max_tokens)
+    generator.write(replace(TASK, material="x" * room))
+    (asked,) = served.script.asked
+    assert asked.prompt_tokens + asked.num_predict < 2048
+    assert room > 1000
+    with pytest.raises(TaskTooLongError, match=r"llm\.num_ctx"):
+        generator.write(replace(TASK, material="x" * (room + 3)))
+    with pytest.raises(TaskTooLongError):
+        generator.write(replace(TASK, material="船" * room))
+    assert len(served.script.asked) == 1
+    assert generator.room("x" * 10_000, 10) == 0
+
+
+def test_a_model_with_a_smaller_window_than_the_settings_say(served: Served) -> None:
+    served.script.models["llama3.2:latest"] = Model(context_length=2048)
+    served.script.listed = [{"id": "llama3.2", "max_model_len": 2048}]
+    generator = served.open(num_ctx=8192)
+    room = generator.room(TASK.instructions, TASK.max_tokens)
+    assert room < 2048 * 3, "what is planned is what the model reads"
+    assert type(failure(generator, replace(TASK, material="x" * (room + 3)))) is TaskTooLongError
+    assert not served.script.asked
+    assert generator.write(replace(TASK, material="x" * room)).queries == ("a boat is",)
+
+
+def test_a_prompt_that_the_server_cut_is_not_answered(served: Served) -> None:
+    last = {"message": {"role": "assistant", "content": '{"queries": ["x"]}'}, "done": True, "done_reason": "stop"}
+    choices = [{"delta": {"content": '{"queries": ["x"]}'}, "finish_reason": "stop"}]
+    usage = {"prompt_tokens": 8192, "completion_tokens": 9}
+    served.script.once.append(parts({**last, "prompt_eval_count": 8192, "choices": choices, "usage": usage}))
+    error = failure(served.open())
+    assert type(error) is TaskTooLongError
+    assert "first 8192 tokens" in str(error)
+
+
+# What models and servers do in their own ways
+
+
+def test_what_a_server_refuses_is_left_out_once_and_said(openai: Served, caplog: pytest.LogCaptureFixture) -> None:
+    openai.script.refuses = ("response_format", "chat_template_kwargs", "seed")
+    generator = openai.open()
+    with caplog.at_level(logging.INFO, "retriever.served.progress"):
+        assert generator.write(TASK).queries == ("a boat is",)
+    assert f"{openai.url} refuses response_format: asking without" in caplog.text
+    assert len(openai.script.asked) == 4
+    generator.write(TASK)
+    assert len(openai.script.asked) == 5, "remembered"
+    assert '"queries"' in openai.script.asked[-1].instructions, "the schema stands in the words"
+    said = "the server refuses chat_template_kwargs, response_format, seed: the schema stands in the prompt"
+    assert generator.server.manner == said
+    assert said in check_llm(openai.settings())[-1].says
+
+
+def test_a_server_that_does_not_say_what_it_refuses_is_asked_without_a_schema(openai: Served) -> None:
+    openai.script.refuses, openai.script.says_nothing = ("response_format",), True
+    generator = openai.open()
+    assert generator.write(TASK).queries == ("a boat is",)
+    assert "response_format" in generator.server.manner
+    openai.script.refuses = ("model",)  # it refuses everything
+    generator = openai.open()
+    assert "status 400: Bad Request" in str(failure(generator))
+    assert generator.server.manner == "", "that was not the reason"
+
+
+def test_newer_models_want_another_name_for_the_most_tokens(openai: Served) -> None:
+    openai.script.refuses = ("max_tokens",)
+    assert openai.open().write(TASK).queries == ("a boat is",)
+    assert openai.script.asked[-1].body["max_completion_tokens"] == 100
+
+
+def test_a_model_that_thinks_all_the_same_gets_room_for_it(openai: Served) -> None:
+    openai.script.answer = lambda asked: written('{"queries": ["a boat is"]}', thinking="hm, " * 200)
+    generator = openai.open()
+    assert generator.write(TASK).queries == ("a boat is",)
+    assert [asked.num_predict for asked in openai.script.asked] == [100, 1124]
+    openai.script.answer = lambda asked: written("", thinking="hm, " * 5000)
+    assert "thought aloud" in str(failure(generator))
+
+
+def test_an_answer_in_the_thoughts_is_read(served: Served) -> None:
+    served.script.once.append(written("", thinking='A boat? {"queries": ["x"]}'))
+    assert served.open().write(TASK).queries == ("x",)
+
+
+THINKS = ("completion", "tools", "thinking")
+
+
+def thinker(served: Served, name: str, *values: bool | str) -> ServedGenerator:
+    served.script.models[name] = Model(THINKS, 4096, values or None)
+    served.script.loaded.add(name)
+    return served.open(model=name)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((), False), ((False, True), False), (("low", "medium", "high"), "low"),
+        (("high", "medium", "minimal"), "minimal"), (("deep",), "deep"), ((True,), True),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_model_is_told_to_think_the_least(ollama: Served, values: tuple[bool | str, ...], told: bool | str) -> None:
+    assert thinker(ollama, "thinker:8b", *values).write(TASK).queries == ("a boat is",)
+    (asked,) = ollama.script.asked
+    assert asked.body["think"] == told
+    assert asked.num_predict == TASK.max_tokens + (THOUGHT_TOKENS if told else 0)
+
+
+def gpt_oss(asked: Asked) -> object:
+    """As it is: empty under a schema, whatever its level; it refuses to be told not to think."""
+    if asked.body.get("think") not in {"low", "medium", "high"}:
+        return status(400, {"error": f'think value "{asked.body.get("think")}" is not supported for this model'})
+    good = "" if asked.has_schema else 'Here it is: {"queries": ["a boat is"]}'
+    return written(good, thinking="A boat. They want JSON.")
+
+
+def test_what_is_empty_under_a_schema_is_asked_for_without_one_from_then_on(ollama: Served) -> None:
+    ollama.script.answer = gpt_oss
+    generator = thinker(ollama, "gpt-oss:20b")  # known by its name to an older server
+    for _ in range(2):
+        assert generator.write(TASK).queries == ("a boat is",)
+    assert [asked.has_schema for asked in ollama.script.asked] == [True, False, False]
+    assert all('"queries"' in asked.instructions for asked in ollama.script.asked[1:]), "it stands in the words"
+    said = "it cannot be told not to think (think: low), it writes JSON only without a schema"
+    assert generator.server.manner == said
+
+
+def test_a_level_that_is_refused_is_left_out(ollama: Served) -> None:
+    refusal = status(400, {"error": "this model does not support thinking"})
+    ollama.script.answer = lambda asked: refusal if "think" in asked.body else GOOD
+    generator = thinker(ollama, "gpt-oss:20b")
+    for _ in range(2):
+        assert generator.write(TASK).queries == ("a boat is",)
+    assert [asked.body.get("think") for asked in ollama.script.asked] == ["low", None, None]
+
+
+def test_a_model_that_never_writes_is_named_and_asked_with_a_schema_the_next_time(ollama: Served) -> None:
+    ollama.script.answer = lambda asked: written("", thinking="Hm. What is a boat?")
+    generator = thinker(ollama, "qwen3:8b", False, True)
+    with pytest.raises(WrongAnswerError, match="wrote no JSON object, and so it did when asked again"):
+        generator.write(TASK)
+    ollama.script.answer = lambda asked: GOOD
+    generator.write(TASK)
+    assert [asked.has_schema for asked in ollama.script.asked] == [True, False, True]
+    ollama.script.answer = lambda asked: written("", thinking="Hm. " * 50, reason="length")
+    assert "thought aloud until it was stopped" in str(failure(generator))
+
+
+def test_room_is_kept_for_thoughts(ollama: Served) -> None:
+    plain, thinks = thinker(ollama, "qwen3:8b", False, True), thinker(ollama, "gpt-oss:20b", "low")
+    assert thinks.room("x", 1000) < plain.room("x", 1000)
+    thinks.write(replace(TASK, material="x" * thinks.room(TASK.instructions, TASK.max_tokens)))
+
+
+# The check
+
+
+def test_the_check_of_a_model_that_works(served: Served) -> None:
+    findings = {finding.what: finding.says for finding in check_llm(served.settings())}
+    assert list(findings) == ["server", "model", "context window", "answer"]
+    assert "first word after" in findings["answer"]
+    if served.kind == "ollama":
+        assert findings["server"] == f"Ollama 0.13.5 at {served.url}"
+        assert findings["model"] == "llama3.2:latest is there, loaded"
+        assert findings["context window"] == "8192 of the 131072 tokens that llama3.2:latest can read"
+    else:
+        assert findings["server"] == f"a server that speaks OpenAI's API at {served.url}"
+
+
+def test_the_check_says_what_is_amiss(served: Served) -> None:
+    def require(what: str, said: str, **changes: object) -> None:
+        finding = check_llm(served.settings(**changes))[-1]
+        assert (finding.what, finding.is_well) == (what, False)
+        assert re.search(said, finding.says)
+
+    require("model", "ollama pull mistral|has no mistral", model="mistral")
+    served.script.answer = lambda asked: "yes!"
+    require("answer", "wrote no JSON object")
+    served.script.answer = lambda asked: silence()
+    require("answer", "llm.seconds", seconds=SECONDS, load_seconds=0.01)
+    served.script.health = status(200, "<html>a router</html>")
+    require("server", "llm.url")
+    served.script.kill()
+    require("server", "start it")
+
+
+def test_the_check_tells_of_a_model_that_is_not_loaded_or_reads_less(ollama: Served) -> None:
+    ollama.script.loaded.clear()
+    ollama.script.models["llama3.2:latest"] = Model(context_length=2048)
+    _, model, window, answer = check_llm(ollama.settings())
+    assert "not loaded yet" in model.says
+    says = "llama3.2:latest reads 2048 tokens, fewer than llm.num_ctx (8192): every task is cut to that"
+    assert (window.is_well, window.says) == (True, says)
+    assert answer.is_well
+
+
+@pytest.mark.parametrize(
+    ("said", "window"),
+    [
+        ({"max_model_len": 4096}, "reads 4096 tokens, fewer"),
+        ({"meta": {"n_ctx": 2048, "n_ctx_train": 131072}}, "reads 2048 tokens, fewer"),
+        ({"context_length": 131072}, "8192 of the 131072 tokens"),
+        ({}, r"8192 tokens \(llm.num_ctx\); the server does not say"),
+    ],
+    ids=["vLLM", "llama.cpp", "OpenRouter", "unknown"],
+)
+def test_the_window_is_what_the_server_says_else_num_ctx(openai: Served, said: dict[str, Any], window: str) -> None:
+    openai.script.listed = [{"id": "llama3.2", "object": "model", **said}]
+    findings = {finding.what: finding for finding in check_llm(openai.settings())}
+    assert re.search(window, findings["context window"].says)
+    assert all(finding.is_well for finding in findings.values())
+    length = said.get("max_model_len") or said.get("meta", {}).get("n_ctx") or 8192
+    assert openai.open().room("", 100) == (min(int(length * 0.75), length - 100) - 256) * 3
+
+
+def test_the_speed_is_measured_by_the_server_or_else_by_the_clock(openai: Served) -> None:
+    openai.script.timings = {"prompt_n": 200, "prompt_ms": 1000.0, "predicted_n": 20, "predicted_ms": 500.0}
+    assert check_llm(openai.settings(), measures=True)[-1].says == "200 tokens a second read, 40 written"
+    openai.script.timings, openai.script.listed = None, [{"id": "another"}]
+    assert "tokens a second read" in check_llm(openai.settings(model="another"), measures=True)[-1].says
+
+
+# As people ask
+
+
+def test_a_question_with_both_stages_and_with_a_server_that_fails(openai: Served, index: Path, cli: Cli) -> None:
+    """What each fault does to an answer is in test_llm_faults.py."""
+    ask: list[str | Path] = [QUESTION, "--json", "--index", index, "--encoder-kind", "none"]
+    flags = ["--use-llm", "--llm-kind", "openai", "--llm-url", openai.url]
+    flags += ["--hyde-gate", "always", "--rerank-kind", "llm", "--hyde-cache-entries", "0"]
+    plain = json.loads(cli(*ask).out)
+    openai.script.answer, openai.script.refuses = help_and_reverse, ("response_format",)
+    helped = json.loads(cli(*ask, *flags).out)
+    assert helped["degraded"] == []
+    assert [hit["node_id"] for hit in helped["hits"]] != [hit["node_id"] for hit in plain["hits"]]
+    openai.script.answer = lambda asked: status(500)
+    failed = json.loads(cli(*ask, *flags).out)
+    assert [(hit["node_id"], hit["score"]) for hit in failed["hits"]] == [
+        (hit["node_id"], hit["score"]) for hit in plain["hits"]
+    ]
+    assert {sentence.partition(":")[0] for sentence in failed["degraded"]} == {"expand", "rerank"}
+    assert "the server at" in failed["degraded"][0]
+
+
+def test_doctor_checks_what_a_profile_needs(openai: Served, cli: Cli) -> None:
+    flags = ["--llm-kind", "openai", "--llm-url", openai.url]
+    said = cli("doctor", "--llm", "--profile", "full", *flags, code=(0, 1)).out
+    assert f"a server that speaks OpenAI's API at {openai.url}" in said
+    assert "30 candidates in 1 window of the model's context" in said
+    openai.script.key = "another"
+    assert "wants a key" in cli("doctor", "--llm", "--profile", "full", *flags, code=1).out
+
+
+# Keys and addresses
+
+
+class Memory(keyring.backend.KeyringBackend):
+    priority = 1
+
+    def get_password(self, service: str, username: str) -> str | None:
+        return {("hybrid-retrieve", "MY_KEY"): "sk-of-the-keyring"}.get((service, username))
+
+    def set_password(self, service: str, username: str, password: str) -> None:
+        raise NotImplementedError
+
+    def delete_password(self, service: str, username: str) -> None:
+        raise NotImplementedError
+
+
+def test_a_key_comes_from_the_environment_or_the_keyring(openai: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = keyring.get_keyring()
+    keyring.set_keyring(Memory())  # type: ignore[no-untyped-call] # it has no types
+    try:
+        openai.script.key = "sk-of-the-keyring"
+        openai.open(api_key_env="MY_KEY").write(TASK)
+        openai.script.key = "sk-of-the-environment"
+        monkeypatch.setenv("MY_KEY", openai.script.key)
+        openai.open(api_key_env="MY_KEY").write(TASK)
+        monkeypatch.delenv("MY_KEY")
+        error = failure(openai.open(api_key_env="NO_KEY"))
+    finally:
+        keyring.set_keyring(before)
+    assert "wants a key" in str(error)
+    assert "the variable NO_KEY, or: uv run --extra keyring keyring set hybrid-retrieve NO_KEY" in str(error)
+
+
+def test_a_key_is_neither_printed_nor_logged(
+    openai: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    openai.script.key = "another"
+    with caplog.at_level(logging.DEBUG):
+        error = failure(openai.open())
+        assert "refuses the key (Incorrect API key provided: (the key))" in str(error)
+        openai.script.key = ""
+        openai.script.once.append(parts({"error": {"message": "bad sk-secret"}}))
+        assert "bad (the key)" in str(failure(openai.open()))
+        openai.open().write(TASK)
+    assert openai.script.requests[-1][2]["authorization"] == "Bearer sk-secret"
+    assert "sk-secret" not in caplog.text
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret\nX-Other: 1")
+    error = failure(openai.open())
+    assert "holds no key" in str(error)
+    assert "sk-secret" not in str(error)
+
+
+def test_ollama_host_is_used_when_no_address_is_set(ollama: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_HOST", ollama.url.replace("http://127.0.0.1", "0.0.0.0"))
+    assert ollama.open(url="").write(TASK).queries == ("a boat is",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "url", "allow_remote", "message"),
+    [
+        ("ollama", "http://192.0.2.1:11434", False, "llm.url: .*another machine.*llm.allow_remote"),
+        ("ollama", "", False, "OLLAMA_HOST: .*another machine"),
+        ("openai", "", False, "llm.url: name the server"),
+        ("openai", "http://192.0.2.1/v1", False, "another machine.*set llm.allow_remote"),
+        ("openai", "http://192.0.2.1/v1", True, "the key OPENAI_API_KEY would travel to http://192.0.2.1/v1 unencr"),
+        ("openai", "https://user:sk-secret@192.0.2.1/v1", True, "would end up in logs"),
+        ("openai", "https://192.0.2.1/v1?key=sk-secret", True, "would end up in logs"),
+    ],
+)
+def test_an_address_that_may_not_be_asked_is_not_asked(
+    kind: Any,  # noqa: ANN401 - a Literal
+    url: str,
+    allow_remote: bool,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.setenv("OLLAMA_HOST", "192.0.2.1")
+    with pytest.raises(NoGeneratorError, match=message) as caught:
+        ServedGenerator(LlmSettings(kind=kind, url=url, allow_remote=allow_remote)).write(TASK)
+    assert "sk-secret" not in str(caught.value)
