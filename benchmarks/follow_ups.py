@@ -20,7 +20,7 @@ from pageindex.node import Span
 from retriever import Answer, open_retriever
 from retriever.evaluation.formats import read_questions
 from retriever.expansion.follow_up import find_fault
-from retriever.query import Turn
+from retriever.query import AskRequest, Turn
 
 ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "docs", ROOT / "tests/eval_corpus/larder"]
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         with open_retriever(DOCS, index, settings={"top_k": 10, "refresh_seconds": 1e6}) as retriever:
             show("alone", asked, [retriever.search(item["question"]) for item in asked], verbose=given.verbose)
-            answers = [retriever.search(item["question"], conversation=item["after"]) for item in asked]
+            answers = [retriever.search(AskRequest(item["question"], item["after"])) for item in asked]
             show("with rare words of before", asked, answers, verbose=given.verbose)
             print(f"{sum(answer.follow_up is not None for answer in answers)} of {len(answers)} taken for a follow-up")
             whole = [f"{item['question']} {item['after'][-1]}" for item in asked]
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             show("otherwise, alone", standing, [retriever.search(item.text) for item in alone])
             before = [item.text for item in (alone[-1], *alone[:-1])]
             answers = [
-                retriever.search(item.text, conversation=[turn]) for item, turn in zip(alone, before, strict=True)
+                retriever.search(AskRequest(item.text, [turn])) for item, turn in zip(alone, before, strict=True)
             ]
             show("otherwise, after another", standing, answers)
             print(f"{sum(answer.follow_up is not None for answer in answers)} of {len(answers)} taken for a follow-up")

@@ -28,7 +28,7 @@ from retriever.evaluation.ask import DEPTH, list_sections
 from retriever.evaluation.formats import read_expansions, read_questions
 from retriever.evaluation.measures import Rankings, measure
 from retriever.evaluation.questions import Judgements, Question, find_right_sections
-from retriever.query import Expansion
+from retriever.query import AskRequest, Expansion
 from retriever.rerank.stage import RerankInput, RerankOutput, choose_pool, rank_value
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
@@ -147,7 +147,9 @@ class Way:
                 if script:
                     reranker.pool = script.pools[question.id][: retriever.profile.candidate_cap]
                     reranker.order = script.order(question.id, reranker.pool, asked.right[question.id])
-                hits = retriever.search(question.text, recorded[self.expanded].get(question.id)).hits
+                hits = retriever.search(
+                    AskRequest(question.text, expansion=recorded[self.expanded].get(question.id))
+                ).hits
                 found[question.id] = [hit.node_id for hit in hits]
             return found
 
@@ -187,7 +189,8 @@ def read_by_margin(asked: Questions, expanded: bool) -> Iterator[tuple[float, bo
     """For each margin and question: whether a right section is among the candidates that are read, and their number."""
     with asked.open(DEFAULT_PROFILE, {}) as retriever:
         for question in asked.questions:
-            hits = retriever.search(question.text, asked.expansions.get(question.id) if expanded else None).hits
+            expansion = asked.expansions.get(question.id) if expanded else None
+            hits = retriever.search(AskRequest(question.text, expansion=expansion)).hits
             found = [Candidate(hit.node_id, hit.score, hit.evidence) for hit in hits[: retriever.profile.candidate_cap]]
             for margin in MARGINS:
                 pool = choose_pool(found, margin)

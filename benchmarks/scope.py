@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from retriever import Scope
+from retriever import AskRequest, Scope
 from retriever.api import open_retriever
 from retriever.retriever import Retriever
 from tests.fake_encoder import FakeEncoder
@@ -71,7 +71,7 @@ def compare(retriever: Retriever, questions: Sequence[str], scope: Scope) -> tup
     plain, more = [], []
     for question in questions:
         plain.append(time_ms(lambda: retriever.search(question)))  # noqa: B023 - called at once
-        more.append(time_ms(lambda: retriever.search(question, scope=scope)) - plain[-1])  # noqa: B023 - as above
+        more.append(time_ms(lambda: retriever.search(AskRequest(question, scope=scope))) - plain[-1])  # noqa: B023 - as above
     return median(plain), median(more)
 
 
@@ -101,7 +101,7 @@ def main() -> None:
             for scope in SCOPES:
                 new = decide(retriever, scope)
                 plain, more = compare(retriever, questions, scope)
-                answer = retriever.search(questions[0], scope=scope).scope
+                answer = retriever.search(AskRequest(questions[0], scope=scope)).scope
                 held = answer.sections if answer else 0
                 print(f"{' '.join(scope.terms):<34}{held:>10,}{plain:>9.2f} ms{new:>+9.2f} ms{more:>+9.2f} ms")
 

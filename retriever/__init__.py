@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from retriever.api import open_retriever
     from retriever.errors import RetrieverError
-    from retriever.query import Scope
+    from retriever.query import AskRequest, Scope
     from retriever.retriever import Retriever
     from retriever.types import Answer, Hit
 
-__all__ = ["Answer", "Hit", "Retriever", "RetrieverError", "Scope", "open_retriever"]
+__all__ = ["Answer", "AskRequest", "Hit", "Retriever", "RetrieverError", "Scope", "open_retriever"]
 
 _MODULES = {
     "Answer": "types",
+    "AskRequest": "query",
     "Hit": "types",
     "Retriever": "retriever",
     "RetrieverError": "errors",

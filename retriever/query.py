@@ -1,6 +1,6 @@
 """What a search is given: which part of the index it may find, and the texts that it is searched with."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -60,6 +60,9 @@ class Scope:
         return (*named, *(f'"{phrase}"' for phrase in self.phrases))
 
 
+EVERYWHERE = Scope()
+
+
 def _quoted(value: str) -> str:
     return f'"{value}"' if any(sign.isspace() for sign in value) else value
 
@@ -117,6 +120,27 @@ class Turn:
 def as_turns(conversation: Iterable[Turn | str]) -> tuple[Turn, ...]:
     """The turns; a text alone is a question."""
     return tuple(turn if isinstance(turn, Turn) else Turn(turn) for turn in conversation)
+
+
+@dataclass(frozen=True, slots=True)
+class AskRequest:
+    """A question, and what goes with it."""
+
+    question: str
+    """In any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/scope.md)."""
+    conversation: Sequence[Turn | str] = ()
+    """What was asked before, oldest first, with the reply where there is one: a follow-up is understood by it."""
+    scope: Scope = EVERYWHERE
+    """What may be found, beside the filters in the question."""
+    expansion: Expansion | None = None
+    """Other wordings of the question, in place of those that a language model would write."""
+    focus: Sequence[str] = ()
+    """Kinds of things for a language model to write about."""
+
+    @classmethod
+    def of(cls, asked: "AskRequest | str") -> "AskRequest":
+        """Return the request; a text alone is a question."""
+        return asked if isinstance(asked, AskRequest) else cls(asked)
 
 
 @dataclass(frozen=True, slots=True)

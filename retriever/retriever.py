@@ -5,10 +5,10 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from pageindex.node import Node
 from retriever.errors import ChangedSnapshotError, ClosedError, Command, NoIndexError, RetrieverError, SnapshotError
@@ -19,8 +19,8 @@ from retriever.indexing.request import IndexRequest, matches_config
 from retriever.indexing.snapshot import mark_unusable
 from retriever.models import OpenModels
 from retriever.protocols import Likely, Progress
-from retriever.query import Expansion, Scope, Turn, as_turns
-from retriever.search import expect_search, find_best, find_part, search
+from retriever.query import AskRequest, as_turns
+from retriever.search import find_best, find_part, search
 from retriever.searching.confidence import assess
 from retriever.searching.hits import MAX_TITLE_CHARS
 from retriever.searching.open_index import OpenIndex, View
@@ -49,10 +49,6 @@ ATTEMPTS = 3  # a writer may remove the snapshot that is being opened: then anot
 RETRY_S = 60.0  # a snapshot that could be neither opened nor rebuilt is left alone for this long
 
 progress = logging.getLogger("retriever.served.progress")  # shown to a person who waits at a terminal
-
-
-# What the index, or nothing, tells of a question.
-Settle: TypeAlias = Callable[[View | None], ExpandedQuery]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,57 +96,35 @@ class Retriever(Closing):
         finally:
             self._lock.release()
 
-    def search(
-        self,
-        question: str,
-        expansion: Expansion | None = None,
-        *,
-        conversation: Sequence[Turn | str] = (),
-        focus: Sequence[str] = (),
-        scope: Scope | None = None,
-    ) -> Answer:
-        """The sections that answer the question, best first.
+    def search(self, question: AskRequest | str) -> Answer:
+        """Return the sections that answer the question, best first.
 
         Args:
-            question: in any words; it may hold filters (`in:daily`, `tag:x`, `-word`, `"a phrase"`: docs/scope.md).
-            expansion: other wordings of it, in place of those that a language model would write.
-            conversation: what was asked before, oldest first, so that a follow-up is understood by it; with the reply
-                where there is one.
-            focus: kinds of things for a language model to write about.
-            scope: what may be found, beside the filters in the question.
+            question: its text, or a request that holds more than that.
 
         Raises:
             QuestionError: the question is empty, or has filters alone; a filter names what is not there (ScopeError).
             NoIndexError: nothing has been indexed here.
             IndexUnusableError: or one of its other kinds.
         """
+        request = AskRequest.of(question)
         # The budget begins here: the look at the folders, which may index a file, is part of the wait.
         total_s = parse_duration(self.profile.budget) if self.profile.budget else math.inf
         recorder = Recorder(deadline=Deadline(total_s, self._stage_times, self.clock, self.clock()))
-        read = read_question(clean_question(question, recorder))
+        read = read_question(clean_question(request.question, recorder), request.scope)
         with self._use() as index, recorder.stage(StageName.REFRESH) as note:
             fresh = self._watch.refresh(index)
             note.text = f"{fresh.refreshed} files indexed, {fresh.stale} stale"
             recorder.degraded.extend(fresh.degraded)
-        settle: Settle = partial(self._settle, read, scope or Scope())
         # What writes other words is not even imported for a question that has none: pydantic alone takes 50 ms.
-        if conversation or expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
-            plain = settle(None)
-            # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to ask.
-            with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
-                plain = settle(view)
-            ahead = partial(self._look_ahead, plain)
-            request = SearchRequest(plain.question, expansion, as_turns(conversation), tuple(focus), ahead)
-            # Other threads ask while the model writes.
-            written = self._models.expander.expand(request, self.view, recorder)
-            told = {name: getattr(plain, name) for name in ("asked", "scope", "notes", "corrections")}
-            expanded = replace(written, **told)
-            settle = lambda _: expanded  # noqa: E731
+        expanded: ExpandedQuery | None = None
+        if request.conversation or request.expansion or self.profile.use_llm or self.profile.hyde.gate == "always":
+            expanded = self._expand(request, read, recorder)
         with self._use() as index:
-            answer = self._answer(index, settle, fresh, recorder)
+            answer = self._answer(index, read, expanded, fresh, recorder)
             self._stage_times.record(answer.trace.stages)
             # What the caller wrote says nothing of how the model does.
-            if answer.expansion is not None and expansion is None:
+            if answer.expansion is not None and request.expansion is None:
                 self._models.cache_file.add_event(index.path, answer.expansion)
             if self.on_partial is not None and answer.index.embedded_share < 1:
                 self.on_partial(answer)
@@ -160,57 +134,35 @@ class Retriever(Closing):
 
             return record_answer(index.path, answer)
 
-    def context(
-        self,
-        question: str,
-        max_tokens: int | None = None,
-        expansion: Expansion | None = None,
-        *,
-        conversation: Sequence[Turn | str] = (),
-        focus: Sequence[str] = (),
-        scope: Scope | None = None,
-    ) -> "AnswerInContext":
-        """The sections that answer the question as context for a prompt.
+    def context(self, question: AskRequest | str, max_tokens: int | None = None) -> "AnswerInContext":
+        """Return the sections that answer the question as context for a prompt.
 
         Args:
-            question: as in `search`, and so are `expansion`, `conversation`, `focus` and `scope`.
+            question: as in `search`.
             max_tokens: how long the context may be; None for the profile's `context_tokens`.
-            expansion: other wordings of the question.
-            conversation: what was asked before.
-            focus: kinds of things to write about.
-            scope: what may be found.
 
         Raises:
             UsageError: `max_tokens` has no room for any section.
             RetrieverError: as `search`.
         """
         most = self.profile.context_tokens if max_tokens is None else max_tokens
-        ask = partial(self.search, question, expansion, conversation=conversation, focus=focus, scope=scope)
         from retriever.context.gather import ask_for_context
 
-        return ask_for_context(ask, self.view, most, self.access)
+        return ask_for_context(partial(self.search, question), self.view, most, self.access)
 
     def answer(
         self,
-        question: str,
-        expansion: Expansion | None = None,
+        question: AskRequest | str,
         *,
-        conversation: Sequence[Turn | str] = (),
-        focus: Sequence[str] = (),
-        scope: Scope | None = None,
         on_found: Callable[[Answer], None] | None = None,
         on_sentence: Callable[[CitedSentence], None] | None = None,
     ) -> ShortAnswer:
-        """A few sentences that answer the question, each checked against the lines that it cites, and the sections.
+        """Return sentences that answer the question, each checked against the lines that it cites, and the sections.
 
         The language model writes them where it runs (`answer.kind`); otherwise they are the documents' own.
 
         Args:
-            question: as in `search`, and so are `expansion`, `conversation`, `focus` and `scope`.
-            expansion: other wordings of the question.
-            conversation: what was asked before, oldest first.
-            focus: kinds of things to write about.
-            scope: what may be found.
+            question: as in `search`.
             on_found: given the sections before any sentence is written.
             on_sentence: given each sentence as soon as it is checked.
 
@@ -227,14 +179,13 @@ class Retriever(Closing):
             is_asked_for=self.profile.use_llm,
             budget_s=budget_s,
         )
-        plan = writer.prepare(question)
-        given: dict[str, Any] = {"conversation": conversation, "focus": focus, "scope": scope}
+        plan = writer.prepare(AskRequest.of(question).question)
         pieces: tuple[Piece, ...] = ()
         if plan is None:
-            answer = self.search(question, expansion, **given)
+            answer = self.search(question)
         else:
             most = min(self.profile.context_tokens, plan.context_tokens)
-            found = self.context(question, most, expansion, **given)
+            found = self.context(question, most)
             answer, pieces = found.answer, found.context.pieces
         if on_found is not None:
             on_found(answer)
@@ -395,14 +346,27 @@ class Retriever(Closing):
                 raise ClosedError(f"the retriever of {self._index.path} is closed; open another one")
             yield self._index
 
-    def _settle(self, read: ReadQuestion, scope: Scope, view: View | None) -> ExpandedQuery:
-        """What the index tells of a question; without it, what the question says by itself."""
-        if view is not None and view.is_remote and view.number and not (read.scope or read.doubtful or scope):
-            expect_search(view, self._models, read.asked, self.profile)
-        text, within, notes, corrections = settle_question(read, view, exact=self.profile.exact)
-        return ExpandedQuery(text, asked=read.asked, scope=scope + within, notes=notes, corrections=corrections)
+    def _expand(self, request: AskRequest, read: ReadQuestion, recorder: Recorder) -> ExpandedQuery:
+        """Return the question with the other words that it is searched with."""
+        plain = settle_question(read, None, exact=self.profile.exact)
+        # That the index has changed meanwhile is noticed at the end, and all that it means is a new state to ask.
+        with contextlib.suppress(SnapshotError), self._use() as index, index.view(is_checked_late=True) as view:
+            plain = settle_question(read, view, exact=self.profile.exact)
+        ahead = partial(self._look_ahead, plain)
+        turns = as_turns(request.conversation)
+        writing = SearchRequest(plain.question, request.expansion, turns, tuple(request.focus), ahead)
+        # Other threads ask while the model writes.
+        written = self._models.expander.expand(writing, self.view, recorder)
+        return replace(written, asked=plain.asked, scope=plain.scope, notes=plain.notes, corrections=plain.corrections)
 
-    def _answer(self, index: OpenIndex, settle: Settle, fresh: Freshness, recorder: Recorder) -> Answer:
+    def _answer(
+        self,
+        index: OpenIndex,
+        read: ReadQuestion,
+        expanded: ExpandedQuery | None,
+        fresh: Freshness,
+        recorder: Recorder,
+    ) -> Answer:
         """From the snapshot in force; where it cannot be used, from a new one, or from index.sqlite alone."""
         is_rebuilt = False
         # A damaged snapshot is made anew at once, without embedding: nobody has to run a command for an answer.
@@ -412,7 +376,7 @@ class Retriever(Closing):
             if known is not None and known.number == number and time.monotonic() - known.noticed < RETRY_S:
                 break
             try:
-                return self._search_snapshot(index, settle, fresh, recorder.copy(), substitute=False)
+                return self._search_snapshot(index, read, expanded, fresh, recorder.copy(), substitute=False)
             except SnapshotError as error:
                 if isinstance(error, ChangedSnapshotError) or index.number() != number:
                     continue  # a writer removed it while it was being opened: another one is in force
@@ -424,10 +388,17 @@ class Retriever(Closing):
                 recorder.degrade(StageName.INDEX, f"{what}; it was rebuilt")
         if self._unusable is not None:
             recorder.degrade(StageName.INDEX, f"{self._unusable.reason}; answered without it, slower")
-        return self._search_snapshot(index, settle, fresh, recorder, substitute=True)
+        return self._search_snapshot(index, read, expanded, fresh, recorder, substitute=True)
 
     def _search_snapshot(
-        self, index: OpenIndex, settle: Settle, fresh: Freshness, recorder: Recorder, *, substitute: bool
+        self,
+        index: OpenIndex,
+        read: ReadQuestion,
+        expanded: ExpandedQuery | None,
+        fresh: Freshness,
+        recorder: Recorder,
+        *,
+        substitute: bool,
     ) -> Answer:
         """The answer of one state of the index; with `substitute` of index.sqlite alone, without the snapshot."""
         with index.view(substitute=substitute, is_checked_late=True) as view:
@@ -435,7 +406,7 @@ class Retriever(Closing):
                 raise NoIndexError(
                     f"the index {index.path} is not finished", hint=Command(f"index FOLDER --index {index.path}")
                 )
-            expanded = settle(view)
+            expanded = expanded or settle_question(read, view, exact=self.profile.exact)
             part, searched, notes = find_part(view, expanded)
             hits: tuple[Hit, ...] = ()
             words: tuple[str, ...] = ()

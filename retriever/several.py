@@ -15,7 +15,7 @@ from retriever.types import Answer, Degradation, Hit, IndexState, StageName, Tra
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
     from retriever.context.sections import Section
-    from retriever.query import Expansion, Scope, Turn
+    from retriever.query import AskRequest
     from retriever.retriever import Retriever
 
 # Of the ranks in a list: the lists have no section in common, so it only says how soon the next index has its turn.
@@ -38,16 +38,8 @@ class SeveralRetrievers(Closing):
         self._retrievers = dict(retrievers)
         self._failed = dict(failed)
 
-    def search(
-        self,
-        question: str,
-        expansion: "Expansion | None" = None,
-        *,
-        conversation: "Sequence[Turn | str]" = (),
-        focus: Sequence[str] = (),
-        scope: "Scope | None" = None,
-    ) -> Answer:
-        """The sections of all indexes that answer the question, best first; an index that cannot answer is named.
+    def search(self, question: "AskRequest | str") -> Answer:
+        """Return the sections of all indexes that answer the question, best first; name the indexes that cannot.
 
         Raises:
             QuestionError: the question is empty.
@@ -58,9 +50,7 @@ class SeveralRetrievers(Closing):
         failed: dict[str, RetrieverError] = dict(self._failed)
         for name, retriever in self._retrievers.items():
             try:
-                answers[name] = retriever.search(
-                    question, expansion, conversation=conversation, focus=focus, scope=scope
-                )
+                answers[name] = retriever.search(question)
             except (IndexUnusableError, UsageError) as error:  # of a scope, another index may have the folder
                 failed[name] = error
         if not answers:
@@ -69,16 +59,7 @@ class SeveralRetrievers(Closing):
         top_k = max(retriever.profile.top_k for retriever in self._retrievers.values())
         return fuse_answers(answers, top_k, trouble)
 
-    def context(
-        self,
-        question: str,
-        max_tokens: int | None = None,
-        expansion: "Expansion | None" = None,
-        *,
-        conversation: "Sequence[Turn | str]" = (),
-        focus: Sequence[str] = (),
-        scope: "Scope | None" = None,
-    ) -> "AnswerInContext":
+    def context(self, question: "AskRequest | str", max_tokens: int | None = None) -> "AnswerInContext":
         """As `Retriever.context`, of what `search` finds; node ids begin with the name of their index and a colon.
 
         Raises:
@@ -89,7 +70,7 @@ class SeveralRetrievers(Closing):
         from retriever.context.budget import build_context, load_token_counter
         from retriever.context.gather import AnswerInContext, gather_sections
 
-        answer = self.search(question, expansion, conversation=conversation, focus=focus, scope=scope)
+        answer = self.search(question)
         snapshots = {state.path: state.snapshot for state in answer.indexes}
         sections: list[Section] = []
         for name, retriever in self._retrievers.items():

@@ -6,7 +6,7 @@ from typing import Any
 
 from retriever.adapters.sections import describe_hit, explain_missing, open_for_framework
 from retriever.files import Closing
-from retriever.query import Scope
+from retriever.query import EVERYWHERE, AskRequest, Scope
 from retriever.retriever import Retriever
 from retriever.settings.layers import DEFAULT_PROFILE
 
@@ -47,7 +47,7 @@ class SectionRetriever(Closing, BaseRetriever):
         self._opened = open_for_framework(self.docs, self.index, self.profile, self.settings, self.top_k)
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        answer = self._opened.search(query, scope=self.scope)
+        answer = self._opened.search(AskRequest(query, scope=self.scope or EVERYWHERE))
         return [
             Document(id=hit.node_id, page_content=hit.text, metadata=describe_hit(answer, hit)) for hit in answer.hits
         ]

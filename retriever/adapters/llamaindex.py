@@ -7,7 +7,7 @@ from typing import Any
 
 from retriever.adapters.sections import describe_hit, explain_missing, open_for_framework
 from retriever.files import Closing
-from retriever.query import Scope
+from retriever.query import EVERYWHERE, AskRequest, Scope
 from retriever.settings.layers import DEFAULT_PROFILE
 from retriever.types import Answer, Hit
 
@@ -49,7 +49,7 @@ class SectionRetriever(Closing, BaseRetriever):
         self._opened = open_for_framework(docs, index, profile, settings, top_k)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        answer = self._opened.search(query_bundle.query_str, scope=self._scope)
+        answer = self._opened.search(AskRequest(query_bundle.query_str, scope=self._scope or EVERYWHERE))
         return [NodeWithScore(node=_node(answer, hit), score=hit.score) for hit in answer.hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:

@@ -9,14 +9,14 @@ import click
 from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.ask import Form, note_state, print_answer
+from retriever.command_line.ask import Form, Output, note_state, print_answer
 from retriever.command_line.console import Console, print_json
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import INDENT, QUIET, Page
 from retriever.display.editors import choose_template
 from retriever.display.phrases import format_doubt
 from retriever.display.sanitize import sanitize_line
-from retriever.query import Scope
+from retriever.query import AskRequest, Scope
 from retriever.settings.schema import merge
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def answer(
         opened = milliseconds_since(begun)
         page = None if as_json else Page.on(sys.stdout, editor)
         tell = None if page is None else lambda sentence: show_sentence(page, sentence)
-        short = retriever.answer(question, conversation=conversation, scope=scope, on_sentence=tell)
+        short = retriever.answer(AskRequest(question, conversation, scope), on_sentence=tell)
         spent = Spent(opened, milliseconds_since(begun))
     if page is None:
         from retriever.display.json import dump_short_answer
@@ -84,7 +84,7 @@ def answer(
         print_json(dump_short_answer(short, spent))
     else:
         show_dropped(page, short)
-        print_answer(short.answer, spent, Form(False, False, False, False, editor, numbers=console.verbose))
+        print_answer(short.answer, spent, Form(Output.TEXT, editor, numbers=console.verbose))
     sys.stdout.flush()
     if short.answer.verdict != "none":
         console.note_dim(sanitize_line(short.note))

@@ -4,9 +4,10 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,7 @@ from retriever.command_line.help import WithExamples, name_program
 from retriever.command_line.options import ExitCode, Opening
 from retriever.display.editors import choose_template
 from retriever.errors import QuestionError, RetrieverError, ScopeError, UsageError
-from retriever.query import Scope
+from retriever.query import AskRequest, Scope
 
 if TYPE_CHECKING:
     from retriever.context.gather import AnswerInContext
@@ -130,10 +131,10 @@ def ask(
     question = options.join_question(words, '"how do I ...?"')
     if context and (full or explain):
         raise click.UsageError("--context has the texts already, and no stages; leave out --full and --explain")
-    form = Form(as_json, full, explain, show_hypothetical, editor, numbers=console.verbose)
-    grounding = {"conversation": conversation, "focus": focus, "scope": scope}
+    form = Form(Output.of(as_json=as_json, context=context), editor, full, explain, show_hypothetical, console.verbose)
+    request = AskRequest(question, conversation, scope, focus=focus)
     with note_command(words, console) as answers:
-        answer = answer_question(question, grounding, opening, form, console, in_context=context)
+        answer = Asking(request, form, console, opening).run()
         answers.append(answer)
     return ExitCode.NO_ANSWER if fail_on_none and answer.verdict == "none" else ExitCode.OK
 
@@ -163,88 +164,103 @@ def note_command(words: Sequence[str], console: Console) -> "Iterator[list[Answe
             console.note(f"did you mean {kind}`{name}`? it was asked as a question; for the command: {program} {how}")
 
 
+class Output(Enum):
+    """What standard output gets of an answer."""
+
+    TEXT = auto()
+    JSON = auto()
+    CONTEXT = auto()  # the sections as Markdown for a prompt
+    CONTEXT_JSON = auto()
+
+    @classmethod
+    def of(cls, *, as_json: bool, context: bool = False) -> "Output":
+        """Return what --json and --context ask for."""
+        if context:
+            return cls.CONTEXT_JSON if as_json else cls.CONTEXT
+        return cls.JSON if as_json else cls.TEXT
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is one JSON object."""
+        return self in (Output.JSON, Output.CONTEXT_JSON)
+
+    @property
+    def is_context(self) -> bool:
+        """Whether it is the context for a prompt."""
+        return self in (Output.CONTEXT, Output.CONTEXT_JSON)
+
+
 @dataclass(frozen=True, slots=True)
 class Form:
-    as_json: bool
-    full: bool
-    explain: bool
-    hypothetical: bool
+    """How an answer is printed."""
+
+    output: Output
     editor: str  # what citations open on a terminal: see `choose_template`
-    hits: bool = True  # whether people see the hits themselves, beside how they were found
-    numbers: bool = False  # whether they see ranks and scores beside the reasons
-
-
-def answer_question(
-    question: str,
-    grounding: Mapping[str, Any],
-    opening: Opening,
-    form: Form,
-    console: Console,
-    *,
-    in_context: bool,
-) -> "Answer":
-    """Searches, and prints the answer; `grounding` has the other arguments of `Retriever.search`.
-
-    Programs, and what stands behind a pipe, get one answer: with --docs of everything, else of what there is.
-    """
-    asking = Asking(question, grounding, form, console, opening.index, in_context)
-    if not (form.as_json or in_context or opening.several) and sys.stdout.isatty():
-        return answer_person(asking, opening)
-    with options.open_one_or_several(opening, console) as retriever:
-        answer = asking.show(retriever)
-    for state in answer.indexes or (answer.index,):
-        if state.embedded_share < 1:
-            from retriever.display.phrases import format_refresh_command
-
-            place = state.path if answer.indexes else opening.index
-            console.note(f"note: to embed the rest, run: {format_refresh_command(state, place)}")
-    return answer
-
-
-def answer_person(asking: "Asking", opening: Opening) -> "Answer":
-    """Answers as soon as words can, and once more when everything is embedded."""
-    try:
-        with opening.open(asking.console, asking.show_early) as retriever:
-            answer = asking.show(retriever)
-            if answer.index.embedded_share == 1:
-                return answer
-            # What was just found is embedded first: the second answer is about it.
-            likely = asking.note_early(answer)
-            try:
-                with asking.console.show_progress() as progress:
-                    retriever.embed_pending(progress, lambda: likely)
-            except RetrieverError as error:
-                asking.console.note(f"note: the rest is not embedded: {error}")
-                return answer
-            return asking.show(retriever)
-    except KeyboardInterrupt:
-        # Who stops the embedding has an answer by words already, and loses nothing.
-        if asking.early is None:
-            raise
-        asking.console.note("stopped; the next question, or `index`, goes on from here")
-        return asking.early
+    full: bool = False
+    explain: bool = False
+    hypothetical: bool = False
+    numbers: bool = False  # whether people see ranks and scores beside the reasons
+    hits: bool = True  # whether they see the hits themselves, beside how they were found
 
 
 @dataclass(slots=True)
 class Asking:
     """A question of the command line, which is answered twice while the first index of its documents is made."""
 
-    question: str
-    grounding: Mapping[str, Any]
+    request: AskRequest
     form: Form
     console: Console
-    index: str | None  # as it was given
-    in_context: bool
+    opening: Opening
     begun: float = field(default_factory=time.perf_counter)  # loading modules is a part of what the user waits for
     early: "Answer | None" = None  # the one that was given before everything was embedded
 
-    def show(self, retriever: "Retriever | SeveralRetrievers") -> "Answer":
-        """Prints the answer; a second one where it has other sections."""
+    def run(self) -> "Answer":
+        """Search, and print the answer.
+
+        Programs, and what stands behind a pipe, get one answer: with --docs of everything, else of what there is.
+        """
+        if self.form.output is Output.TEXT and not self.opening.several and sys.stdout.isatty():
+            return self._answer_person()
+        with options.open_one_or_several(self.opening, self.console) as retriever:
+            answer = self._show(retriever)
+        for state in answer.indexes or (answer.index,):
+            if state.embedded_share < 1:
+                from retriever.display.phrases import format_refresh_command
+
+                place = state.path if answer.indexes else self.opening.index
+                self.console.note(f"note: to embed the rest, run: {format_refresh_command(state, place)}")
+        return answer
+
+    def _answer_person(self) -> "Answer":
+        """Answer as soon as words can, and once more when everything is embedded."""
+        try:
+            with self.opening.open(self.console, lambda early: self._note_early(self._show(early))) as retriever:
+                answer = self._show(retriever)
+                if answer.index.embedded_share == 1:
+                    return answer
+                # What was just found is embedded first: the second answer is about it.
+                likely = self._note_early(answer)
+                try:
+                    with self.console.show_progress() as progress:
+                        retriever.embed_pending(progress, lambda: likely)
+                except RetrieverError as error:
+                    self.console.note(f"note: the rest is not embedded: {error}")
+                    return answer
+                return self._show(retriever)
+        except KeyboardInterrupt:
+            # Who stops the embedding has an answer by words already, and loses nothing.
+            if self.early is None:
+                raise
+            self.console.note("stopped; the next question, or `index`, goes on from here")
+            return self.early
+
+    def _show(self, retriever: "Retriever | SeveralRetrievers") -> "Answer":
+        """Print the answer; a second one where it has other sections."""
         from retriever.trace import Spent, milliseconds_since
 
         opened = milliseconds_since(self.begun)
-        found = retriever.context(self.question, **self.grounding) if self.in_context else None
-        answer = found.answer if found else retriever.search(self.question, **self.grounding)
+        found = retriever.context(self.request) if self.form.output.is_context else None
+        answer = found.answer if found else retriever.search(self.request)
         spent = Spent(opened, milliseconds_since(self.begun))
         # The same list twice would be read twice, to find that nothing changed.
         if self.early is not None:
@@ -257,8 +273,9 @@ class Asking:
         else:
             print_context(found, spent, self.form)
         sys.stdout.flush()  # results before notes, where both streams go to one place
-        note_state(answer, self.console, spent, index=self.index, footer=not self.form.as_json)
-        if found is not None and found.context.left_out and not self.form.as_json:
+        is_json = self.form.output.is_json
+        note_state(answer, self.console, spent, index=self.opening.index, footer=not is_json)
+        if found is not None and found.context.left_out and not is_json:
             from retriever.display.phrases import pluralize
 
             left_out = pluralize(len(found.context.left_out), "hit")
@@ -266,12 +283,8 @@ class Asking:
             self.console.note(f"{left_out} not quoted, for the limit of {limit}")
         return answer
 
-    def show_early(self, retriever: "Retriever") -> Sequence[str]:
-        """Prints the answer by words; the sections to embed first."""
-        return self.note_early(self.show(retriever))
-
-    def note_early(self, answer: "Answer") -> Sequence[str]:
-        """Says that another answer follows; the sections to embed first."""
+    def _note_early(self, answer: "Answer") -> Sequence[str]:
+        """Say that another answer follows; return the sections to embed first."""
         self.early = answer
         self.console.note("embedding the rest, to answer by meaning; Ctrl-C stops it, and what is done is kept")
         return answer.trace.order
@@ -279,7 +292,7 @@ class Asking:
 
 def print_context(found: "AnswerInContext", spent: "Spent", form: Form) -> None:
     """The context alone: standard output holds nothing else."""
-    if form.as_json:
+    if form.output.is_json:
         from retriever.display.json import ContextJson, sum_timings
 
         print_json(ContextJson.dump(found) | {"timings_ms": sum_timings(found.answer, spent)})
@@ -288,7 +301,7 @@ def print_context(found: "AnswerInContext", spent: "Spent", form: Form) -> None:
 
 
 def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
-    if form.as_json:
+    if form.output.is_json:
         from retriever.display.json import dump_answer
 
         print_json(dump_answer(answer, spent, full=form.full, explain=form.explain, hypothetical=form.hypothetical))
@@ -411,7 +424,7 @@ def answer_line(
 
     line: dict[str, Any] = {"id": question.id}
     try:
-        answer = retriever.search(question.text, scope=scope)
+        answer = retriever.search(AskRequest(question.text, scope=scope))
     except QuestionError as error:  # in one question, which then has no answer; the others have theirs
         if isinstance(error, ScopeError) and error.term not in question.text:
             raise  # it is in an option

@@ -8,13 +8,14 @@ import click
 from rich.text import Text
 
 from retriever.command_line import options
-from retriever.command_line.ask import Form, answer_question
+from retriever.command_line.ask import Asking, Form, Output
 from retriever.command_line.console import Console, print_json
 from retriever.command_line.options import ExitCode, Opening
 from retriever.command_line.render import CITED, QUIET, Page
 from retriever.display.editors import NO_EDITOR
 from retriever.display.phrases import SIGNALS, SOURCES, format_doubt
 from retriever.display.sanitize import sanitize_line
+from retriever.query import AskRequest
 from retriever.settings.schema import merge
 from retriever.types import Source
 
@@ -53,8 +54,8 @@ def explain(
     """
     question = options.join_question(words, 'explain "how ...?"')
     if reference is None:
-        form = Form(as_json, full=False, explain=True, hypothetical=False, editor=NO_EDITOR, hits=False)
-        answer_question(question, {}, opening, form, console, in_context=False)
+        form = Form(Output.of(as_json=as_json), NO_EDITOR, explain=True, hits=False)
+        Asking(AskRequest(question), form, console, opening).run()
         return ExitCode.OK
     from retriever.evaluation.why_not import lift_limits, why_not
 

@@ -16,7 +16,7 @@ from retriever.evaluation.questions import (
 )
 from retriever.evaluation.runs import Found, Outcome, Run, find_loss
 from retriever.protocols import Encoder, Progress
-from retriever.query import Expansion
+from retriever.query import AskRequest, Expansion
 from retriever.searching.fusion import Fusion, fuse
 from retriever.served.check import check_llm
 from retriever.settings.schema import Profile, merge
@@ -113,7 +113,7 @@ class Asker:
     remark: tuple[str, ...]  # on every answer
 
     def answer(self, question: Question) -> Answer:
-        return self.retriever.search(question.text, self.asked.expansions.get(question.id))
+        return self.retriever.search(AskRequest(question.text, expansion=self.asked.expansions.get(question.id)))
 
     def measure_answer(self, question: Question) -> Outcome:
         begun, calls = time.perf_counter(), self.retriever.llm_calls

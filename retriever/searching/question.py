@@ -13,10 +13,11 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from retriever.errors import QuestionError
-from retriever.query import Correction, Scope
+from retriever.query import EVERYWHERE, Correction, Scope
+from retriever.searching.queries import ExpandedQuery
 from retriever.trace import Recorder
 from retriever.types import StageName
 
@@ -56,6 +57,8 @@ class ReadQuestion:
     """(text, `-word` behind it that may be a flag, or empty), in order."""
     quoted: tuple[str, ...] = ()
     """Single words in quotation marks that a long question quotes, and are no filters."""
+    given: Scope = EVERYWHERE
+    """What the caller gave beside the question."""
 
     @cached_property
     def doubtful(self) -> tuple[str, ...]:
@@ -70,13 +73,13 @@ class ReadQuestion:
         """
         without = tuple(word for word in self.doubtful if word not in flags)
         if not self.scope and not without:
-            return self.asked, self.scope
+            return self.asked, self.given
         text = "".join(f"{text}-{word}" if word in flags else text for text, word in self.parts)
         question = " ".join(text.split())
         if not any(sign.isalnum() for sign in question):
             given = " ".join(self.asked.split())
             raise QuestionError(f"{given!r} says where to look, and not for what; add words, as in: {EXAMPLE}")
-        return question, self.scope + Scope(without=without)
+        return question, self.given + self.scope + Scope(without=without)
 
 
 def clean_question(question: str, recorder: Recorder) -> str:
@@ -93,10 +96,15 @@ def clean_question(question: str, recorder: Recorder) -> str:
     return text[:MAX_QUESTION_CHARS]
 
 
-def read_question(asked: str) -> ReadQuestion:
-    """The question and its filters; a question that is one word alone is searched for, whatever it begins with."""
+def read_question(asked: str, scope: Scope = EVERYWHERE) -> ReadQuestion:
+    """Return the question and its filters; one word alone is searched for, whatever it begins with.
+
+    Args:
+        asked: from `clean_question`.
+        scope: what the caller gave beside the question.
+    """
     if len(asked.split()) < 2 and asked.startswith("-") and not _FILTER.match(asked):
-        return ReadQuestion(asked, Scope(), ((asked, ""),))
+        return ReadQuestion(asked, Scope(), ((asked, ""),), given=scope)
     given: dict[str, list[str]] = {part.name: [] for part in fields(Scope)}
     pieces, place = [], 0
     for found in _FILTER.finditer(asked):
@@ -118,15 +126,12 @@ def read_question(asked: str) -> ReadQuestion:
     for word in _WITHOUT.finditer(rest):
         parts.append((rest[place : word.start()], word["word"]))
         place = word.end()
-    return ReadQuestion(asked, make_scope(given), (*parts, (rest[place:], "")), tuple(dict.fromkeys(quoted)))
+    parts.append((rest[place:], ""))
+    return ReadQuestion(asked, make_scope(given), tuple(parts), tuple(dict.fromkeys(quoted)), scope)
 
 
-# What is searched for; where; notes on how the question was read; the typing mistakes that were mended in it.
-SettledQuestion: TypeAlias = tuple[str, Scope, tuple[str, ...], tuple[Correction, ...]]
-
-
-def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> SettledQuestion:
-    """What only who has the index can tell of a question; no mistakes are mended with `exact`.
+def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> ExpandedQuery:
+    """Return what is searched for and where, which only the index can tell; no typing mistakes are mended with `exact`.
 
     Without a view it is what the question says by itself.
 
@@ -146,7 +151,8 @@ def settle_question(read: ReadQuestion, view: "View | None", *, exact: bool) -> 
         from retriever.lexical.spelling import correct
 
         text, corrections = correct(text, spellings, is_english_word)
-    return text, within, (*map(phrase_flag, flags), *map(phrase_quoted, read.quoted)), corrections
+    notes = (*map(phrase_flag, flags), *map(phrase_quoted, read.quoted))
+    return ExpandedQuery(text, asked=read.asked, scope=within, notes=notes, corrections=corrections)
 
 
 def phrase_flag(word: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from retriever.errors import RetrieverError, UnknownReferenceError, UsageError
-from retriever.query import Scope
+from retriever.query import AskRequest, Scope
 from retriever.searching.question import MAX_QUESTION_CHARS
 from retriever.serving.mcp_answers import (
     Pagination,
@@ -132,7 +132,7 @@ class SearchTool(Tool):
         scope = Scope(folders, tags, self.since, self.until, where)
         # As many hits as may ever be asked for: `top_k` and pages only cut the same list.
         with served.searcher(self.index, self.profile, {"top_k": MAX_HITS, **(settings or {})}) as retriever:
-            answer = retriever.search(self.question, conversation=self.conversation, scope=scope)
+            answer = retriever.search(AskRequest(self.question, self.conversation, scope))
         asked = self.index, self.question, self.conversation
         call = *asked, self.top_k, self.profile, scope.terms, dict(settings or {})
         snapshot = sum(state.snapshot for state in answer.indexes or (answer.index,))
@@ -163,7 +163,7 @@ class AnswerTool(Tool):
     def answer(self, served: "ServedIndex | ServedIndexes") -> Reply:
         with served.choose(self.index).retriever() as retriever:
             scope = Scope((self.path,) if self.path else ())
-            short = retriever.answer(self.question, conversation=self.conversation, scope=scope)
+            short = retriever.answer(AskRequest(self.question, self.conversation, scope))
         return reply_answer(short, self.max_tokens)
 
 

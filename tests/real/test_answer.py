@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from retriever.query import AskRequest
 from retriever.served.speed import Measured
 from retriever.types import Answer, CitedSentence, ShortAnswer
 from tests.real import scripted_server as scripted
@@ -80,7 +81,7 @@ def test_the_models_sentences_with_their_lines(shelf: Shelf, ollama: ScriptedSer
 def test_a_follow_up_is_answered_as_it_was_understood(shelf: Shelf, ollama: ScriptedServer) -> None:
     ollama.answer = lambda asked: writing({**STAMP, "block": block_of(asked, "stamp")})
     with shelf.open(llm={"url": ollama.url}) as retriever:
-        found = retriever.answer("and who pays for it?", conversation=["the journey of a letter"])
+        found = retriever.answer(AskRequest("and who pays for it?", ["the journey of a letter"]))
     assert found.answer.follow_up is not None
     material = ollama.asked[-1].material
     assert json.dumps({"question": found.answer.follow_up.question})[1:-1] in material

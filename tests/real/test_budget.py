@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retriever.errors import LanguageModelTimeoutError, OutOfTimeError, ProfileError
-from retriever.query import Expansion
+from retriever.query import AskRequest, Expansion
 from retriever.settings.duration import parse_duration
 from retriever.settings.layers import load_profile
 from retriever.trace import EXPECTED_SECONDS, RETRY_SECONDS, Deadline, StageTimes
@@ -142,7 +142,7 @@ def ask(
 ) -> tuple[list[tuple[str, float]], tuple[str, ...]]:
     with shelf.open(**wishes) as retriever:
         retriever.clock = clock
-        answer = retriever.search(QUESTION, expansion)
+        answer = retriever.search(AskRequest(QUESTION, expansion=expansion))
     return found(answer), tuple(map(str, answer.degraded))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from retriever.context.budget import load_token_counter
+from retriever.query import AskRequest
 from retriever.retriever import Retriever
 from tests.program import Cli
 from tests.shelf import NEVER_REFRESH, PAGES, Shelf
@@ -58,8 +59,8 @@ def test_an_index_that_changes_meanwhile_is_asked_again(shelf: Shelf, tmp_path: 
     with other.open() as retriever:
         search, searches = retriever.search, list[int]()
 
-        def changing(question: str, expansion: None = None, **_: object) -> object:
-            answer = search(question, expansion)
+        def changing(question: AskRequest | str) -> object:
+            answer = search(question)
             if not searches:
                 other.write("kitchen.md", "# Kitchen\n\nBread rises over night, and again at noon.\n")
                 other.update()

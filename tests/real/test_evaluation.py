@@ -12,7 +12,7 @@ from retriever.evaluation.formats import read_questions
 from retriever.evaluation.questions import QuestionSet
 from retriever.evaluation.runs import Stage
 from retriever.evaluation.summary import Summary, compare_to_baseline, read_baseline, summarize
-from retriever.query import Expansion
+from retriever.query import AskRequest, Expansion
 from retriever.types import Source
 from tests.program import Cli
 
@@ -69,7 +69,9 @@ def test_expansions_reach_both_searches(index: str) -> None:
     unlike = Expansion(("banana bread",), ("Bake the banana bread for an hour.",))
     with open_system(system, Asked(QUESTIONS, index=index)) as retriever:
         alone = retriever.search(question.text)
-        same, better, spared = (retriever.search(question.text, item) for item in (Expansion(), helpful, unlike))
+        same, better, spared = (
+            retriever.search(AskRequest(question.text, expansion=item)) for item in (Expansion(), helpful, unlike)
+        )
     assert [hit.node_id for hit in same.hits] == [hit.node_id for hit in alone.hits]
     assert [hit.node_id for hit in spared.hits] == [hit.node_id for hit in alone.hits], "it is not about the question"
     assert better.hits[0].node_id == "schedules.md#schedules/missed-runs"
@@ -82,7 +84,10 @@ def test_expansions_reach_both_searches(index: str) -> None:
 def test_beside_other_wordings_the_token_match_weighs_what_the_question_does(index: str) -> None:
     asked = Asked(QUESTIONS, index=index)
     with open_system(System("balanced", "balanced", {"hyde": {"gate": "always"}}), asked) as retriever:
-        answers = retriever.search("lost disk"), retriever.search("lost disk", Expansion(("broken drive",)))
+        answers = (
+            retriever.search("lost disk"),
+            retriever.search(AskRequest("lost disk", expansion=Expansion(("broken drive",)))),
+        )
     alone, expanded = ({item.source: item.weight for item in answer.trace.rankings} for answer in answers)
     assert expanded[Source.TOKEN_MATCH] == pytest.approx(alone[Source.TOKEN_MATCH] / 2)
     assert expanded[Source.SEMANTIC] == alone[Source.SEMANTIC]

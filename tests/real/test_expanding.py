@@ -13,7 +13,7 @@ import pytest
 from retriever.doctor import examine_models
 from retriever.expansion.cache import FILE_NAME
 from retriever.history import QuestionLog
-from retriever.query import Expansion, ExpansionReport
+from retriever.query import AskRequest, Expansion, ExpansionReport
 from retriever.served.speed import Speed, SpeedFile
 from retriever.types import Answer
 from tests.fake_encoder import FakeEncoder
@@ -64,7 +64,7 @@ def test_one_call_is_given_the_question_and_the_words_of_the_documents_as_data(
 ) -> None:
     SpeedFile.of_user().write(f"{ollama.url} llama3.2", Speed(2000, 80))
     with shelf.open(**settings(ollama)) as retriever:
-        retriever.search(QUESTION, focus=["prices"])
+        retriever.search(AskRequest(QUESTION, focus=["prices"]))
     (asked,) = ollama.asked
     assert asked.properties == {"queries", "hyde", "intent"}, "what is searched with, and nothing else"
     for text in (QUESTION, "Tomatoes", "prices"):
@@ -229,7 +229,7 @@ def test_an_expansion_that_is_given_goes_the_same_way_without_a_model(shelf: She
     asked = asked_of(shelf, ollama)
     given = Expansion(tuple(HELPFUL["queries"]), tuple(HELPFUL["hyde"]), entities=("stamp",))
     with shelf.open(hyde={"gate": "always"}, **NEVER_REFRESH) as retriever:
-        answer = retriever.search(QUESTION, given)
+        answer = retriever.search(AskRequest(QUESTION, expansion=given))
     assert found(answer) == found(asked)
     assert report_of(answer).milliseconds is None
 

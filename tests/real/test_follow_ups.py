@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from retriever.history import QuestionLog
-from retriever.query import FollowUp, Turn
+from retriever.query import AskRequest, FollowUp, Turn
 from retriever.serving.mcp_server import call_tool
 from retriever.serving.pool import ServedIndex
 from retriever.several import SeveralRetrievers
@@ -37,7 +37,7 @@ def answered(asked: Asked) -> object:
 def ask(shelf: Shelf, url: str = "", question: str = QUESTION, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
     model: dict[str, Any] = {"use_llm": True, "llm": {"url": url}, "hyde": {"gate": "never"}} if url else {}
     with shelf.open(**{**NEVER_REFRESH, **model, **settings}) as retriever:
-        return retriever.search(question, conversation=BEFORE)
+        return retriever.search(AskRequest(question, BEFORE))
 
 
 def test_words_of_the_question_before_join_without_a_model(shelf: Shelf, ollama: ScriptedServer) -> None:
@@ -110,7 +110,7 @@ def test_a_question_that_stands_alone_is_asked_as_it_is(shelf: Shelf, ollama: Sc
 
 def test_several_indexes_and_contexts_know_the_conversation(shelf: Shelf) -> None:
     with SeveralRetrievers({"one": shelf.open()}, {}) as several:
-        found = several.context(QUESTION, conversation=[Turn(BEFORE[0], "blight")])
+        found = several.context(AskRequest(QUESTION, [Turn(BEFORE[0], "blight")]))
     assert found.answer.follow_up is not None
     assert found.answer.hits[0].node_id == BLIGHT
 
@@ -126,7 +126,7 @@ def test_the_command_line_says_it_and_keeps_it(shelf: Shelf, cli: Cli) -> None:
     same = json.loads(cli("ask", QUESTION, "--json", "--recent-context", *after[1:]).out)
     assert same["hits"] == answer["hits"]
     with shelf.open(record=True) as retriever:
-        retriever.search(QUESTION, conversation=BEFORE)
+        retriever.search(AskRequest(QUESTION, BEFORE))
     log = QuestionLog(shelf.index)
     kept = log.record(log.queries()[0].key)["follow_up"]
     assert kept["question"].startswith(QUESTION)

@@ -8,7 +8,7 @@ import pytest
 from retriever import history
 from retriever.errors import IndexLockedError
 from retriever.history import QuestionLog
-from retriever.query import Expansion
+from retriever.query import AskRequest, Expansion
 from retriever.store import queries
 from retriever.store.database import open_database
 from tests.program import Cli
@@ -40,7 +40,7 @@ def test_nothing_is_recorded_unless_it_is_wished(shelf: Shelf) -> None:
 def test_a_question_is_kept_with_all_that_made_its_answer(shelf: Shelf) -> None:
     expansion = Expansion(rewordings=("weigh the parcel",), passages=("A parcel is weighed before it travels.",))
     with shelf.open(**NEVER_REFRESH, record=True, hyde={"gate": "always"}) as retriever:
-        answer = retriever.search(SECRET, expansion)
+        answer = retriever.search(AskRequest(SECRET, expansion=expansion))
     assert answer.degraded == ()
     (query,) = QuestionLog(shelf.index).queries()
     assert (query.question, query.verdict, query.citation) == (SECRET, answer.verdict, answer.hits[0].citation)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retriever.query import Expansion
+from retriever.query import AskRequest, Expansion
 from retriever.rerank.stage import rank_value
 from retriever.types import Answer
 from tests.real import scripted_server as scripted
@@ -98,10 +98,10 @@ def test_a_section_that_names_an_entity_of_the_question_gains(shelf: Shelf, olla
     wishes: dict[str, Any] = {"use_llm": True, "hyde": {"gate": "always"}, "llm": {"url": ollama.url}, "top_k": 8}
     rerank = {"kind": "llm", "blend": 0.0}
     question, expansion = "is a wet Summer good for the Bees?", Expansion(entities=("wet summer", "salt and patience"))
-    scores = []
+    request, scores = AskRequest(question, expansion=expansion), []
     for boost in (0.0, 0.05):
         with shelf.open(**wishes, rerank=rerank, entity_boost=boost) as retriever:
-            scores.append({hit.node_id: hit for hit in retriever.search(question, expansion).hits})
+            scores.append({hit.node_id: hit for hit in retriever.search(request).hits})
     gains = {node_id: hit.score - scores[0][node_id].score for node_id, hit in scores[1].items()}
     gained = {node_id: gain for node_id, gain in gains.items() if gain > 1e-9}
     # The question's "Summer", "Bees" and "wet summer"; what the model invented lifts nothing.

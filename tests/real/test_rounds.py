@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from retriever.query import Scope
+from retriever.query import AskRequest, Scope
 from retriever.types import Answer, Source
 from tests.program import Cli
 from tests.real.scripted_server import Asked, ScriptedServer, hang_up, status
@@ -30,7 +30,7 @@ def answered(asked: Asked) -> object:
 def ask(shelf: Shelf, url: str, *, scope: Scope | None = None, **settings: Any) -> Answer:  # noqa: ANN401 - as a profile
     wishes: dict[str, Any] = {"llm": {"url": url}, "rounds": 2, "hyde": {"gate": "never"}, **NEVER_REFRESH, **settings}
     with shelf.open(**{"use_llm": True, **wishes}) as retriever:
-        return retriever.search(QUESTION, scope=scope)
+        return retriever.search(AskRequest(QUESTION, scope=scope or Scope()))
 
 
 def plain(shelf: Shelf) -> Answer:

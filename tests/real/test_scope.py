@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from retriever import Scope, open_retriever
+from retriever import AskRequest, Scope, open_retriever
 from retriever.api import index_folders
 from retriever.errors import QuestionError, ScopeError
 from retriever.retriever import Retriever
@@ -88,7 +88,9 @@ def test_the_filter_comes_before_the_first_n(index: Path) -> None:
     with open_retriever(index=index, settings={**one, "neighbor_depth": 0, "candidate_file_roots": 0}) as narrow:
         for vector_search in ("exact", "chroma"):
             with open_retriever(index=index, settings={**one, "vector_search": vector_search}) as asked:
-                (hit,) = asked.search("how hot is the oven for bread?", scope=Scope(folders=("station",))).hits
+                (hit,) = asked.search(
+                    AskRequest("how hot is the oven for bread?", scope=Scope(folders=("station",)))
+                ).hits
                 assert hit.file == "handbook/station.md"
         assert narrow.search("how hot is the oven for bread?").hits[0].file == "handbook/oven.md"
 
@@ -214,7 +216,7 @@ def test_a_hit_through_front_matter_shows_it(index: Path, cli: Cli) -> None:
 def test_front_matter_is_no_text(retriever: Retriever) -> None:
     found = retriever.search("status draft author")
     assert not any("draft" in hit.text or "draft" in hit.snippet for hit in found.hits)
-    assert "Ann Lee" not in retriever.context("Ann Lee", scope=Scope(folders=("station",))).context.markdown
+    assert "Ann Lee" not in retriever.context(AskRequest("Ann Lee", scope=Scope(folders=("station",)))).context.markdown
 
 
 def test_options_on_the_command_line(index: Path, cli: Cli) -> None:

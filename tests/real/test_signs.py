@@ -12,7 +12,7 @@ import pytest
 from retriever.doctor import examine_index
 from retriever.errors import EncoderError, SnapshotError
 from retriever.indexing.snapshot import locate_snapshot
-from retriever.query import Scope
+from retriever.query import AskRequest, Scope
 from retriever.store.text_vectors import LARGEST
 from retriever.types import Answer, FloatMatrix
 from retriever.vectors.exact import ExactIndex
@@ -175,7 +175,7 @@ def test_many_chunks_are_found_by_their_signs_and_chromadb_is_left_alone(
             assert reader.search(question).hits[0].node_id == exact.search(question).hits[0].node_id
         with reader.view() as view:
             assert isinstance(view.find_vectors("auto"), SignIndex)
-        within = reader.search(QUESTIONS[0], scope=Scope(("fox.md",)))
+        within = reader.search(AskRequest(QUESTIONS[0], scope=Scope(("fox.md",))))
         assert {hit.file for hit in within.hits} == {"fox.md"}
         # A changed file is found, its signs made with the snapshot, out of those that were there.
         many.write("otter.md", "# Otter\n\n## Sleep\n\nThe otter sleeps beside the sea.\n")

@@ -13,7 +13,7 @@ from retriever.browse import Excerpt
 from retriever.display.editors import make_editor_link
 from retriever.expansion.follow_up import MAX_SAID_CHARS, MAX_TURNS
 from retriever.overview import Overview, read_overview, suggest_questions
-from retriever.query import Scope
+from retriever.query import EVERYWHERE, AskRequest, Scope
 from retriever.searching.open_index import State, View
 from retriever.searching.scope import Choices
 from retriever.serving.pool import ServedIndex
@@ -169,7 +169,7 @@ class Site:
                 settings = WHILE_TYPING
         with self.library.retriever(profile, settings, wait_s) as retriever:
             opening = milliseconds_since(begun)
-            answer = retriever.search(question, conversation=after, scope=scope)
+            answer = retriever.search(AskRequest(question, after, scope or EVERYWHERE))
         return Timed(answer, Spent(opening, milliseconds_since(begun)))
 
     def answer(
@@ -191,7 +191,9 @@ class Site:
                 if on_found is not None:
                     on_found(Timed(answer, Spent(opening, milliseconds_since(begun))))
 
-            short = retriever.answer(question, conversation=after, scope=scope, on_found=tell, on_sentence=on_sentence)
+            short = retriever.answer(
+                AskRequest(question, after, scope or EVERYWHERE), on_found=tell, on_sentence=on_sentence
+            )
         return short, Spent(opening, milliseconds_since(begun))
 
     def welcome(self, view: View) -> tuple[Overview, tuple[str, ...]]:
