@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 def record_answer(index: Path, answer: Answer) -> Answer:
     """Records an answer; where that fails, the same answer that says so."""
-    from retriever.display.json import IndexJson, StageJson, dump_hit  # pydantic, where answers are recorded
+    from retriever.display.json import dump
 
     now = datetime.now(UTC).isoformat(timespec="seconds")
     # All that the answer said, so that a record explains itself when the documents have changed.
@@ -53,10 +53,10 @@ def record_answer(index: Path, answer: Answer) -> Answer:
         "intent": answer.expansion.intent if answer.expansion else "",
         "entities": list(answer.expansion.entities) if answer.expansion else [],
         "dropped": [asdict(dropped) for dropped in answer.expansion.dropped] if answer.expansion else [],
-        "hits": [dump_hit(hit, full=True) for hit in answer.hits],
-        "index": IndexJson.dump(answer.index),
+        "hits": dump(answer.hits),
+        "index": dump(answer.index),
         "degraded": list(map(str, answer.degraded)),
-        "stages": [StageJson.dump(stage) for stage in answer.trace.stages],
+        "stages": dump(answer.trace.stages),
     }
     citation = answer.hits[0].citation if answer.hits else None
     query = StoredQuery(0, now, answer.question, answer.verdict, citation)

@@ -293,11 +293,34 @@ class Asking:
 def print_context(found: "AnswerInContext", spent: "Spent", form: Form) -> None:
     """The context alone: standard output holds nothing else."""
     if form.output.is_json:
-        from retriever.display.json import ContextJson, sum_timings
-
-        print_json(ContextJson.dump(found) | {"timings_ms": sum_timings(found.answer, spent)})
+        print_json(dump_context(found, spent))
     else:
         print_line(found.context.markdown.rstrip("\n"))
+
+
+def dump_context(found: "AnswerInContext", spent: "Spent") -> dict[str, Any]:
+    """An answer as context for a prompt: the pieces that it quotes, in order, and the hits that it leaves out."""
+    from retriever.display.json import dump, sum_timings
+
+    answer, context = found.answer, found.context
+    whole = dump(answer)
+    kept = ("question", "profile", "verdict", "confidence", "index", "degraded", "scope", "notes")
+    return {key: whole[key] for key in kept} | {
+        "max_tokens": context.max_tokens,
+        "tokens": context.tokens,
+        "markdown": context.markdown,
+        "pieces": [
+            {"group": list(group.titles), **dump(piece), "cut_from": list(map(str, piece.cut_from))}
+            for group in context.groups
+            for piece in group.pieces
+        ],
+        "left_out": [
+            dump(item.section, "text", "chunk_spans", "heading_id", "span", "file")
+            | {"tokens": item.tokens, "same_as": item.same_as or None}
+            for item in context.left_out
+        ],
+        "timings_ms": sum_timings(answer, spent),
+    }
 
 
 def print_answer(answer: "Answer", spent: "Spent", form: Form) -> None:
@@ -420,7 +443,8 @@ def answer_line(
     retriever: "Retriever | SeveralRetrievers", question: Question, scope: Scope
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The line of a run for a question, and what was degraded or wrong with it."""
-    from retriever.display.json import FoundJson
+    from retriever.display.json import dump
+    from retriever.evaluation.runs import Found
 
     line: dict[str, Any] = {"id": question.id}
     try:
@@ -429,7 +453,10 @@ def answer_line(
         if isinstance(error, ScopeError) and error.term not in question.text:
             raise  # it is in an option
         return line | {"verdict": "none", "confidence": 0.0, "hits": [], "error": str(error)}, (str(error),)
-    hits = [FoundJson.dump(hit) | ({"index": hit.index} if hit.index else {}) for hit in answer.hits]
+    hits = [
+        dump(Found(hit.node_id, hit.file, hit.span, hit.score), "tokens") | ({"index": hit.index} if hit.index else {})
+        for hit in answer.hits
+    ]
     line |= {"verdict": answer.verdict, "confidence": answer.confidence, "hits": hits}
     return line, tuple(map(str, answer.degraded))
 

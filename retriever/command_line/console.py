@@ -83,9 +83,9 @@ def print_line(text: str) -> None:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    from retriever.display.json import SCHEMA_VERSION
+    from retriever.display.json import add_version
 
-    sys.stdout.write(f"{json_line({'schema_version': SCHEMA_VERSION, **content})}\n")
+    sys.stdout.write(f"{json_line(add_version(content))}\n")
 
 
 def json_line(content: dict[str, Any]) -> str:

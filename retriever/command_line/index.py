@@ -67,9 +67,9 @@ def index(console: Console, opening: Opening, *, yes: bool, enqueue: bool, as_js
         report = index_folders(*opening.arguments, progress, everything=yes)
     console.note_skipped(report.skipped)
     if as_json:
-        from retriever.display.index_json import IndexReportJson
+        from retriever.display.json import dump
 
-        print_json(IndexReportJson.dump(report))
+        print_json(dump(report))
         return ExitCode.OK
     changes = f"{report.added:,} added, {report.changed:,} changed, {report.moved:,} moved, {report.removed:,} removed"
     held = f"{pluralize(report.documents, 'file')}, {pluralize(report.sections, 'section')}"
@@ -122,9 +122,9 @@ def watch(console: Console, opening: Opening, *, as_json: bool) -> ExitCode:
                 if run.files or not number:  # otherwise a folder went away, which is said above
                     console.note(describe_run(run, is_first=not number))
                 if as_json:
-                    from retriever.display.index_json import IndexReportJson
+                    from retriever.display.json import dump
 
-                    print_json(IndexReportJson.dump(run.report))
+                    print_json(dump(run.report))
                     sys.stdout.flush()
         except KeyboardInterrupt:
             if not signals:
@@ -192,9 +192,9 @@ def indexes(console: Console, drop: tuple[str, ...], *, yes: bool, as_json: bool
         return ExitCode.OK
     found = list_indexes()
     if as_json:
-        from retriever.display.index_json import ListedIndexJson
+        from retriever.display.json import dump
 
-        print_json({"indexes": [ListedIndexJson.dump(item) for item in found]})
+        print_json({"indexes": [dump(item) for item in found]})
         return ExitCode.OK
     for item in found:
         print_index(item)
@@ -304,9 +304,9 @@ def import_file(
         status = retriever.status()
     state = status.index
     if as_json:
-        from retriever.display.index_json import StatusJson
+        from retriever.display.json import dump
 
-        print_json(StatusJson.dump(status))
+        print_json(dump(status))
     else:
         folders = ", ".join(map(sanitize_line, state.folders))
         counts = f"{pluralize(state.documents, 'document')}, {pluralize(state.sections, 'section')}"

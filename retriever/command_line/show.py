@@ -32,12 +32,12 @@ def tree(console: Console, opening: Opening, reference: str, depth: int | None, 
     """Show the outline of all documents, of one folder or file (PATH), or below one section (NODE)."""
     with opening.open(console) as retriever:
         if as_json:
-            from retriever.display.index_json import NodeJson
+            from retriever.display.json import dump_node
 
             nodes = retriever.nodes(reference, depth)
             # Only folders have counts, and to count reads the whole tree.
             counts = retriever.count_folders() if any(node.kind == "folder" for node in nodes) else {}
-            print_json({"nodes": [NodeJson.of(node, counts).model_dump() for node in nodes]})
+            print_json({"nodes": [dump_node(node, counts) for node in nodes]})
         else:
             print_line(retriever.tree(reference, depth).rstrip("\n"))
     return ExitCode.OK
@@ -60,9 +60,9 @@ def read(console: Console, opening: Opening, reference: str, *, as_json: bool) -
     with opening.open(console) as retriever:
         excerpt = retriever.read(reference)
     if as_json:
-        from retriever.display.index_json import PassageJson
+        from retriever.display.json import dump
 
-        print_json(PassageJson.dump(excerpt))
+        print_json(dump(excerpt))
         return ExitCode.OK
     # On standard error: what is piped on is the text as it stands in the file.
     titles = " > ".join(map(sanitize_line, (*excerpt.breadcrumb, excerpt.title)))
@@ -97,9 +97,9 @@ def similar(
     with opening.open(console) as retriever:
         found = retriever.similar(reference, count, same_file=same_file)
     if as_json:
-        from retriever.display.index_json import SimilarJson
+        from retriever.display.json import dump
 
-        print_json(SimilarJson.dump(found))
+        print_json(dump(found))
         return ExitCode.OK
     from retriever.command_line.render import Page, show_similar
 
@@ -129,11 +129,11 @@ def status(console: Console, opening: Opening, *, as_json: bool, metrics: bool, 
         measured = retriever.metrics() if metrics else None
     queue = read_queue(state.index.path)
     if as_json:
-        from retriever.display.index_json import StatusJson
+        from retriever.display.json import dump
 
         more = {"expansion": asdict(measured)} if measured else {}
         more |= {"queue": dump_queue(queue)} if queue else {}
-        print_json(StatusJson.dump(state) | more)
+        print_json(dump(state) | more)
         return ExitCode.OK
     print_status(state, opening.index)
     if queue:

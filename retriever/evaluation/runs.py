@@ -106,11 +106,11 @@ class Run:
 
 def format_run(run: Run, systems: int) -> Iterator[str]:
     """One line for each question: id and hits, best first; with the system's name where a file holds several."""
-    from retriever.display.json import FoundJson
+    from retriever.display.json import dump
 
     for outcome in run.outcomes.values():
         name = {"system": run.system} if systems > 1 else {}
-        hits = [FoundJson.dump(item, set() if item.span else {"start_line", "end_line"}) for item in outcome.found]
+        hits = [dump(item, "tokens", *(() if item.span else ("span",))) for item in outcome.found]
         failed = {"failures": list(outcome.failures)} if outcome.failures else {}
         yield json.dumps({"id": outcome.question_id, **name, "hits": hits, **failed}, ensure_ascii=False)
 

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from retriever.display.index_json import StatusJson
-from retriever.display.json import dump_expansion, dump_hit
+from retriever.display.json import dump, dump_expansion
 from retriever.display.phrases import CITATION_STATES, VERDICTS, explain_corrections, format_section, pluralize
 from retriever.display.sanitize import code, fence
 from retriever.errors import UsageError
@@ -231,7 +230,7 @@ def describe_hit(hit: "Hit", *, with_folder: bool, with_text: bool) -> tuple[str
     passage = cut(hit.snippet, PASSAGE_CHARS) if with_text else ""
     quoted = f"\n   {code(passage)}" if passage else ""
     state = "" if hit.citation_state == "exact" else f" ({hit.citation_state})"
-    whole = dump_hit(hit, full=True)
+    whole = dump(hit)
     values = {key: whole[key] for key in HIT_KEYS}
     # A title may be as long as a paragraph, and each one costs tokens.
     values["title"] = cut(hit.title, REMARK_CHARS)
@@ -326,7 +325,7 @@ def cite(citation: str, state: "CitationState") -> str:
 
 def reply_status(status: "Status", profile: str) -> Reply:
     """The state of an index, and the profile that is meant when none is named; the first files of long lists."""
-    whole = StatusJson.dump(status)
+    whole = dump(status)
     index = whole.pop("index")
     for key in ("remarks", "forgotten", "details", "prefixes"):  # for people: they cost an agent tokens for nothing
         del whole[key]

@@ -15,13 +15,14 @@ from pageindex.node import Span
 from retriever.command_line.console import Console, json_line, shorten_path
 from retriever.command_line.render import Page, show_answer
 from retriever.display.editors import EDITOR_TEMPLATES, FILE_TEMPLATE, choose_template, make_editor_link
-from retriever.display.json import AnswerJson, FoundJson, HitJson, dump_answer, dump_expansion
+from retriever.display.json import add_version, dump, dump_answer, dump_expansion, load
 from retriever.display.phrases import find_highlights, format_size
 from retriever.display.sanitize import sanitize, sanitize_line
 from retriever.errors import UsageError
 from retriever.evaluation.runs import Found
 from retriever.query import Dropped, ExpansionReport, Query
 from retriever.retriever import Retriever
+from retriever.serving.json_schema import AnswerJson
 from retriever.serving.web.site import EDITOR_NAMES
 from retriever.trace import Spent
 from retriever.types import Answer, DroppedSentence, Evidence, Relation, RelationKind, Source, Verdict
@@ -158,8 +159,9 @@ def test_json_of_an_answer(library: Sample, cli: Cli) -> None:
     }
     assert content == {
         "schema_version": 2, "question": "send an email after the response has gone out", "profile": "balanced",
-        "verdict": "answered", "confidence": 0.875, "hits": [found], "index": index, "indexes": [],
-        "degraded": ["semantic: off"],
+        "verdict": "answered",
+        "matched_words": ["send", "email", "respons", "gone"], "confidence": 0.875, "hits": [found], "index": index,
+        "indexes": [], "degraded": ["semantic: off"],
         "corrections": [],
         "follow_up": None,
         "expansion": None,
@@ -177,10 +179,11 @@ def test_json_has_texts_and_trace_only_when_asked(library: Sample, cli: Cli) -> 
     assert content["hits"][0]["text"] == HIT.text
     assert content["hits"][0]["text_cut"] is False
     assert [item["name"] for item in content["trace"]["stages"]] == ["semantic", "keyword"]
-    assert content["trace"]["rankings"][0]["found"] == 2
-    assert content["trace"]["rankings"][0]["first"][1] == {
+    assert len(content["trace"]["rankings"][0]["items"]) == 2
+    assert content["trace"]["rankings"][0]["items"][1] == {
         "node_id": "other.md",
         "score": 0.5,
+        "evidence": 1.0,
         "matched": None,
         "via": None,
     }
@@ -300,7 +303,7 @@ REPORT = ExpansionReport("two texts", (Query("invented", 0.5, 0.5, "passage"),),
 
 def test_a_name_that_is_not_utf8_stays_as_it_is() -> None:
     hit = replace(HIT, file="a\udcff.md", breadcrumb=("\udcfe",))
-    content = HitJson.dump(hit)
+    content = dump(hit)
     assert (content["file"], content["breadcrumb"]) == ("a\udcff.md", ["\udcfe"])
     assert json.dumps(content)
 
@@ -314,17 +317,25 @@ def test_what_a_model_made_up_is_hidden() -> None:
 
 
 def test_every_key_of_an_answer_is_described() -> None:
-    schema = AnswerJson.model_json_schema(by_alias=False)
+    schema = AnswerJson.model_json_schema()
     content = dump_answer(replace(answer(HIT), expansion=REPORT), SPENT, full=True, explain=True, hypothetical=True)
-    assert set(content) == set(schema["properties"])
+    assert set(add_version(content)) == set(schema["properties"])
     assert set(content["hits"][0]) == set(schema["$defs"]["HitJson"]["properties"])
-    assert set(content["expansion"]) == set(schema["$defs"]["ExpansionJson"]["properties"])
+    assert set(content["expansion"]) == set(schema["$defs"]["ExpansionReportJson"]["properties"])
+
+
+def test_an_answer_comes_back_from_its_json() -> None:
+    given = replace(answer(HIT), expansion=REPORT)
+    content = dump_answer(given, SPENT, full=True, explain=True, hypothetical=True)
+    back = load(Answer, json.loads(json.dumps(content)))
+    assert dump_answer(back, SPENT, full=True, explain=True, hypothetical=True) == content
+    assert (back.hits, back.index, back.trace) == (given.hits, given.index, given.trace)
 
 
 def test_a_section_of_a_run_may_have_no_lines() -> None:
     found = Found("a.md", "a.md", None, 1.0)
-    assert FoundJson.dump(found)["start_line"] is None
-    assert FoundJson.dump(replace(found, span=Span(2, 5)))["end_line"] == 5
+    assert dump(found)["start_line"] is None
+    assert dump(replace(found, span=Span(2, 5)))["end_line"] == 5
 
 
 LINK = re.compile(r"\x1b\]8;;([^\x1b]*)\x1b\\(.*?)\x1b\]8;;\x1b\\")

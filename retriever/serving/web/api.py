@@ -12,12 +12,12 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SkipValidation, ValidationError, create_model
 from pydantic.json_schema import models_json_schema
 
-from retriever.display.index_json import NodeJson, PassageJson, SimilarJson, TreeJson
-from retriever.display.json import AnswerJson, ShortAnswerJson, dump_answer, dump_short_answer
+from retriever.display.json import dump, dump_answer, dump_node, dump_short_answer
 from retriever.errors import ParametersError
 from retriever.query import Scope
 from retriever.references import find_node
 from retriever.searching.question import MAX_QUESTION_CHARS
+from retriever.serving.json_schema import AnswerJson, PassageJson, ShortAnswerJson, SimilarJson, TreeJson
 from retriever.serving.web.site import Site
 from retriever.store.reading import summaries
 from retriever.text import find_nearest
@@ -246,17 +246,18 @@ def list_endpoints(site: Site) -> tuple[Endpoint[Any], ...]:
             # The nodes of an outline come without summaries: those of one page are read, not those of all.
             known = summaries(view.connection, (node.id for node in shown))
         counts = outline.count_folders()
-        parts = [NodeJson.of(replace(node, summary=known.get(node.id, "")), counts) for node in shown]
-        following = end if end < len(nodes) else None
-        return TreeJson(nodes=parts, total=len(nodes), next_offset=following).model_dump()
+        parts = [dump_node(replace(node, summary=known.get(node.id, "")), counts) for node in shown]
+        return {"nodes": parts, "total": len(nodes), "next_offset": end if end < len(nodes) else None}
 
     def node(given: NodeParameters) -> dict[str, Any]:
         with site.library.retriever() as retriever:
-            return PassageJson.dump(retriever.read(given.reference))
+            content: dict[str, Any] = dump(retriever.read(given.reference))
+            return content
 
     def similar(given: SimilarParameters) -> dict[str, Any]:
         with site.library.retriever() as retriever:
-            return SimilarJson.dump(retriever.similar(given.reference, given.count, same_file=given.same_file))
+            content: dict[str, Any] = dump(retriever.similar(given.reference, given.count, same_file=given.same_file))
+            return content
 
     searching, answering = with_profiles(site, SearchParameters), with_profiles(site, AnswerParameters)
     return (

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Route
 
 from retriever.display.editors import EDITOR_TEMPLATES
+from retriever.display.json import add_version
 from retriever.errors import (
     BusyError,
     NotReadyError,
@@ -111,7 +112,7 @@ class Handlers:
     def route_endpoint(self, endpoint: Endpoint[Any]) -> Route:
         async def answer(request: Request) -> Response:
             given = read_parameters(request.scope["query_string"], endpoint.parameters)
-            return AsciiJson(await self._turns.run(endpoint.answer, given))
+            return AsciiJson(add_version(await self._turns.run(endpoint.answer, given)))
 
         return Route(endpoint.path, answer)
 
